@@ -120,7 +120,9 @@ def _search_epsilon(
         share = loss.share if isinstance(loss, PureLoss) else 1.0
         # Losses that are far smaller than others are rounded up to a negligible loss.
         epsilon = max(float(loss._epsilon or 0), largest * 2.0**-40)
-        parts.append(Distribution.of_channel(epsilon, share).to_power(loss.count, rare))
+        parts.append(
+            Distribution.from_channel(epsilon, share).to_power(loss.count, rare)
+        )
     # Distributions with a fine grid are added first.
     while len(parts) > 1:
         parts.sort(key=lambda part: part.step)
@@ -147,7 +149,7 @@ class Distribution:
     count: int = 1
 
     @classmethod
-    def of_channel(cls, epsilon: float, share: float) -> Distribution:
+    def from_channel(cls, epsilon: float, share: float) -> Distribution:
         """Return the distribution of a `PureLoss`: epsilon, -epsilon or 0."""
         masses = np.zeros(2 * N_STEPS + 1)
         masses[0] = share * math.exp(-epsilon) / (1 + math.exp(-epsilon))

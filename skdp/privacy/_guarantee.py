@@ -22,7 +22,7 @@ from skdp.privacy._losses import (
     check_losses,
     double_losses,
     merge_losses,
-    read_loss,
+    parse_loss,
     total_epsilon,
 )
 from skdp.privacy._numbers import (
@@ -227,7 +227,7 @@ class PrivacyGuarantee(JsonRecord):
                 f"losses add up to epsilon {round_up(total)}, less than the stated "
                 f"{self.epsilon}. Pass the losses of the whole release, or none."
             )
-        if self.losses == (self._stated_loss(),):
+        if self.losses == (self._to_loss(),):
             object.__setattr__(self, "losses", ())
 
     @classmethod
@@ -270,7 +270,7 @@ class PrivacyGuarantee(JsonRecord):
                 )
         try:
             scope = tuple(map(read_value, fields["scope"]))
-            losses = tuple(map(read_loss, fields["losses"]))
+            losses = tuple(map(parse_loss, fields["losses"]))
             return cls(**fields | {"scope": scope, "losses": losses})
         except TypeError as error:
             raise ValueError(str(error)) from None
@@ -366,7 +366,7 @@ class PrivacyGuarantee(JsonRecord):
             return self
         losses = double_losses(self.losses)
         try:
-            loss = self._stated_loss()._double()
+            loss = self._to_loss()._double()
         except ValueError:
             # The implied delta is 1 or more. Keep delta and compose the losses.
             epsilon = smallest_epsilon(losses, Fraction(self.delta)) if losses else None
@@ -439,19 +439,19 @@ class PrivacyGuarantee(JsonRecord):
             "times in 100 after seeing the release."
         )
 
-    def _stated_loss(self) -> StatedLoss:
+    def _to_loss(self) -> StatedLoss:
         return StatedLoss(self.epsilon, self.delta, self.rho)
 
-    def _known_losses(self) -> tuple[Loss, ...]:
+    def _get_losses(self) -> tuple[Loss, ...]:
         """Return the losses; the stated loss if no more is known."""
-        return self.losses or (self._stated_loss(),)
+        return self.losses or (self._to_loss(),)
 
     @property
     def _any_rho(self) -> Fraction | None:
         """The stated rho, or the rho implied by delta = 0; None if there is none."""
         if self.rho is not None:
             return Fraction(self.rho)
-        return self._stated_loss()._rho
+        return self._to_loss()._rho
 
     def __str__(self) -> str:
         parts = [format_amounts(self.epsilon, self.delta)]
@@ -570,7 +570,7 @@ def add_guarantees(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
         epsilon += count * Fraction(release.epsilon)
         delta += count * Fraction(release.delta)
         rho += count * rhos[index] if rhos else 0
-        for loss in release._known_losses():
+        for loss in release._get_losses():
             losses.append(replace(loss, count=count * loss.count))
     return PrivacyGuarantee(
         round_up(epsilon),
@@ -727,10 +727,10 @@ def compose(
     >>> print(compose([PrivacyGuarantee(0.1)] * 100, delta=1e-6))
     epsilon = 4.77457, delta = 0.000001, local model, replacing one record
     """
-    releases = read_releases(guarantees)
+    releases = check_releases(guarantees)
     total = add_guarantees(Counter(releases))
     allowed = Fraction(total.delta) if delta is None else check_delta(delta)
-    losses = total._known_losses()
+    losses = total._get_losses()
     bounds = [smallest_epsilon(losses, allowed)]
     # Rhos are converted together: the rhos that are stated alone, or all.
     stated = [loss for loss in losses if isinstance(loss, StatedLoss) and loss.rho]
@@ -749,7 +749,7 @@ def compose(
     return replace(total, epsilon=epsilon, delta=round_up(allowed))
 
 
-def read_releases(guarantees: Any) -> list[PrivacyGuarantee]:
+def check_releases(guarantees: Any) -> list[PrivacyGuarantee]:
     """Check the guarantees of releases."""
     if not isinstance(guarantees, Iterable):
         raise TypeError(

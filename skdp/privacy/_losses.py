@@ -244,7 +244,7 @@ _LOSSES: dict[str, type[Loss]] = {
 }
 
 
-def read_loss(content: Any) -> Loss:
+def parse_loss(content: Any) -> Loss:
     """Read a loss of a JSON record."""
     kind = content.get("kind") if isinstance(content, dict) else None
     loss_class = _LOSSES.get(kind) if isinstance(kind, str) else None

@@ -17,7 +17,7 @@ from skdp.exact import exp_bounds, round_up
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
     """Check a privacy loss and return it as an exact fraction."""
     sign = ">= 0" if zero else "> 0"
-    exact = _read_exactly(value, name, f"a finite number {sign}")
+    exact = _to_fraction(value, name, f"a finite number {sign}")
     if exact is None or exact < 0 or (exact == 0 and not zero):
         raise ValueError(f"{name} must be a finite number {sign}, got {value}")
     return exact
@@ -25,7 +25,7 @@ def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> F
 
 def check_delta(value: Any, *, name: str = "delta") -> Fraction:
     """Check a failure probability and return it as an exact fraction."""
-    exact = _read_exactly(value, name, "a number in [0, 1)")
+    exact = _to_fraction(value, name, "a number in [0, 1)")
     if exact is None or not 0 <= exact < 1:
         raise ValueError(f"{name} must be a number in [0, 1), got {value}")
     return exact
@@ -49,7 +49,7 @@ def _round_up_checked(
     return float(check(rounded, name=name, **options))
 
 
-def _read_exactly(value: Any, name: str, expected: str) -> Fraction | None:
+def _to_fraction(value: Any, name: str, expected: str) -> Fraction | None:
     """Return the exact value of a real number; None if it is not finite as a float."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be {expected}, got {type(value).__name__}")

@@ -269,7 +269,7 @@ class ReportPair:
 
     @cached_property
     def is_symmetric(self) -> bool:
-        """Whether the two values may be exchanged in each part."""
+        """Check if the two values may be exchanged in each part."""
         is_mirrored = set(self.classes) == set(self.swapped().classes)
         return is_mirrored and all(pair.is_symmetric for pair in self.beside)
 

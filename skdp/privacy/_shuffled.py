@@ -125,7 +125,7 @@ def shuffled_guarantee(
     exact_delta = check_delta(delta)
     n = _check_n(n)
     _check_released(released)
-    pairs, local = _read_reporter(reporter, released)
+    pairs, local = _inspect_reporter(reporter, released)
     done = f"shuffled from {n:,} reports"
     if released == "tally":
         done = f"unweighted sums of all {n:,} reports"
@@ -208,18 +208,18 @@ def local_epsilon(
     largest = max(_MAX_LOCAL, float(epsilon))
 
     def excess_together(local: float) -> float:
-        pairs = _read_reporter(reporter(local), released)[0]
+        pairs = _inspect_reporter(reporter(local), released)[0]
         return _log_ratio(ReportPair.product(pairs).delta(n, target), exact_delta)
 
     together = proven_edge(
         excess_together, _PRECISION, safe=float(epsilon), unsafe=largest
     )
-    n_parts = len(_read_reporter(reporter(together), released)[0])
+    n_parts = len(_inspect_reporter(reporter(together), released)[0])
     if n_parts == 1:
         return together
 
     def excess_apart(local: float) -> float:
-        pairs = _read_reporter(reporter(local), released)[0]
+        pairs = _inspect_reporter(reporter(local), released)[0]
         composed = _composed_epsilon(pairs, n, exact_delta)
         return min(math.log(max(composed, 1e-300) / target), 9.0)
 
@@ -317,7 +317,7 @@ def _gaussian_mu(pair: ReportPair, n: int, failure: float) -> float | None:
     return high
 
 
-def _read_reporter(
+def _inspect_reporter(
     reporter: Any, released: Released
 ) -> tuple[tuple[ReportPair, ...], PrivacyGuarantee]:
     """Return the pairs and the local guarantee of a randomizer."""
@@ -326,7 +326,7 @@ def _read_reporter(
         local = PrivacyGuarantee(reporter.epsilon, mechanism=type(reporter).__name__)
         pairs: tuple[ReportPair, ...] = (reporter.shuffle_pair(),)
     else:
-        local = _read_local(reporter)
+        local = _get_local_guarantee(reporter)
         if getattr(protocol, "permanent_key", None) is not None:
             raise ValueError(
                 "reporter must not make permanent reports: two sums of them may differ by "
@@ -341,7 +341,7 @@ def _read_reporter(
     return pairs if is_complete else (any_pair(local.epsilon),), local
 
 
-def _read_local(reporter: Any) -> PrivacyGuarantee:
+def _get_local_guarantee(reporter: Any) -> PrivacyGuarantee:
     """Return the guarantee of a local randomizer."""
     local = getattr(reporter, "guarantee_", getattr(reporter, "guarantee", None))
     if not isinstance(local, PrivacyGuarantee):

@@ -402,9 +402,6 @@ class TestStatement:
         assert statement.total == promise(1.0, "replace_values", "income")
         meaning = statement.to_dict()["meaning"]
         assert meaning["protected"] == "the values of income in each record; all other columns are public"
-        assert meaning["neighbors"] == (
-            "replacing the values of income in one record; all other columns and the number of records are public"
-        )
         texts = " ".join(statement.to_dict()["not_covered"])
         for text in ("All columns except income", "Which records are in the table, how many", "Predictions of income"):
             assert text in texts

@@ -96,7 +96,7 @@ NO_CHARGES = Sums()
 def sums_of(guarantee: PrivacyGuarantee) -> Sums:
     """Return the amounts that a release with a guarantee adds."""
     sums = NO_CHARGES
-    for loss in guarantee._known_losses():
+    for loss in guarantee._get_losses():
         sums = sums.plus(_sums_of_loss(loss), loss.count)
     # The rounded losses of many parts may exceed the stated loss of the release.
     if guarantee.rho is not None:

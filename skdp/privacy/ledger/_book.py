@@ -78,7 +78,7 @@ class MemoryBook:
         self._check_process()
         return self._account
 
-    def read(self) -> tuple[Account, list[Charge]]:
+    def snapshot(self) -> tuple[Account, list[Charge]]:
         """Return the account and the charges at one time."""
         self._check_process()
         with self._turn.lock:
@@ -166,7 +166,7 @@ class FileBook:
                 for statement in _TABLES:
                     database.execute(statement)
                 _write_account(database, Account(budget))
-            stored = _read_account(database).budget
+            stored = _load_account(database).budget
         request = budget
         if request.relation is None:
             request = replace(request, relation=stored.relation, columns=stored.columns)
@@ -180,24 +180,24 @@ class FileBook:
     def account(self) -> Account:
         """Return the account; in code that interrupts a charge, the account before it."""
         with self._connection() as database:
-            return _read_account(database)
+            return _load_account(database)
 
-    def read(self) -> tuple[Account, list[Charge]]:
+    def snapshot(self) -> tuple[Account, list[Charge]]:
         """Return the account and the charges at one time."""
         with self._connection() as database:
             database.execute("BEGIN")
-            account = _read_account(database)
+            account = _load_account(database)
             rows = database.execute(
                 "SELECT what, guarantee, time FROM charge ORDER BY number"
             )
             return account, [
-                Charge(what, _read_guarantee(text), time) for what, text, time in rows
+                Charge(what, _parse_guarantee(text), time) for what, text, time in rows
             ]
 
     def charge(self, what: str, guarantee: PrivacyGuarantee) -> None:
         """Add a charge, if the budget covers it, and wait until it is on the disk."""
         with _turn.take(), self._transaction() as database:
-            account = _read_account(database).admit(what, guarantee)
+            account = _load_account(database).admit(what, guarantee)
             charge = _charge_now(what, guarantee)
             _write_account(database, account)
             database.execute(
@@ -266,7 +266,7 @@ def _is_empty(database: sqlite3.Connection) -> bool:
     return bool(n_tables == 0)
 
 
-def _read_account(database: sqlite3.Connection) -> Account:
+def _load_account(database: sqlite3.Connection) -> Account:
     """Read the budget and the sums of a ledger."""
     (application,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -277,7 +277,7 @@ def _read_account(database: sqlite3.Connection) -> Account:
     try:
         content, *sums = database.execute("SELECT * FROM account").fetchone()
         amounts = [float(text) if text == "inf" else Fraction(text) for text in sums]
-        return Account(_read_budget(content), Sums(*amounts))
+        return Account(_parse_budget(content), Sums(*amounts))
     except (TypeError, ValueError) as error:
         raise _Damaged(f"its budget cannot be read ({error})") from None
 
@@ -291,11 +291,11 @@ def _write_account(database: sqlite3.Connection, account: Account) -> None:
 
 
 @lru_cache
-def _read_budget(text: str) -> Budget:
+def _parse_budget(text: str) -> Budget:
     fields = json.loads(text)
     columns = tuple(map(read_value, fields.pop("columns")))
     return Budget(**fields, columns=columns)
 
 
 # Most charges of a ledger have the same guarantee.
-_read_guarantee = lru_cache(maxsize=256)(PrivacyGuarantee.from_json)
+_parse_guarantee = lru_cache(maxsize=256)(PrivacyGuarantee.from_json)

@@ -271,7 +271,7 @@ class PrivacyLedger(JsonRecord):
             time``. The numbers are the charged ones, in the relation of the ledger. ``conversion`` has the numbers of
             the release if they differ. The time is in UTC.
         """
-        account, charges = self._book.read()
+        account, charges = self._book.snapshot()
         return _list_charges(account.budget, charges)
 
     def check(self, guarantee: PrivacyGuarantee, what: str) -> None:
@@ -335,7 +335,7 @@ class PrivacyLedger(JsonRecord):
         return f"{type(self).__name__}({budget}, spent={spent})"
 
     def _repr_html_(self) -> str:
-        account, charges = self._book.read()
+        account, charges = self._book.snapshot()
         table = html_table(_list_charges(account.budget, charges[-_MAX_SHOWN:]))
         note = ""
         if len(charges) > _MAX_SHOWN:
@@ -343,7 +343,7 @@ class PrivacyLedger(JsonRecord):
         return f"<div><p><code>{html_text(self)}</code></p>{table}{note}</div>"
 
     def _content(self) -> dict[str, Any]:
-        account, charges = self._book.read()
+        account, charges = self._book.snapshot()
         rows = []
         for charge in charges:
             converted = account.budget.convert(charge.guarantee)
@@ -432,8 +432,8 @@ def spend(ledger: Any, guarantee: PrivacyGuarantee, what: str) -> None:
 
 
 def is_charged(ledger: PrivacyLedger, guarantee: PrivacyGuarantee, what: str) -> bool:
-    """Whether a ledger was charged for a release with this name and guarantee."""
-    _, charges = ledger._book.read()
+    """Check if a ledger was charged for a release with this name and guarantee."""
+    _, charges = ledger._book.snapshot()
     # Charges in a file are read from JSON, so their text is compared.
     request = written_text(what), guarantee.to_json()
     return any(request == (one.what, one.guarantee.to_json()) for one in charges)

@@ -42,7 +42,7 @@ def library_of(estimator: Any) -> str | None:
 
 
 def is_a(estimator: Any, *classes: str) -> bool:
-    """Whether the class of an estimator is exactly one of some known classes."""
+    """Check if the class of an estimator is exactly one of some known classes."""
     if library_of(estimator) is None:
         return False
     for path in classes:
@@ -53,12 +53,12 @@ def is_a(estimator: Any, *classes: str) -> bool:
 
 
 def is_pipeline(estimator: Any) -> bool:
-    """Whether the steps of an estimator follow each other."""
+    """Check if the steps of an estimator follow each other."""
     return is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline")
 
 
 def is_estimator(value: Any) -> bool:
-    """Whether an object can be fitted."""
+    """Check if an object can be fitted."""
     fit = getattr(value, "fit", None) or getattr(value, "fit_resample", None)
     return callable(fit) and not isinstance(value, type)
 
@@ -98,7 +98,7 @@ def all_parts(estimator: Any) -> Iterator[Any]:
 
 
 def is_fitted(estimator: Any) -> bool:
-    """Whether an estimator, or one of its parts, has an attribute that `fit` sets."""
+    """Check if an estimator, or one of its parts, has an attribute that `fit` sets."""
     # Estimators that learn nothing are always fitted according to scikit-learn.
     for part in all_parts(estimator):
         for name in getattr(part, "__dict__", ()):
@@ -108,12 +108,12 @@ def is_fitted(estimator: Any) -> bool:
 
 
 def is_of_skdp(estimator: Any) -> bool:
-    """Whether an estimator and all its parts are classes of skdp."""
+    """Check if an estimator and all its parts are classes of skdp."""
     return all(library_of(part) == "skdp" for part in all_parts(estimator))
 
 
 def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
-    """Whether the guarantee of an estimator comes from a known or trusted class."""
+    """Check if the guarantee of an estimator comes from a known or trusted class."""
     if not isinstance(getattr(estimator, "guarantee_", None), PrivacyGuarantee):
         return False
     if type(estimator) in trusted:
@@ -139,7 +139,7 @@ def _find_reporters(protocol: Any) -> list[Any]:
 
 
 def has_private_parts(estimator: Any) -> bool:
-    """Whether an estimator has parts that may spend privacy budget."""
+    """Check if an estimator has parts that may spend privacy budget."""
     for part in parts_of(estimator):
         if hasattr(part, "guarantee_") or is_of_skdp(part) or has_private_parts(part):
             return True
@@ -147,7 +147,7 @@ def has_private_parts(estimator: Any) -> bool:
 
 
 def has_earlier_fit(estimator: Any) -> bool:
-    """Whether an estimator, or a part of it, was fitted before, perhaps on true values."""
+    """Check if an estimator, or a part of it, was fitted before, perhaps on true values."""
     for part in all_parts(estimator):
         if type(part).__name__ == "FrozenEstimator" or getattr(part, "prefit", False):
             return True
@@ -158,36 +158,23 @@ def has_earlier_fit(estimator: Any) -> bool:
 
 
 def passes_columns(part: Any) -> bool:
-    """Whether a step returns its columns unchanged."""
+    """Check if a step returns its columns unchanged."""
     if is_a(part, "sklearn.preprocessing.FunctionTransformer"):
         return part.func is None
     return part is None or (isinstance(part, str) and part == "passthrough")
 
 
 def learns_nothing(estimator: Any) -> bool:
-    """Whether an estimator stores nothing about the rows, and transforms each by itself."""
+    """Check if an estimator stores nothing about the rows, and transforms each by itself."""
     encoders = "OneHotEncoder", "OrdinalEncoder"
     if is_a(estimator, *(f"sklearn.preprocessing.{name}" for name in encoders)):
         is_counted = estimator.min_frequency, estimator.max_categories
         return is_counted == (None, None) and _has_declared_categories(estimator)
-    if is_a(estimator, "sklearn.preprocessing.FunctionTransformer"):
-        # `fit` also calls the inverse, to check it; and an array in the arguments of a
-        # function, such as `out`, keeps rows.
-        if estimator.kw_args or estimator.inv_kw_args:
-            return False
-        functions = estimator.func, estimator.inverse_func or estimator.func
-        return all(map(_is_ufunc, functions))
     return is_a(estimator, *_STATELESS)
 
 
-def _is_ufunc(function: Any) -> bool:
-    """Whether a function is a function of NumPy for single numbers, such as `np.log1p`."""
-    name = getattr(function, "__name__", "")
-    return isinstance(function, np.ufunc) and getattr(np, name, None) is function
-
-
 def _has_declared_categories(encoder: Any) -> bool:
-    """Whether an encoder has the categories that it declares, and no others from an earlier fit."""
+    """Check if an encoder has the categories that it declares, and no others from an earlier fit."""
     if isinstance(encoder.categories, str):
         return False
     fitted = getattr(encoder, "categories_", None)
@@ -205,7 +192,7 @@ def _has_declared_categories(encoder: Any) -> bool:
 
 
 def learns_target(estimator: Any) -> bool:
-    """Whether an estimator learns from the target."""
+    """Check if an estimator learns from the target."""
     library = library_of(estimator)
     if library == "skdp":
         return any(map(learns_target, parts_of(estimator)))
@@ -222,13 +209,13 @@ def learns_target(estimator: Any) -> bool:
 
 
 def has_further_column(synthesizer: Any) -> bool:
-    """Whether a fitted synthesizer was given a target, which is a column of its domain."""
+    """Check if a fitted synthesizer was given a target, which is a column of its domain."""
     columns = getattr(getattr(synthesizer, "domain_", None), "columns", ())
     return len(columns) > getattr(synthesizer, "n_features_in_", len(columns))
 
 
 def has_own_column_function(transformer: Any) -> bool:
-    """Whether a function of the user, which may read values, selects columns."""
+    """Check if a function of the user, which may read values, selects columns."""
     selections = [chosen for _, _, chosen in transformer.transformers]
     functions = filter(callable, selections)
     selector = "sklearn.compose.make_column_selector"
@@ -264,7 +251,7 @@ def observed_columns(estimator: Any) -> list[Any]:
 
 
 def may_infer_categories(estimator: Any) -> bool:
-    """Whether `fit` may infer categories from the data."""
+    """Check if `fit` may infer categories from the data."""
     declared = [getattr(part, "categories", None) for part in all_parts(estimator)]
     return any(isinstance(value, str) and value == "auto" for value in declared)
 
@@ -307,7 +294,7 @@ def fitted_names(estimator: Any) -> tuple[Any, ...] | None:
     return tuple(f"x{index}" for index in range(n_features))
 
 
-def read_names(X: Any) -> tuple[Any, ...] | None:
+def column_names_of(X: Any) -> tuple[Any, ...] | None:
     """Return the column names of a table, without reading a value."""
     if X is None:
         return None
@@ -325,7 +312,7 @@ def read_names(X: Any) -> tuple[Any, ...] | None:
 
 
 def find_protection(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
-    """Return whether the rows that an estimator returns are protected."""
+    """Check if the rows that an estimator returns are protected."""
     returns_new_rows = hasattr(estimator, "fit_resample")
     protects = getattr(estimator, "protects_rows", None)
     if protects is None and returns_new_rows and not hasattr(estimator, "transform"):

@@ -15,11 +15,11 @@ from skdp.privacy._json import format_name
 from skdp.privacy._numbers import format_amounts
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._estimators import (
+    column_names_of,
     fitted_names,
     is_estimator,
     is_fitted,
     is_pipeline,
-    read_names,
 )
 from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._texts import (
@@ -140,7 +140,7 @@ def privacy_statement(
     estimators = _check_estimators(estimator)
     if isinstance(trusted, type) or not all(isinstance(one, type) for one in trusted):
         raise TypeError("trusted must be a sequence of classes")
-    names_of_X = read_names(X)
+    names_of_X = column_names_of(X)
     tables = [_columns_of(part, names_of_X) for part in estimators]
     columns: dict[Any, None] = {}
     for names in tables:
@@ -156,7 +156,7 @@ def privacy_statement(
     walk.finish()
 
     total, conversion, total_notes = _add_up(walk)
-    ledgers, ledger_notes = _read_ledgers(walk.ledgers.values())
+    ledgers, ledger_notes = _record_ledgers(walk.ledgers.values())
     return PrivacyStatement(
         tuple(_order_facts(walk, names_of_X or ())),
         total,
@@ -209,7 +209,7 @@ def _columns_of(estimator: Any, names_of_X: tuple[Any, ...] | None) -> tuple[Any
 
 
 def _returns_rows(estimator: Any) -> bool:
-    """Whether `fit_transform` of an estimator, or of its last step, returns rows."""
+    """Check if `fit_transform` of an estimator, or of its last step, returns rows."""
     if is_pipeline(estimator):
         return _returns_rows(estimator.steps[-1][1])
     return hasattr(estimator, "guarantee_") or not hasattr(estimator, "predict")
@@ -319,7 +319,7 @@ def _list_notes(walk: Walk) -> list[str]:
     return notes
 
 
-def _read_ledgers(
+def _record_ledgers(
     ledgers: Iterable[PrivacyLedger],
 ) -> tuple[tuple[dict[str, Any], ...], list[str]]:
     """Return the records of ledgers now, and a note if one cannot be read."""
@@ -335,7 +335,7 @@ def _read_ledgers(
 
 def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     """State the charges of a ledger, in its relation."""
-    account, charges = ledger._book.read()
+    account, charges = ledger._book.snapshot()
     counts: Counter[tuple[str, PrivacyGuarantee]] = Counter()
     for charge in charges:
         guarantee = account.budget.convert(charge.guarantee)

@@ -129,12 +129,11 @@ def describe_total(total: PrivacyGuarantee) -> dict[str, str]:
         "against": against,
         "trusted": _TRUSTED[total.trust],
         "unit": _describe_unit(total),
-        "neighbors": _describe_neighbors(total),
         "odds": total.in_odds(),
     }
 
 
-def _who(total: PrivacyGuarantee) -> str:
+def _subject(total: PrivacyGuarantee) -> str:
     return "record" if total.unit == "record" else "person"
 
 
@@ -150,16 +149,6 @@ def _describe_protected(total: PrivacyGuarantee) -> str:
     if total.relation == "replace_values":
         return f"{values}; all other columns are public"
     return values
-
-
-def _describe_neighbors(total: PrivacyGuarantee) -> str:
-    neighbors = total._format_neighbors()
-    if total.relation == "add_remove":
-        return neighbors
-    public = f"the number of {_who(total)}s"
-    if total.relation == "replace_values":
-        return f"{neighbors}; all other columns and {public} are public"
-    return f"{neighbors}; {public} is public"
 
 
 def _describe_unit(total: PrivacyGuarantee) -> str:
@@ -207,12 +196,12 @@ def list_not_covered(total: PrivacyGuarantee | None) -> list[str]:
         columns = join_names(total.scope)
         texts += [
             f"All columns except {columns}: they may follow from the release exactly.",
-            f"Which {_who(total)}s are in the table, how many there are, and their order.",
+            f"Which {_subject(total)}s are in the table, how many there are, and their order.",
             f"Predictions of {columns} from public columns. Only the information that the "
             "release adds to them is limited.",
         ]
     elif total is not None and total.relation == "replace":
-        texts.append(f"The number of {_who(total)}s, their order and their index.")
+        texts.append(f"The number of {_subject(total)}s, their order and their index.")
     texts += [
         "Information about the protected columns in other columns and other sources.",
         "Releases that are charged to no ledger listed here, and releases of others about "

@@ -102,7 +102,7 @@ class Flow:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the table is X with columns that are not known."""
+        """Check if the table is X with columns that are not known."""
         return self.columns == (ALL_COLUMNS,)
 
     @property
@@ -405,7 +405,7 @@ class Walk:
         return open_facts | self.returned
 
     def reveals_records(self) -> bool:
-        """Whether the release reveals which records are in the data, or how many."""
+        """Check if the release reveals which records are in the data, or how many."""
         relations = {step.guarantee.relation for step in self.steps}
         is_revealed = self.exposed() or self.notes["counted"] or self.notes["target"]
         return bool(is_revealed) or not relations <= {"add_remove"}
