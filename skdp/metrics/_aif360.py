@@ -109,7 +109,7 @@ def to_aif360(
     labels = read_classes(y, "y")
     if len(labels) != len(frame):
         raise ValueError(f"X has {len(frame)} rows, y has {len(labels)} labels")
-    label_name = "label" if labels.name is None else str(labels.name)
+    label_name = str(getattr(y, "name", None) or "label")
     if label_name in map(str, frame.columns):
         raise ValueError(f"X must not have a column with the name of y, {label_name!r}")
     names = _check_names(sensitive_features, list(frame.columns))

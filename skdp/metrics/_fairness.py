@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,7 @@ from skdp.metrics._inputs import (
     read_predictions,
 )
 from skdp.metrics._rates import (
+    Estimate,
     GroupSums,
     compare_extremes,
     compare_with_privileged,
@@ -42,36 +43,18 @@ from skdp.pages import warn
 Rows = Literal["population", "table"]
 
 
-class Metric(NamedTuple):
-    """The name of a metric in code, its name for people and its definition."""
-
-    name: str
-    label: str
-    definition: str
-
-
-RATES = (
-    Metric("selection_rate", "selection rate", "P(ŷ=+)"),
-    Metric("true_positive_rate", "true positive rate", "TPR = P(ŷ=+ | y=+)"),
-    Metric("false_positive_rate", "false positive rate", "FPR = P(ŷ=+ | y=−)"),
-)
-COMPARISONS = (
-    Metric(
-        "statistical_parity_difference",
-        "statistical parity difference",
-        "P(ŷ=+): {difference}",
-    ),
-    Metric("disparate_impact", "disparate impact", "P(ŷ=+): {ratio}"),
-    Metric(
-        "equal_opportunity_difference",
-        "equal opportunity difference",
-        "TPR: {difference}",
-    ),
-    Metric(
-        "average_odds_difference", "average odds difference", "FPR&TPR: {difference}"
-    ),
-)
-LABELS = {metric.name: metric.label for metric in (*RATES, *COMPARISONS)}
+# Names of metrics, and their definitions.
+RATES = {
+    "selection_rate": "P(ŷ=+)",
+    "true_positive_rate": "TPR = P(ŷ=+ | y=+)",
+    "false_positive_rate": "FPR = P(ŷ=+ | y=−)",
+}
+COMPARISONS = {
+    "statistical_parity_difference": "P(ŷ=+): {difference}",
+    "disparate_impact": "P(ŷ=+): {ratio}",
+    "equal_opportunity_difference": "TPR: {difference}",
+    "average_odds_difference": "FPR&TPR: {difference}",
+}
 
 # aif360's definitions with privileged rows, fairlearn's without.
 WITH_PRIVILEGED = {
@@ -393,27 +376,25 @@ def _write_table(
     sums: GroupSums, names: list[Any], has_privileged: bool, rows: Rows, level: float
 ) -> pd.DataFrame:
     """Estimate all metrics, one row each."""
-    lines = []
+    lines: list[tuple[str, str, Any, Estimate]] = []
     rates = estimate_rates(sums, rows, level)
-    for index, metric in enumerate(RATES):
+    for index, (metric, definition) in enumerate(RATES.items()):
         for group, name in enumerate(names):
-            lines.append((metric, metric.definition, name, rates[index, group]))
+            lines.append((metric, definition, name, rates[index, group]))
     if len(names) > 1:
         compare = compare_with_privileged if has_privileged else compare_extremes
         texts = WITH_PRIVILEGED if has_privileged else OF_EXTREMES
         estimates = compare(sums, rows, level)
-        for metric, estimate in zip(COMPARISONS, estimates, strict=True):
-            lines.append((metric, metric.definition.format(**texts), None, estimate))
-    table = pd.DataFrame(
-        {
-            "metric": [metric.name for metric, *_ in lines],
-            "definition": [definition for _, definition, *_ in lines],
-            # Objects keep None and tuples of values.
-            "group": pd.Series([group for *_, group, _ in lines], dtype=object),
-        }
-    )
+        for (metric, text), estimate in zip(
+            COMPARISONS.items(), estimates, strict=True
+        ):
+            lines.append((metric, text.format(**texts), None, estimate))
+    metrics, definitions, groups, found = zip(*lines, strict=True)
+    # Objects keep None and tuples of values.
+    columns = {"metric": metrics, "definition": definitions}
+    table = pd.DataFrame(columns | {"group": pd.Series(groups, dtype=object)})
     for number in ("value", "std_error", "lower", "upper"):
-        table[number] = [float(getattr(line[-1], number)) for line in lines]
+        table[number] = [float(getattr(estimate, number)) for estimate in found]
     table.attrs["confidence_level"] = level
     _warn_of_undefined(table, sums.is_reported)
     return table

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import read_array
+from skdp.base import one_column, read_array
 from skdp.tables import ColumnError, is_frame, is_missing, read_table, shielded
 
 Numbers = NDArray[np.float64]
@@ -24,27 +24,19 @@ Cells = list[tuple[Any, ...]]
 
 def read_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
     """Read a column of any library; `missing` allows missing values."""
-    if values is None:
-        raise TypeError(f"{name} must be a column of values, got None")
-    if is_frame(values):
-        columns = read_table(values).columns
-        if len(columns) != 1:
-            raise ValueError(f"{name} must be one column, got {len(columns)}")
-        values = columns[0]
+    (column,) = one_column(values, name).columns
     try:
-        return shielded(_convert_to_series, values, missing)
+        return shielded(_convert_to_series, column, missing)
     except ColumnError as error:
         raise ValueError(f"{name} {error}") from None
 
 
 def _convert_to_series(values: Any, missing: bool) -> pd.Series:
-    series = nw.from_native(values, pass_through=True, allow_series=True)
     if isinstance(values, pd.Series):
         column = values.reset_index(drop=True)
-    elif isinstance(series, nw.Series):
-        column = pd.Series(series.to_numpy())
     else:
-        column = pd.Series(_convert_to_array(values))
+        series = nw.from_native(values, pass_through=True, allow_series=True)
+        column = pd.Series(series.to_numpy() if series is not values else values)
     if not missing and column.isna().any():
         raise ColumnError("has missing values")
     column = column.infer_objects()
@@ -52,17 +44,6 @@ def _convert_to_series(values: Any, missing: bool) -> pd.Series:
         # Values without a hash raise here, where `shielded` replaces their error.
         pd.Categorical(column)
     return column
-
-
-def _convert_to_array(values: Any) -> NDArray[Any]:
-    if not isinstance(values, np.ndarray):
-        # Objects, because NumPy converts [1, "a"] to two strings.
-        values = np.array(values, dtype=object)
-    if values.ndim == 2 and values.shape[1] == 1:
-        return values[:, 0]
-    if values.ndim != 1:
-        raise ColumnError(f"must be one column, got {values.ndim} dimensions")
-    return values
 
 
 def read_classes(values: Any, name: str) -> pd.Series:
@@ -95,14 +76,11 @@ def read_numbers(values: Any, name: str) -> Numbers:
 def read_columns(features: Any, name: str) -> dict[Any, pd.Series]:
     """Read columns by name, with missing values; an unnamed column has the name None."""
     if not is_frame(features):
-        if read_array(features, name).ndim != 2:
+        if read_array(features, name).ndim < 2:
             # The name of an unnamed polars series is "".
             label = getattr(features, "name", None)
-            return {
-                None if label == "" else label: read_column(
-                    features, name, missing=True
-                )
-            }
+            column = read_column(features, name, missing=True)
+            return {None if label == "" else label: column}
         features = np.array(features, dtype=object)
     table = read_table(features)
     if not table.names:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any, Literal
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
@@ -67,12 +66,9 @@ def _convert_to_table(reports: Any, names: list[Any]) -> Any:
     # fairlearn takes sensitive features as a series, ``reports["sex"]``.
     if is_frame(reports):
         return reports
-    series = nw.from_native(reports, pass_through=True, allow_series=True)
     table: Any
     if isinstance(reports, pd.Series):
         table = reports.to_frame(names[0] if reports.name is None else reports.name)
-    elif isinstance(series, nw.Series):
-        table = series.alias(series.name or str(names[0])).to_frame().to_native()
     else:
         table = read_array(reports, "reports")
         if table.ndim != 1:

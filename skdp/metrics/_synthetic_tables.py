@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
-from skdp.base import ColumnName, TableLike
+from skdp.base import ColumnName, TableLike, read_array
 from skdp.domain import Categories, Domain, DomainLike, Interval
 from skdp.oracles import check_size
 from skdp.tables import (
@@ -23,7 +22,6 @@ from skdp.tables import (
     is_frame,
     kind_of,
     read_table,
-    shielded,
     to_dates,
     to_numbers,
 )
@@ -142,8 +140,13 @@ def marginal_errors(
     1       (sex, age)   0.00
     2    (smokes, age)   0.25
     """
-    tables = read_pair(real, synthetic)
-    names = list(tables[0].names)
+    tables = _read_table("real", real), _read_table("synthetic", synthetic)
+    names, other_names = (list(table.names) for table in tables)
+    if set(names) != set(other_names):
+        raise ValueError(
+            "real and synthetic must have the same columns; in one of them only: "
+            f"{sorted(set(names) ^ set(other_names), key=str)}"
+        )
     check_size(order, least=1, most=len(names), name="order")
     codes = _code_columns(tables, names, domain)
     marginals = list(combinations(names, order))
@@ -261,24 +264,9 @@ def _distinct_values(name: Any, column: Any, label: str) -> tuple[list[Any], boo
         raise ValueError(f"column {name!r} of {label} {error}") from None
 
 
-def read_pair(real: Any, synthetic: Any) -> tuple[Table, Table]:
-    """Read two tables with rows and the same columns."""
-    tables = _read_table("real", real), _read_table("synthetic", synthetic)
-    names, other_names = (set(table.names) for table in tables)
-    if names != other_names:
-        raise ValueError(
-            "real and synthetic must have the same columns; in one of them only: "
-            f"{sorted(names ^ other_names, key=str)}"
-        )
-    return tables
-
-
 def _read_table(label: str, data: Any) -> Table:
     if not is_frame(data):
-        try:
-            data = shielded(_convert_to_array, data)
-        except ColumnError as error:
-            raise ValueError(f"{label} {error}") from None
+        data = read_array(data, label)
         if data.ndim != 2:
             raise ValueError(
                 f"{label} must be a dataframe or a 2-D array, got {data.ndim} dimensions"
@@ -289,10 +277,6 @@ def _read_table(label: str, data: Any) -> Table:
     if len(table.columns[0]) == 0:
         raise ValueError(f"{label} has no rows")
     return table
-
-
-def _convert_to_array(data: Any) -> NDArray[Any]:
-    return np.asarray(data, None if hasattr(data, "__array__") else object)
 
 
 def _column(table: Table, name: Any) -> Any:
@@ -315,14 +299,7 @@ def _read_domain(domain: Any) -> dict[Any, Values]:
 
 
 def range_query_error(
-    real: TableLike,
-    synthetic: TableLike,
-    queries: Iterable[Query] | None = None,
-    *,
-    n_queries: int = 100,
-    order: int = 2,
-    domain: DomainLike | None = None,
-    random_state: int | np.random.RandomState | None = 0,
+    real: TableLike, synthetic: TableLike, queries: Iterable[Query]
 ) -> float:
     """Compute the mean error of the answers to range queries, as a proportion of the records.
 
@@ -333,21 +310,10 @@ def range_query_error(
     ----------
     real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
         Real and synthetic rows: pandas, polars or pyarrow tables, or arrays, with the
-        same columns.
-    queries : iterable of mappings, default=None
+        columns of the queries.
+    queries : iterable of mappings
         Mappings of column name to condition: a tuple ``(low, high)`` for ``low <= value
-        < high`` (None for no bound), or a list of values, with None for missing. None
-        draws random queries by the next four parameters: the columns of a query and the
-        bounds of a range are uniform among all pairs of edges of an `Interval` or of
-        values; a set of values has a uniform size.
-    n_queries : int, default=100
-        Number of random queries.
-    order : int, default=2
-        Number of columns of a random query.
-    domain : Domain or mapping of column name to values or Interval, default=None
-        Values of columns, from which conditions are drawn. None uses the real values.
-    random_state : int, RandomState instance or None, default=0
-        Seed of the random queries.
+        < high`` (None for no bound), or a list of values, with None for missing.
 
     Returns
     -------
@@ -358,8 +324,7 @@ def range_query_error(
     Raises
     ------
     TypeError, ValueError
-        If the tables have no rows or different columns, or the queries or parameters do
-        not fit the columns.
+        If the tables have no rows, or the queries do not fit the columns.
 
     See Also
     --------
@@ -378,12 +343,7 @@ def range_query_error(
     >>> range_query_error(real, synthetic, [{"age": (18, 38)}, {"age": (38, None), "sex": ["M"]}])
     0.25
     """
-    tables = read_pair(real, synthetic)
-    if queries is None:
-        check_size(n_queries, least=1, name="n_queries")
-        check_size(order, least=1, most=len(tables[0].names), name="order")
-        generator = check_random_state(random_state)
-        queries = draw_queries(tables[0], n_queries, order, domain, generator)
+    tables = _read_table("real", real), _read_table("synthetic", synthetic)
     errors = []
     for query in queries:
         if not isinstance(query, Mapping) or not query:
@@ -396,51 +356,6 @@ def range_query_error(
     if not errors:
         raise ValueError("queries must have at least one query")
     return float(np.mean(errors))
-
-
-def draw_queries(
-    table: Table,
-    n_queries: int,
-    order: int,
-    domain: Any,
-    generator: np.random.RandomState,
-) -> list[dict[Any, Any]]:
-    """Draw random queries of values of the domain, or of the real table."""
-    declared = _read_domain(domain)
-    choices = []
-    for name in table.names:
-        choices.append(_list_choices(name, declared.get(name), table))
-    queries = []
-    for _ in range(n_queries):
-        query = {}
-        for index in sorted(generator.choice(len(choices), order, replace=False)):
-            is_range, values = choices[index]
-            size = 2
-            if not is_range:
-                # Among all sets, nearly all would have half of the values.
-                size = generator.randint(1, len(values) + 1)
-            drawn = sorted(generator.choice(len(values), size, replace=False))
-            condition: Any = [values[number] for number in drawn]
-            query[table.names[index]] = tuple(condition) if is_range else condition
-        queries.append(query)
-    return queries
-
-
-def _list_choices(
-    name: Any, declared: Values | None, table: Table
-) -> tuple[bool, list[Any]]:
-    """Return whether conditions are ranges, and their bounds or values."""
-    # The first and the last bound of a range are open.
-    if isinstance(declared, Interval):
-        return True, [None, *declared.edges[1:-1], None]
-    if declared is None:
-        values, has_missing = _distinct_values(name, _column(table, name), "real")
-    else:
-        values = [value for value in declared.values if value is not None]
-        has_missing = None in declared.values
-    if values and kind_of(values[0]) in ("number", *TIME_KINDS):
-        return True, [None, *sorted(values)[1:], None]
-    return False, [*values, None] if has_missing else values
 
 
 def _answer(table: Table, query: Query) -> float:

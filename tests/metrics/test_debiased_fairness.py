@@ -238,7 +238,7 @@ def arguments(**changes):
             "got 'sample'",
         ),
         ({"confidence_level": 95}, ValueError, "confidence_level"),
-        ({"y_true": None}, TypeError, "y_true must be a column of values, got None"),
+        ({"y_true": None}, ValueError, "y_true must be one column, got an array of 0 dimensions"),
         (
             {"y_true": [">50K", "<=50K"] * 25, "y_pred": [">50K.", "<=50K."] * 25, "positive_label": ">50K"},
             ValueError,

@@ -17,11 +17,11 @@ from skdp.metrics._rates import (
     OTHERS,
     SELECTED,
     GroupSums,
-    Rates,
     compare_extremes,
     compare_with_privileged,
     divide_rates,
     estimate_rates,
+    score_rates,
     subtract_rates,
     sum_known_groups,
     sum_reported_groups,
@@ -75,7 +75,7 @@ def test_differences_and_ratios_are_covered_summed_over_all_outcomes():
     intervals = []  # (61, 2, 2, 51): by the count of the second group, metric, endpoint, and count of the first one
     for count in y:
         sums = sums_of_counts([*np.stack([x, 50 - x], axis=1), (count, 60 - count)])
-        rates, last = Rates.estimate(sums, "population", 0.95), np.full(51, 51)
+        rates, last = score_rates(sums, "population", 0.95), np.full(51, 51)
         found = [compare(rates, x, last)[0] for compare in (subtract_rates, divide_rates)]
         intervals.append([[one.lower, one.upper] for one in found])
     (difference_ends, ratio_ends) = np.transpose(intervals, (1, 2, 3, 0))
@@ -91,7 +91,7 @@ def test_differences_and_ratios_are_covered_summed_over_all_outcomes():
 def test_the_interval_of_a_ratio_ends_where_that_of_a_difference_meets_0():
     """Donner and Zou (2012), by the definition: the distances of ``top − R bottom`` from 0 add up as squares."""
     sums = sums_of_counts([(7, 13), (10, 15)])
-    rates = Rates.estimate(sums, "population", 0.9).unclipped
+    rates = score_rates(sums, "population", 0.9).unclipped
     top, bottom = rates[0, 0], rates[0, 1]
     impact = compare_with_privileged(sums, "population", 0.9)[1]
     low, high = impact.lower, impact.upper

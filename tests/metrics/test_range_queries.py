@@ -1,6 +1,5 @@
 """Range-count queries, answered row by row."""
 
-import itertools
 import math
 from datetime import date, datetime
 from fractions import Fraction
@@ -12,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp import Domain, Interval
-from skdp.metrics import _synthetic_tables, range_query_error
-from tests.conftest import each, few_kinds
+from skdp.metrics import range_query_error
+from tests.conftest import each
 from tests.metrics.test_marginals import REAL, SYNTHETIC
 
 QUERIES = [
@@ -52,33 +50,6 @@ def test_the_error_of_a_query_on_every_kind_of_frame(make_frame, query):
     assert got == pytest.approx(expected(REAL, SYNTHETIC, [query]), rel=1e-12, abs=1e-15)
 
 
-def random_range_queries(real, n_queries=100, **options):
-    """Return the queries that `range_query_error` draws."""
-    drawn, answer = [], _synthetic_tables._answer
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_synthetic_tables, "_answer", lambda table, query: drawn.append(query) or answer(table, query))
-        range_query_error(real, real, n_queries=n_queries, **options)
-    return drawn[::2]  # of the real and of the synthetic table
-
-
-@few_kinds
-def test_random_queries_on_every_kind_of_frame(make_frame):
-    for order in (1, 2, 3):
-        options = {"n_queries": 40, "order": order, "random_state": 3}
-        queries = random_range_queries(make_frame(REAL), **options)
-        assert queries == random_range_queries(pd.DataFrame(REAL), **options)
-        assert {len(query) for query in queries} == {order}
-        got = range_query_error(make_frame(REAL), make_frame(SYNTHETIC), **options)
-        assert got == pytest.approx(expected(REAL, SYNTHETIC, queries), rel=1e-12)
-
-
-def test_the_queries_do_not_depend_on_the_synthetic_table():
-    real = pd.DataFrame(REAL)
-    queries = random_range_queries(real)
-    for synthetic in (real, pd.DataFrame(SYNTHETIC), real.assign(sex="new")):
-        assert range_query_error(real, synthetic) == range_query_error(real, synthetic, queries)
-
-
 numbers = st.lists(st.one_of(st.none(), st.integers(-5, 5)), min_size=1, max_size=12)
 bounds = st.one_of(st.none(), st.integers(-6, 6))
 
@@ -103,41 +74,28 @@ def test_an_infinite_number_is_above_every_bound():
         assert range_query_error(real, synthetic, [{"a": (1e300, None)}]) == 0.5
 
 
-def test_all_conditions_on_bins_are_drawn_and_cover_the_ends():
-    domain = Domain({"age": Interval(edges=[0, 18, 38, 120]), "sex": ["F", "M", None]})
-    table = pd.DataFrame({"age": [1], "sex": ["F"]})
-    queries = random_range_queries(table, n_queries=500, domain=domain)
-    edges = [None, 18.0, 38.0, None]
-    ranges = {query["age"] for query in queries}
-    assert ranges == {(edges[i], edges[j]) for i, j in itertools.combinations(range(4), 2)}
-    sets = {tuple(query["sex"]) for query in queries}
-    assert sets == {s for size in (1, 2, 3) for s in itertools.combinations(["F", "M", None], size)}
-
-
 @each(
-    "queries options message",
+    "queries message",
     [
-        ([], {}, "at least one query"),
-        ([[("age", (1, 2))]], {}, "a query must be a mapping"),
-        ([{}], {}, "a query must be a mapping"),
-        ([{"height": (1, 2)}], {}, "there is no column 'height'"),
-        ([{"age": 20}], {}, "column 'age' must be a tuple"),
-        ([{"sex": []}], {}, "condition on column 'sex'"),
-        ([{"age": (1, 2, 3)}], {}, "the range of column 'age' must be"),
-        ([{"sex": ("F", "M")}], {}, "values go in a list"),
-        ([{"age": (2, 2)}], {}, "low < high"),
-        ([{"sex": (1, 2)}], {}, "column 'sex': expected numbers"),
-        ([{"age": ["20"]}], {}, "condition on column 'age'|number"),
-        ([{"age": [20, "20"]}], {}, "condition on column 'age'"),
-        (None, {"order": 4}, "order must be between 1 and 3"),
-        (None, {"n_queries": 0}, "n_queries must be between 1"),
+        ([], "at least one query"),
+        ([[("age", (1, 2))]], "a query must be a mapping"),
+        ([{}], "a query must be a mapping"),
+        ([{"height": (1, 2)}], "there is no column 'height'"),
+        ([{"age": 20}], "column 'age' must be a tuple"),
+        ([{"sex": []}], "condition on column 'sex'"),
+        ([{"age": (1, 2, 3)}], "the range of column 'age' must be"),
+        ([{"sex": ("F", "M")}], "values go in a list"),
+        ([{"age": (2, 2)}], "low < high"),
+        ([{"sex": (1, 2)}], "column 'sex': expected numbers"),
+        ([{"age": ["20"]}], "condition on column 'age'|number"),
+        ([{"age": [20, "20"]}], "condition on column 'age'"),
     ],
 )
-def test_what_does_not_fit_is_refused(queries, options, message):
+def test_what_does_not_fit_is_refused(queries, message):
     sex = pd.array(["F", "M"], "string")
     table = pd.DataFrame({"age": [20, 30], "sex": sex, "smokes": [True, False]})
     with pytest.raises((ValueError, TypeError), match=message):
-        range_query_error(table, table, queries, **options)
+        range_query_error(table, table, queries)
 
 
 @pytest.mark.parametrize("kind", ["objects", "datetime64", "polars"])
@@ -156,8 +114,6 @@ def test_ranges_of_dates_count_half_open(kind):
     assert share(date(2020, 1, 1), date(2020, 2, 1)) == 2 / 4
     assert share(date(2020, 1, 1), datetime(2020, 2, 1, 0, 0, 1)) == 3 / 4
     assert share(date(2020, 1, 2), None) == 2 / 4
-    domain = {"day": Interval(date(2020, 1, 1), date(2021, 1, 1), bins=12, missing=True)}
-    assert range_query_error(table, table, order=1, domain=domain) == 0
     with pytest.raises(ValueError, match="low < high"):
         share(date(2020, 1, 2), date(2020, 1, 2))
     if kind != "objects":  # objects that are no numbers are in no range

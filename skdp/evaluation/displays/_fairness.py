@@ -20,7 +20,6 @@ from skdp.evaluation.displays._style import (
     series_style,
     tidy_axes,
 )
-from skdp.metrics import LABELS
 
 DIFFERENCES, RATIOS = "Differences (0 is parity)", "Ratios (1 is parity)"
 PARITY = {DIFFERENCES: 0.0, RATIOS: 1.0}
@@ -173,7 +172,7 @@ def _panel_of(metric: Any) -> str:
 
 def _metric_label(metric: Any) -> str:
     """Return the name for people."""
-    return LABELS.get(metric, str(metric).replace("_", " "))
+    return str(metric).replace("_", " ")
 
 
 def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:

@@ -31,7 +31,6 @@ from skdp.evaluation._privacy_curve import privacy_curve
 from skdp.evaluation.report._study import LOGISTIC, PARAM_NAME, Study
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import (
-    LABELS,
     debiased_fairness,
     fairness_report,
     marginal_error,
@@ -158,7 +157,7 @@ def _quietly(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         report = function(*values, **options)
-    return report.assign(metric=report["metric"].map(LABELS))
+    return report.assign(metric=report["metric"].str.replace("_", " "))
 
 
 def attacked_column(study: Study) -> Any:
