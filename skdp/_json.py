@@ -55,7 +55,7 @@ _TYPES = {
     "pairs": _Type(
         Mapping,
         lambda mapping: [[*map(write_value, pair)] for pair in mapping.items()],
-        lambda pairs: dict(map(read_value, pair) for pair in pairs),
+        lambda pairs: {read_value(key): read_value(item) for key, item in pairs},
     ),
 }
 
@@ -143,7 +143,7 @@ _FORMATS = {
     b"SQLite format 3": "a ledger; use skdp.PrivacyLedger(path=...)",
     b'"skdp-ledger"': "the record of a ledger; open the ledger itself",
     b'"skdp-guarantee"': "a guarantee; use skdp.PrivacyGuarantee.from_json",
-    b'"skdp-estimator"': "a file of skdp.save; use skdp.load",
+    b"PK\x03\x04": "a ZIP file; use skdp.load if skdp.save wrote it",
 }
 
 _BEGINNING_BYTES = 200

@@ -787,48 +787,6 @@ def client_bytes():
     axes.legend()
 
 
-def saved_sizes():
-    """Draw the size of saved encoders and synthesizers against pickle, by the number of declared values."""
-    import pickle
-    from io import BytesIO
-
-    from skdp import save
-
-    sizes = [4, 16, 64, 256, 1024, 4096]
-    axes = plt.subplots()[1]
-    kinds = {
-        "RandomizedResponseEncoder": (
-            RandomizedResponseEncoder,
-            "categories",
-            "C0",
-        )
-    }
-    kinds |= {
-        "DPMarginalSynthesizer": (DPMarginalSynthesizer, "domain", "C1")
-    }
-    for name, (kind, declared, colour) in kinds.items():
-        files, pickles = [], []
-        for size in sizes:
-            table = pd.DataFrame({"value": np.arange(size)})
-            fitted = kind(
-                1.0, random_state=0, **{declared: {"value": range(size)}}
-            ).fit(table)
-            file = BytesIO()
-            save(fitted, file)
-            files.append(file.tell())
-            pickles.append(len(pickle.dumps(fitted)))
-        axes.loglog(
-            sizes, files, "-o", color=colour, label=f"{name}, skdp.save"
-        )
-        axes.loglog(
-            sizes, pickles, "--s", color=colour, label=f"{name}, pickle"
-        )
-    axes.set(xlabel="declared values", ylabel="bytes")
-    axes.set_xticks(sizes, list(map(str, sizes)))
-    axes.minorticks_off()
-    axes.legend()
-
-
 def composition():
     """Draw the epsilon of many releases: added, by zero-concentrated privacy, and composed."""
     counts = np.arange(1, 101)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import re
 import runpy
 import sys
 from dataclasses import replace
@@ -24,7 +23,7 @@ from skdp.tables import flatten_index
 
 # First bytes of ledgers and of models that `skdp.save` wrote.
 LEDGER = b"SQLite format 3"
-MODEL = re.compile(rb'\s*\{\s*"format"\s*:\s*"skdp-estimator"')
+MODEL = b"PK\x03\x04"  # of ZIP files, which `skdp.save` writes
 N_FIRST_BYTES = 64
 
 
@@ -79,7 +78,7 @@ def _make_statement(source: str) -> PrivacyStatement:
             start = file.read(N_FIRST_BYTES)
         if start.startswith(LEDGER):
             return privacy_statement(PrivacyLedger(path=path))
-        if MODEL.match(start):
+        if start.startswith(MODEL):
             return privacy_statement(load(path))
     elif "://" not in source:
         if path.suffix and ":" not in source:

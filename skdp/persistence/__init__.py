@@ -1,5 +1,6 @@
-"""Fitted estimators and pipelines in files that hold JSON and arrays, and no code."""
+"""Files of estimators and pipelines, without code."""
 
 from skdp.persistence._file import load, save
+from skdp.persistence._records import Record as Record
 
 __all__ = ["load", "save"]

@@ -653,7 +653,7 @@ def exponential_mechanism(
     """
     gaps = _score_gaps(scores)
     rate = check_rational("rate", rate, zero=True)
-    accepted = np.empty(0, np.intp)
+    accepted: NDArray = np.empty(0, np.intp)
     n_tries = 1 << 10
     while accepted.size == 0:
         with watch_draws(None):

@@ -205,8 +205,8 @@ class TestRevealedNumberOfRows:
             assert ("If only fit and sample are used" in text) == ("synthesizer" in name)
 
     def test_a_saved_model_in_the_command_line(self, tmp_path, capsys):
-        save(state_synthesizer("who")[0], tmp_path / "model.json")
-        assert main(["statement", str(tmp_path / "model.json")]) == 0
+        save(state_synthesizer("who")[0], tmp_path / "model.skops")
+        assert main(["statement", str(tmp_path / "model.skops")]) == 0
         assert "no guarantee for replacing all rows of one person follows" in (text := capsys.readouterr().out)
         assert "epsilon = 2" not in text
 

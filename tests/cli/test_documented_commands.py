@@ -47,7 +47,7 @@ def test_commands_run(block, tmp_path, monkeypatch):
     people.to_parquet("people.parquet")
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people[["sex"]])
     encoder.save("protocol.json")
-    save(encoder, "model.json")
+    save(encoder, "model.skops")
     for name in ("reports", "monday", "tuesday"):
         if f"{name}.parquet" in block and not re.search(rf"privatize \S+ {name}\.parquet", block):
             privatize_file("people.csv", f"{name}.parquet", encoder)

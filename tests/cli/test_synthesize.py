@@ -64,7 +64,7 @@ def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, capsys):
     for words, message in [
         ([model, "--load", "--epsilon", 1], "--epsilon must not be given with --load"),
         ([model, "--load", "--max-rows-per-person", 2], "--max-rows-per-person must not be given with --load"),
-        ([table, "--load"], "no file that skdp.save wrote"),
+        ([table, "--load"], "must be a file of skdp.save"),
         ([table, "--epsilon", 1], "--domain is required"),
         ([table, "--domain", domain], "--epsilon is required"),
     ]:

@@ -98,7 +98,7 @@ class TestText:
         writers = {"csv": csv.write_csv, "parquet": pq.write_table, "arrow": feather.write_feather}
         writers[form](table.take([0] * 40), source)
         synthesizer = DPMarginalSynthesizer(1.0, domain=domain, random_state=0, marginals="independent")
-        first, model, again = tmp_path / "first.parquet", tmp_path / "model.json", tmp_path / "again.parquet"
+        first, model, again = tmp_path / "first.parquet", tmp_path / "model.skops", tmp_path / "again.parquet"
         synthesize_file(source, first, synthesizer, save=model, n_samples=4)
         sample_file(DPMarginalSynthesizer.load(model), again, n_samples=8)
         assert pq.read_schema(first).equals(pq.read_schema(again))

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import io
-import json
-import os
 import pickle
-import stat
+import re
+import zipfile
 from datetime import date
 from fractions import Fraction
-from importlib.resources import files
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from jsonschema import Draft202012Validator
 from sklearn import (
     compose,
     decomposition,
@@ -31,8 +27,6 @@ from sklearn import (
     svm,
 )
 from sklearn.base import BaseEstimator, clone
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.neighbors import KNeighborsClassifier
 
 import skdp
 from skdp import (
@@ -49,7 +43,6 @@ from skdp import (
     PosteriorFeatures,
     PrivacyLedger,
     RandomizedResponseEncoder,
-    RapporEncoder,
     SecretKey,
     SyntheticResampler,
     UnaryEncodingTransformer,
@@ -127,50 +120,23 @@ def fitted(estimator, X):
     return clone(estimator).fit(X, np.arange(len(X)) % 2)
 
 
-SCHEMA = Draft202012Validator(json.loads(files("skdp.persistence").joinpath("file.schema.json").read_text()))
-
-
-# To validate a file takes most of the time, and a round trip makes the same one again.
-@functools.cache
-def validate(content):
-    SCHEMA.validate(json.loads(content))
-
-
-def saved(estimator, **options):
-    """Save an estimator; the file is valid by the schema in the package."""
+def saved(estimator):
     file = io.BytesIO()
-    skdp.save(estimator, file, **options)
-    validate(file.getvalue())
+    skdp.save(estimator, file)
     return file
 
 
-def test_the_schema_is_one_and_refuses_other_content():
-    Draft202012Validator.check_schema(SCHEMA.schema)
-    content = json.loads(saved(DPMean(bounds=BOUNDS)).getvalue())
-    for name, value in [("epsilon", {"$code": "x"}), ("epsilon", {"$tuple": [], "x": 1}), ("bounds", {"$float": "1"})]:
-        content["estimator"]["parameters"] = {name: value}
-        assert not SCHEMA.is_valid(content)
-    assert not SCHEMA.is_valid({"format": "skdp-estimator"})
-
-
-@each(
-    "mapping, expected",
-    [
-        ({"a": 1, "b": [1.5, None]}, {"a": 1, "b": [1.5, None]}),
-        ({0: 1, True: 2}, {"$pairs": [[0, 1], [True, 2]]}),
-        ({None: 1, 1.5: 2, ("a", 1): 3}, {"$pairs": [[None, 1], [1.5, 2], [{"$tuple": ["a", 1]}, 3]]}),
-        ({"$a": 1}, {"$pairs": [["$a", 1]]}),
-        ({"n": 2**53 - 1, "m": 2**53}, {"n": 2**53 - 1, "m": {"$integer": "9007199254740992"}}),
-    ],
-)
-def test_mappings_are_objects_if_their_keys_are_text(mapping, expected):
-    file = saved(preprocessing.FunctionTransformer(kw_args=mapping))
-    assert json.loads(file.getvalue())["estimator"]["parameters"]["kw_args"] == expected
-    assert_same(skdp.load(file).kw_args, mapping)
-
-
 def passed_through(estimator, **options):
-    return skdp.load(saved(estimator, secrets=True), **options)
+    return skdp.load(saved(estimator), **options)
+
+
+def without_key(estimator):
+    """Return an estimator with fresh reports, because permanent ones have a key."""
+    if getattr(estimator, "secret_key", None) is None:
+        return clone(estimator)
+    fresh = {"secret_key": None, "memoize": False, "instantaneous_epsilon": None}
+    names = estimator.get_params().keys()
+    return clone(estimator).set_params(**{name: value for name, value in fresh.items() if name in names})
 
 
 def seeded(estimator):
@@ -198,17 +164,16 @@ def releases(estimator, X):
 
 def check_round_trip(estimator, X):
     again = passed_through(estimator)
-    assert_same(again, estimator)
+    assert_same(again.get_params(), estimator.get_params())
     assert_same(releases(again, X), releases(estimator, X))
     if hasattr(estimator, "guarantee_"):
         assert again.guarantee_ == estimator.guarantee_
-    assert_same(passed_through(again), again)
-    assert saved(again, secrets=True).getvalue() == saved(estimator, secrets=True).getvalue()
+    assert_same(releases(passed_through(again), X), releases(estimator, X))
 
 
 @pytest.mark.parametrize(("estimator", "X"), [pair[1:] for pair in OURS], ids=[name for name, *_ in OURS])
 def test_estimators_of_skdp(estimator, X):
-    check_round_trip(fitted(seeded(clone(estimator)), X), X)
+    check_round_trip(fitted(seeded(without_key(estimator)), X), X)
 
 
 @pytest.mark.parametrize(("estimator", "X"), THEIRS, ids=lambda value: type(value).__name__)
@@ -254,7 +219,6 @@ def test_dtypes_of_ordered_categories_stay():
         DPMean(bounds=np.array([[0.0, 1.0]])),
         DPHistogram(domain={"age": Interval(0, 100, bins=5), 3: [None, 1.5, date(2020, 1, 1)]}),
         DPHistogram(domain={"grade": Categories(["low", "high", None], ordered=True)}),
-        RapporEncoder(secret_key=SecretKey.generate()),
         SyntheticResampler(DPMarginalSynthesizer(domain=range(4), workload=[("a", "b")])),
         PosteriorFeatures(RandomizedResponseEncoder(), privatize=False),
         preprocessing.StandardScaler().set_output(transform="polars"),
@@ -265,46 +229,32 @@ def test_before_fit(estimator):
 
 
 def test_output_and_routing():
+    encoder = RandomizedResponseEncoder(categories=DECLARED, random_state=0).set_output(transform="polars")
     with sklearn.config_context(enable_metadata_routing=True):
-        encoder = RandomizedResponseEncoder(
-            memoize=True, secret_key=SecretKey(b"k" * 32), categories=DECLARED
-        ).set_transform_request(record_id=True)
-        steps = pipeline.make_pipeline(encoder, preprocessing.OrdinalEncoder()).set_output(transform="polars")
-        steps.fit(WORDS, record_id=np.arange(len(WORDS)))
-        again = passed_through(steps)
-        reports = [one.transform(WORDS, record_id=np.arange(len(WORDS))) for one in (steps, again)]
+        encoder.set_transform_request(record_id=True)
+        again = passed_through(encoder.fit(WORDS))
+        assert again.get_metadata_routing().transform.requests == {"record_id": True}
+    reports = [one.transform(WORDS) for one in (encoder, again)]
     assert isinstance(reports[1], pl.DataFrame)
     assert reports[0].equals(reports[1])
 
 
-class TestSecrets:
-    encoder = RandomizedResponseEncoder(
-        memoize=True, secret_key=SecretKey(b"nobody may see it"), categories=DECLARED
-    ).fit(WORDS)
+@each("key", [SecretKey(b"nobody may see it"), b"nobody may see it"])
+def test_secret_keys_are_refused(key):
+    encoder = RandomizedResponseEncoder(memoize=True, secret_key=key, categories=DECLARED)
+    for estimator in (encoder, encoder.fit(WORDS), pipeline.make_pipeline(OnFitOnly(encoder))):
+        with pytest.raises(ValueError, match="`secret_key` must be None") as caught:
+            saved(estimator)
+        assert "nobody" not in str(caught.value)
 
-    @pytest.mark.parametrize("key", [SecretKey(b"nobody may see it"), b"nobody may see it"])
-    def test_keys_are_refused(self, key, tmp_path):
-        encoder = clone(self.encoder).set_params(secret_key=key)
-        for one in (encoder, encoder.fit(WORDS), pipeline.make_pipeline(OnFitOnly(encoder))):
-            with pytest.raises(ValueError, match="secrets=True") as caught:
-                skdp.save(one, tmp_path / "file")
-            assert "nobody" not in str(caught.value)
-            assert not list(tmp_path.iterdir())
 
-    def test_keys_are_kept_if_asked(self):
-        again = passed_through(self.encoder)
-        ids = np.arange(len(WORDS))
-        assert isinstance(again.secret_key, SecretKey)
-        assert again.transform(WORDS, record_id=ids).equals(self.encoder.transform(WORDS, record_id=ids))
-
-    @pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
-    def test_a_file_of_keys_is_for_its_owner(self, tmp_path):
-        new, old = tmp_path / "new", tmp_path / "old"
-        old.touch(mode=0o644)
-        for path in (new, str(old)):
-            skdp.save(self.encoder, path, secrets=True)
-            assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-            assert skdp.load(path).secret_key.hex() == self.encoder.secret_key.hex()
+def test_files_name_public_types():
+    """A file of this version loads after private modules move."""
+    for estimator, X in [(one, X) for _, one, X in OURS[:40]]:
+        data = saved(fitted(seeded(without_key(estimator)), X)).getvalue()
+        schema = zipfile.ZipFile(io.BytesIO(data)).read("schema.json").decode()
+        modules = {part for part in re.findall(r'"__module__": "([\w.]+)"', schema) if part.startswith("skdp")}
+        assert modules == {"skdp.persistence"}
 
 
 class TestLedgers:
@@ -337,61 +287,21 @@ class TestLedgers:
             again.transform(WORDS)
 
     def test_refusals(self):
-        with pytest.raises(ValueError, match="different ledgers"):
+        with pytest.raises(ValueError, match="one ledger, got several"):
             saved(pipeline.make_union(*(self.encoder(PrivacyLedger(epsilon=1.0)) for _ in range(2))))
-        with pytest.raises(ValueError, match="no estimator of the file had one"):
+        with pytest.raises(ValueError, match="no saved estimator had a ledger"):
             passed_through(DPMean(bounds=BOUNDS), ledger=PrivacyLedger(epsilon=1.0))
         with pytest.raises(TypeError, match="ledger must be"):
             skdp.load(io.BytesIO(), ledger=1.0)
-        protocol = RandomizedResponseEncoder(1.0, categories=DECLARED).fit(WORDS).to_json().encode()
-        with pytest.raises(ValueError, match="ledger is given, but the file is a protocol, which has none"):
-            skdp.load(io.BytesIO(protocol), ledger=PrivacyLedger(epsilon=1.0))
 
 
-def with_value(value):
-    return preprocessing.FunctionTransformer(kw_args={"value": value})
+@each("changes", [{"epsilon": 2.0}, {"handle_unknown": "uniform"}])
+def test_parameters_that_were_changed_after_fit(changes):
+    encoder = RandomizedResponseEncoder(categories=DECLARED).fit(WORDS)
+    with pytest.raises(ValueError, match="changed after fit"):
+        saved(encoder.set_params(**changes))
 
 
-def with_attribute(estimator, **attributes):
-    vars(estimator.fit(NUMBERS)).update(attributes)
-    return estimator
-
-
-class TestRefusals:
-    @each(
-        "estimator, message",
-        [
-            (RandomForestClassifier(2).fit(NUMBERS, TARGET), "RandomForestClassifier cannot be saved"),
-            (pipeline.make_pipeline(KNeighborsClassifier()), r"Pipeline.steps: a KNeighborsClassifier cannot be saved"),
-            (preprocessing.FunctionTransformer(np.log), r"FunctionTransformer.func: a ufunc cannot be saved"),
-            (dummy.DummyClassifier(random_state=np.random.RandomState(0)), "RandomState cannot be saved"),
-            (type("Mine", (DPMean,), {})(bounds=BOUNDS), "a Mine cannot be saved"),
-            (RandomizedResponseEncoder, "estimator must be an estimator"),
-            (with_value(np.zeros(2, "V8")), r"an array of \|V8 cannot be saved"),
-            (with_value(np.complex64(1)), "a number of complex64 cannot be saved"),
-            (with_value(pd.DataFrame({"a": [1]}, index=[5])), "a DataFrame with an index cannot be saved"),
-            (with_value(pd.DataFrame({"a": [1]}, dtype="Int64")), "a DataFrame with a column of Int64 cannot be saved"),
-            (with_attribute(DPMean(bounds=BOUNDS), _hidden=1), r"DPMean\._hidden"),
-            (pipeline.make_pipeline(DPMean(bounds=BOUNDS), memory="folder"), "memory"),
-        ],
-    )
-    def test_what_cannot_be_saved(self, estimator, message):
-        with pytest.raises(ValueError if message == "memory" else TypeError, match=message):
-            saved(estimator)
-
-    def test_numbers_with_more_digits_than_a_float(self):
-        dtype = np.dtype(np.longdouble)
-        if dtype.itemsize == 8:
-            pytest.skip("there are none on this machine")
-        for value in (np.zeros(2, dtype), dtype.type(1)):
-            with pytest.raises(TypeError, match=f"the dtype {dtype} cannot be saved"):
-                saved(with_value(value))
-
-    @each(
-        "changes",
-        [{"epsilon": 2.0}, {"random_state": 5}, {"secret_key": b"l" * 32}, {"ledger": PrivacyLedger(epsilon=9.0)}],
-    )
-    def test_parameters_that_were_changed_after_fit(self, changes):
-        encoder = RandomizedResponseEncoder(memoize=True, secret_key=b"k" * 32, categories=DECLARED).fit(WORDS)
-        with pytest.raises(ValueError, match="changed after fit"):
-            saved(encoder.set_params(**changes), secrets=True)
+def test_only_estimators_are_saved():
+    with pytest.raises(TypeError, match="estimator must be an estimator, got ABCMeta"):
+        saved(RandomizedResponseEncoder)

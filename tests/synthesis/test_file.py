@@ -53,8 +53,8 @@ def same(one, other):
 
 def test_a_file_gives_all_answers(tmp_path):
     before = fitted(marginals=[("sex", "age"), ("age", "job")], workload=[("sex", "age")])
-    before.save(tmp_path / "people.json")
-    after = DPMarginalSynthesizer.load(tmp_path / "people.json")
+    before.save(tmp_path / "people.skops")
+    after = DPMarginalSynthesizer.load(tmp_path / "people.skops")
     assert after.domain_ == before.domain_ == after.domain
     assert after.guarantee_ == before.guarantee_
     assert after.noise_scale_ == before.noise_scale_
@@ -85,10 +85,10 @@ def test_what_is_loaded_has_coins_of_its_own_and_no_ledger():
 def test_the_seed_and_the_ledger_are_not_in_the_file(tmp_path):
     ledger = PrivacyLedger(path=tmp_path / "secret_ledger.sqlite", epsilon=10, delta=1e-3)
     synthesizer = fitted(ledger=ledger)
-    path = tmp_path / "people.json"
+    path = tmp_path / "people.skops"
     synthesizer.save(path)
-    assert str(SEED) not in path.read_text()
-    assert "secret_ledger" not in path.read_text()
+    assert str(SEED).encode() not in path.read_bytes()
+    assert b"secret_ledger" not in path.read_bytes()
     assert (synthesizer.random_state, synthesizer.ledger) == (SEED, ledger)
 
 
@@ -180,7 +180,7 @@ class TestDamage:
             (["cliques", 0, "columns"], ["age", "sex"], "in the order of the domain"),
             (["cliques", 0, "columns"], ["sex", "sex"], "in the order of the domain"),
             (["cliques", 0, "columns"], [], "in the order of the domain"),
-            (["cliques", 0, "columns"], ["sex", "tax"], "cannot be read: KeyError"),
+            (["cliques", 0, "columns"], ["sex", "tax"], "cannot be read"),
             (["cliques", 1, "columns"], ["age"], "no junction tree"),
             (["cliques", 1, "columns"], ["sex", "age"], "no junction tree"),
             (["cliques", 1, "parent"], None, "whole numbers from 0 to 0"),
@@ -188,13 +188,7 @@ class TestDamage:
             (["cliques", 1, "parent"], True, "whole numbers from 0 to 0"),
             (["domain"], {"sex": ["F", "M"]}, "a part is no Domain"),
             (["guarantee"], "epsilon = 0", "a part is no PrivacyGuarantee"),
-            (["guarantee", "$guarantee", "epsilon"], -1, "epsilon must be"),
             (["template"], None, "a part is no Table"),
-            (["template", "$template", "library"], "os", "unknown library 'os'"),
-            (["template", "$template", "columns"], [], "another number of columns"),
-            (["template", "$template", "columns", 0, "name"], "tax", "other columns than the domain"),
-            (["template", "$template", "columns", 0, "dtype"], "i4,O", "cannot be read"),
-            (["template", "$template", "n_columns"], 99, "another number of columns"),
             (["n_rows"], -1, "expected a positive number"),
             (["n_rows_std_error"], None, "expected a positive number"),
             (["features"], [], "the columns of X differ from the columns of the domain"),
@@ -210,7 +204,7 @@ class TestDamage:
             (["scores"], [{"columns": ["sex", "age"], "score": None, "std_error": 0.1}], "must be a finite number"),
             (
                 ["scores"],
-                [{"columns": ["sex", "age"], "score": {"$float": "nan"}, "std_error": 0.1}],
+                [{"columns": ["sex", "age"], "score": float("nan"), "std_error": 0.1}],
                 "must be a finite number",
             ),
             (["scores"], [{"columns": ["sex", "age"], "score": 0.1, "std_error": -3}], "expected a positive number"),
@@ -246,9 +240,8 @@ class TestDamage:
     )
     def test_a_model_that_is_none_is_refused(self, convert, message):
         def change(estimator):
-            content = estimator["fitted"]["cliques"][0]["probabilities"]["$array"]
-            array = convert(np.reshape(content["values"], content["shape"]))
-            content.update(dtype=str(array.dtype), shape=array.shape, values=array.ravel().tolist())
+            clique = estimator["fitted"]["cliques"][0]
+            clique["probabilities"] = convert(clique["probabilities"])
 
         with pytest.raises(ValueError, match=message):
             self.load(change)

@@ -273,7 +273,7 @@ def _text_of_file(file: SourceFile) -> str | None:
         with path.open("rb") as opened:
             beginning = opened.read(200)
         # Files of Arrow may hold the text of a protocol there.
-        kind = detect_format(beginning) if beginning.startswith(b"{") else ""
+        kind = detect_format(beginning) if beginning.startswith((b"{", b"PK")) else ""
         if kind:
             raise ValueError(f"{path.name} holds no reports{kind}")
     return said_by(file)
