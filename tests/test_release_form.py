@@ -202,7 +202,7 @@ PATHS = {
     "to IPC": written("ipc"),
     "to Parquet": written("parquet"),
     "unary": by_encoder(UnaryEncodingTransformer),
-    "table for a model, to polars": by_encoder(LocalTableEncoder, "polars", purpose="model"),
+    "table, to polars": by_encoder(LocalTableEncoder, "polars"),
     "on fit only": lambda table: OnFitOnly(
         RandomizedResponseEncoder(EPSILON, categories=declared(table))
     ).fit_transform(table),

@@ -43,7 +43,6 @@ OTHERS = [
     UnaryEncodingTransformer(),
     NumericPerturber(mechanism="laplace", bounds=(-100, 100)),
     NumericPerturber(strategy="sample", bounds=(-100, 100)),
-    LocalTableEncoder(purpose="model"),
 ]
 
 SHARED_CHECKS = [

@@ -1,4 +1,4 @@
-"""Numbers: positions on a grid between public bounds, randomised; means and distributions."""
+"""Numbers between public bounds: positions on a grid, their reports, means and distributions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from skdp.base import (
     apply_set_output,
     check_choice,
     check_confidence_level,
+    one_thread,
     read_bounds,
     read_numbers,
 )
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
-from skdp.local._distribution import estimate_distribution
 from skdp.local._memo import Memo, MemoisedReports, PermanentDraws, name_bytes
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local._transformer import ReportTransformer
@@ -39,7 +39,6 @@ from skdp.local.protocol import (
     Rows,
     Sampling,
     concat_columns,
-    whole_weights,
 )
 from skdp.oracles import (
     SUBSTEPS,
@@ -47,8 +46,10 @@ from skdp.oracles import (
     NumericMechanism,
     Optimal,
     SquareWave,
+    bin_positions,
     check_size,
     check_steps,
+    estimate_frequencies,
     mean_error,
     round_at_random,
 )
@@ -61,36 +62,48 @@ from skdp.privacy import (
 )
 from skdp.tables import Table
 
-# The mechanisms by name, as guarantees describe them.
-_DESCRIPTIONS = {
-    "optimal": "optimal mechanism",
-    "square_wave": "square wave mechanism",
-    "laplace": "clamped discrete Laplace noise",
-}
-# Of the numbers that may be reported, for an engine to count them.
-_MAX_COUNTED = 1 << 16
-_BINS = 32
+MECHANISMS = ("optimal", "square_wave", "laplace")
+
+# Numbers that may be reported, for an engine to count them.
+MAX_COUNTED = 1 << 16
+
+# Bins of a distribution by default, and about the number of cells that are smoothed and
+# then joined to bins: smoothing must not reach far.
+N_BINS = 32
+N_CELLS = 512
+
+# Relative error of reports that were written with fewer digits.
+TOLERANCE = 1e-6
+
+
+def make_mechanism(
+    mechanism: Any, epsilon: Fraction, grid_size: int = 1024
+) -> NumericMechanism:
+    """Make a mechanism from its name, or from the outcomes of an optimal mechanism."""
+    if not isinstance(mechanism, str):
+        return Optimal(grid_size, epsilon, outcomes=mechanism)
+    classes = {"optimal": Optimal, "square_wave": SquareWave, "laplace": ClampedLaplace}
+    made: NumericMechanism = classes[mechanism](grid_size, epsilon)
+    return made
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class NumberField(Field):
     """A column of numbers on a grid between public bounds, reported by a mechanism."""
 
-    # A report is a place in `numbers`.
-
     name: Any
     bounds: tuple[float, float]
     mechanism: NumericMechanism
-    # The epsilon that was asked for.
+    # The requested privacy loss.
     share: Fraction
 
-    # The numbers that may be reported, ascending: a report is a place among them.
+    # The numbers that may be reported, ascending: a report is an index into them.
     numbers: NDArray[np.float64] = dataclasses.field(init=False)
-    # The place of each report of the mechanism, of shape (n_reports,).
+    # The index of each report of the mechanism, of shape (n_reports,).
     places: NDArray[np.intp] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        # Some reports may be one number, where floats are too few.
+        # Floats may be equal for several reports of the mechanism.
         reported = _numbers(self.mechanism, *self.bounds)
         numbers, places = np.unique(reported, return_inverse=True)
         object.__setattr__(self, "numbers", numbers)
@@ -111,7 +124,7 @@ class NumberField(Field):
 
     @property
     def is_countable(self) -> bool:  # type: ignore[override]
-        return len(self.numbers) <= _MAX_COUNTED
+        return len(self.numbers) <= MAX_COUNTED
 
     @property
     def n_states(self) -> int:  # type: ignore[override]
@@ -137,23 +150,16 @@ class NumberField(Field):
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
         source = randomness("report", self.name)
         positions = round_at_random(codes[0], source)
-        return self._placed(self.mechanism.report(positions, source))
+        return self.places[self.mechanism.report(positions, source)]
 
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
-        return self._placed(draws.numbers(self.mechanism, codes[0]))
-
-    def _placed(self, reports: NDArray[Any]) -> NDArray[Any]:
-        # Mostly, the reports of the mechanism ascend and differ: they are their own
-        # places.
-        if (np.diff(self.places) == 1).all():
-            return reports
-        return self.places[reports]
+        return self.places[draws.numbers(self.mechanism, codes[0])]
 
     def permanent_parts(self) -> list[bytes]:
-        # All that the probabilities of a report depend on. A mechanism that differs in
-        # one of these parts has permanent reports of its own.
+        # All that the probabilities of a report depend on: mechanisms that differ in one
+        # of these parts share no permanent reports.
         mechanism = json.dumps(self.mechanism.parameters(), sort_keys=True)
-        ends = np.array(self.bounds) + 0.0  # no -0.0, whose bytes are others
+        ends = np.array(self.bounds) + 0.0  # -0.0 has other bytes
         return [
             str(self.share).encode(),
             mechanism.encode(),
@@ -174,18 +180,19 @@ class NumberField(Field):
         is_sampled = not isinstance(rows, slice)
         numbers = self._read(columns, missing=is_sampled)[rows]
         if is_sampled and np.isnan(numbers).any():
-            raise ValueError(f"column {self.name!r} is missing in rows that report it")
-        # The nearer one of the two possible reports beside a number.
+            raise ValueError(
+                f"Column {self.name!r} must not be missing in rows that report it."
+            )
+        # The nearer one of the two reports beside a number.
         above = np.searchsorted(self.numbers, numbers)
         above = np.clip(above, 1, len(self.numbers) - 1)
         lower, upper = self.numbers[above - 1], self.numbers[above]
         nearest = above - (numbers - lower < upper - numbers)
-        # Reports may have been written with fewer digits.
-        tolerance = 1e-6 * (self.numbers[-1] - self.numbers[0])
+        tolerance = TOLERANCE * (self.numbers[-1] - self.numbers[0])
         if (np.abs(self.numbers[nearest] - numbers) > tolerance).any():
             raise ValueError(
-                f"column {self.name!r} holds numbers that are not reports of this "
-                "transformer"
+                f"Column {self.name!r} must contain reports of this transformer, got "
+                "other numbers."
             )
         return nearest
 
@@ -218,30 +225,26 @@ class NumberField(Field):
         *,
         confidence_level: float = 0.95,
     ) -> pd.DataFrame:
-        """Estimate the mean from how often each number was reported."""
+        """Estimate the mean from the counts of the reported numbers."""
         n = int(sums.sum())
-        mean = math.nan
-        std_error = math.inf
+        index = pd.Index(self.columns, name="column", tupleize_cols=False)
+        row = [math.nan, math.inf, -math.inf, math.inf]
         if n > 0:
             mean = float(sums @ self.numbers) / n
             std_error = math.sqrt(self._variance(sums, mean) / n)
-        return self._row(mean, std_error, _reach(confidence_level))
-
-    def _row(self, mean: float, std_error: float, reach: float) -> pd.DataFrame:
-        """Show a mean; without a report, the interval is unbounded."""
-        is_known = math.isfinite(std_error)
-        lower = mean - reach * std_error if is_known else -math.inf
-        upper = mean + reach * std_error if is_known else math.inf
-        index = pd.Index(self.columns, name="column", tupleize_cols=False)
-        row = {"mean": mean, "std_error": std_error, "lower": lower, "upper": upper}
-        return pd.DataFrame(row, index=index)
+            quantile = NormalDist().inv_cdf(
+                (1 + check_confidence_level(confidence_level)) / 2
+            )
+            margin = quantile * std_error
+            row = [mean, std_error, mean - margin, mean + margin]
+        names = ["mean", "std_error", "lower", "upper"]
+        return pd.DataFrame([row], index=index, columns=names)
 
     def _variance(self, sums: NDArray[np.int64], mean: float) -> float:
-        """Return the variance of a report."""
+        """Estimate the variance of a report."""
         variances = self._variances()
         n = int(sums.sum())
-        # Of few reports, the mechanism bounds the variance: from below, and that of a
-        # single one from above.
+        # Few equal reports have no sample variance, but the mechanism bounds the variance.
         if n == 1:
             return float(variances.max())
         spread = sums @ (self.numbers - mean) ** 2 / (n - 1)
@@ -255,12 +258,36 @@ class NumberField(Field):
         variances: NDArray[np.float64] = self.mechanism.variances(np.arange(steps + 1))
         return variances * scale
 
+    def distribution(self, sums: NDArray[np.int64], n_bins: int) -> pd.DataFrame:
+        """Estimate the proportions of bins from the counts of the reported numbers."""
+        steps = self.mechanism.steps
+        if not isinstance(self.mechanism, SquareWave):
+            raise ValueError(
+                "estimate_distribution requires mechanism='square_wave'. For unbiased "
+                "proportions of bins, use FrequencyOracleEncoder with an Interval."
+            )
+        bins = Interval(*self.bounds, bins=n_bins)
+        frequencies = np.full(n_bins, np.nan)
+        if sums.any():
+            n_cells = n_bins * max(1, min(N_CELLS, steps) // n_bins)
+            channel = np.zeros((n_cells, len(self.numbers)))
+            by_report = self.mechanism.spread(bin_positions(steps, n_cells))
+            np.add.at(channel.T, self.places, by_report.T)
+            with one_thread():
+                cells = estimate_frequencies(channel, sums)
+            frequencies = cells.reshape(n_bins, -1).sum(axis=1)
+        edges = {"left": bins.edges[:-1], "right": bins.edges[1:]}
+        index = pd.Index(bins.labels)
+        # `rename_axis` takes a tuple for several names.
+        index.name = self.name
+        return pd.DataFrame(edges | {"frequency": frequencies}, index=index)
+
     def parameters(self) -> dict[str, Any]:
         low, high = self.bounds
         return {
             **self.mechanism.parameters(),
             "epsilon": str(self.share),
-            # No -0.0, whose text is another.
+            # -0.0 has another text.
             "bounds": [low + 0.0, high + 0.0],
         }
 
@@ -309,108 +336,100 @@ def estimate_means(
 def _numbers(
     mechanism: NumericMechanism, low: float, high: float
 ) -> NDArray[np.float64]:
-    """Return the number that each report stands for, rounded once."""
-    start = Fraction(low)
-    step = (Fraction(high) - start) / mechanism.steps
-    # start + step * n / d as a quotient of two whole numbers, whose division rounds
-    # correctly.
-    constant = start.numerator * step.denominator
-    factor = step.numerator * start.denominator
-    denominator = start.denominator * step.denominator
-    numbers = []
+    """Return the number of each report, rounded once."""
+    step = (Fraction(high) - Fraction(low)) / mechanism.steps
     try:
-        for n, d in mechanism.quotients:
-            numbers.append((constant * d + factor * n) / (denominator * d))
+        numbers = [float(Fraction(low) + step * e) for e in mechanism.estimates]
     except OverflowError:
         raise ValueError(
-            "epsilon is too small, or the bounds are too far apart: the reports would "
-            "overflow"
+            "epsilon must be larger, or bounds narrower: the reports exceed the largest "
+            "float."
         ) from None
     return np.array(numbers)
 
 
-def _reach(confidence_level: float) -> float:
-    """Return how many standard errors an interval reaches to both sides."""
-    return -NormalDist().inv_cdf((1 - check_confidence_level(confidence_level)) / 2)
-
-
 class NumericPerturber(MemoisedReports, ReportTransformer):
-    """Add noise to numbers: a record reveals little, and means can be estimated.
+    """Privatize numbers between public bounds, and estimate means or distributions.
 
-    >>> import pandas as pd
-    >>> from skdp import NumericPerturber
-    >>> people = pd.DataFrame({"age": [20, 30, 40, 70] * 250})
-    >>> perturber = NumericPerturber(1.0, bounds={"age": (0, 100)})
-    >>> mean = perturber.estimate_mean(perturber.fit_transform(people))
-
-    A number is clipped to its bounds, rounded at random to one of `grid_size` + 1
-    positions, and reported as a number: an unbiased estimate of the true one, which may
-    well lie outside the bounds. The output has the columns and names of the input. The
-    guide page "Numbers in the local model" compares the mechanisms.
+    A number is clipped to its bounds, rounded at random to a grid, and reported as a
+    number: an unbiased estimate of the true one, which can be outside the bounds. The
+    output has the columns of the input. The guide page "Numbers in the local model"
+    compares the mechanisms.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
-    mechanism : str or list, default="optimal"
-        ``"optimal"``: the most accurate mean ([1]_), for an epsilon of at most 8 a
-        column. ``"square_wave"`` ([2]_) is made for `estimate_distribution`.
-        ``"laplace"``: clamped discrete Laplace noise ([3]_). A list of the `outcomes`
-        of an optimal mechanism repeats it.
+
+    mechanism : {'optimal', 'square_wave', 'laplace'} or list, default='optimal'
+        Mechanism of each column.
+
+        - 'optimal' has the most accurate mean [1]_, up to an epsilon of 8 a column.
+        - 'square_wave' is for `estimate_distribution` [2]_.
+        - 'laplace' is clamped discrete Laplace noise [3]_.
+
+        A list of the `outcomes` of an optimal mechanism makes the same mechanism.
+
     bounds : (low, high), mapping, Domain, or array-like of shape (n_features, 2)
-        Public bounds of all columns or, by name, of each: required, and never read from
-        the data. Of a Domain, the endpoints of each `Interval`. A number outside of them is moved to the nearer one.
+        Public bounds of all columns, or of each column by name. Required. The bounds of
+        a Domain are the endpoints of each `Interval`.
+
     grid_size : int, default=1024
-        The number of steps between the bounds, from 1 to 65,536; finite, so that each
-        probability is known exactly.
-    strategy : {"split", "sample"}, default="split"
-        Whether each record reports all columns, with equal shares of epsilon, or a few
-        of them, drawn at random ([4]_); the others are missing.
-    n_sampled : int or "auto", default="auto"
-        With "sample", how many columns a record reports; "auto" takes the number with
-        the least error of the means, mostly about epsilon / 4. Not with a list of
-        outcomes.
-    weights : "uniform" or mapping, default="uniform"
-        With "sample", public weights: a column is reported with a probability in
-        proportion to its weight, which is at most the sum of the weights over
-        `n_sampled`.
+        Number of steps between the bounds, from 1 to 65,536.
+
+    strategy : {'split', 'sample'}, default='split'
+        How epsilon is allocated. 'split' divides it equally among all columns. 'sample'
+        reports some random columns per record [4]_; the others are missing.
+
+    n_sampled : int or 'auto', default='auto'
+        Number of columns that a record reports with `strategy='sample'`. 'auto' takes
+        the number with the smallest error of the means; it requires the name of a
+        mechanism.
+
     memoize : bool, default=False
-        Whether a record repeats its report; `transform` then needs ``record_id``. With
-        an optimal mechanism by its outcomes only.
-    secret_key : bytes, optional
-        With `memoize`, such as ``SecretKey.generate()``: at least 16 bytes.
-    ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any draw.
-    random_state : int, optional
-        None is secure. An int is reproducible, and not private: for tests only.
+        If True, a record repeats its report, and `transform` requires ``record_id``. An
+        optimal mechanism must be given by its outcomes.
+
+    secret_key : bytes, default=None
+        At least 16 bytes, such as ``SecretKey.generate()``. Required with `memoize`.
+
+    ledger : PrivacyLedger, default=None
+        Ledger that is charged with `guarantee_` at each call of `transform`.
+
+    random_state : int, default=None
+        None uses secure randomness. Pass an int for reproducible experiments only: the
+        reports are then not private.
 
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        The guarantee of one call of `transform` for one record.
+        Privacy guarantee of one call of `transform` for one record.
+
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds of each column.
+        Bounds of each column.
+
     report_values_ : list of ndarray
-        The numbers that may be reported in each column, ascending.
+        Numbers that may be reported in each column, ascending.
+
     mechanism_ : NumericMechanism
-        The mechanism on the positions of the grid; all columns share it.
+        Mechanism on the positions of the grid, for all columns.
+
     n_sampled_ : int
-        How many columns a record reports.
-    inclusion_ : ndarray of shape (n_features,)
-        The probability that a record reports each column; 1 under "split".
+        Number of columns that a record reports.
 
     See Also
     --------
-    RandomizedResponseEncoder : For categories; with an `Interval`, for numbers in bins.
+    LocalTableEncoder : Numbers beside categories, with weights.
+    RandomizedResponseEncoder : Categories, or numbers in bins with an `Interval`.
 
     Notes
     -----
     **Privacy.** Local model: for each record, under replacement of its values in the
-    fitted columns. `fit` checks that numbers are finite, and keeps nothing of them; an
-    error shows that one is not. Which columns a record reports is drawn without looking
-    at a value, so it may be seen, and only their epsilons add up. Each `transform` is a
-    new release unless it is memoised. The guide page "What all encoders share" explains
-    what is not covered.
+    fitted columns. `fit` checks that numbers are finite; an error reveals that a number
+    is not. The columns that a record reports are drawn independently of its values, so
+    they are public, and only their epsilons add up. Each call of `transform` is a new
+    release unless `memoize=True`. The guide page "What all encoders share" states what
+    is not covered.
 
     References
     ----------
@@ -422,6 +441,14 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
        utility-maximizing privacy mechanisms. SIAM J. Comput. 41(6).
     .. [4] N. Wang et al. (2019). Collecting and analyzing multidimensional data with
        local differential privacy. ICDE.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import NumericPerturber
+    >>> people = pd.DataFrame({"age": [20, 30, 40, 70] * 250})
+    >>> perturber = NumericPerturber(1.0, bounds={"age": (0, 100)})
+    >>> mean = perturber.estimate_mean(perturber.fit_transform(people))
     """
 
     bounds_: NDArray[np.float64]
@@ -437,7 +464,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         grid_size: int = 1024,
         strategy: Literal["split", "sample"] = "split",
         n_sampled: int | Literal["auto"] = "auto",
-        weights: Literal["uniform"] | Mapping[Any, float] = "uniform",
         memoize: bool = False,
         secret_key: bytes | None = None,
         ledger: PrivacyLedger | None = None,
@@ -449,27 +475,31 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         self.grid_size = grid_size
         self.strategy = strategy
         self.n_sampled = n_sampled
-        self.weights = weights
         self.memoize = memoize
         self.secret_key = secret_key
         self.ledger = ledger
         self.random_state = random_state
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
+        epsilon = check_epsilon(self.epsilon)
         self._check_parameters()
         bounds = read_bounds(self.bounds, table.names)
-        weights = whole_weights(self.weights, table.names)
-        epsilon = check_epsilon(self.epsilon)
-        n_reported, mechanism = self._best_size(epsilon, weights)
+        n_columns = len(table.names)
+        n_reported = self._choose_n_sampled(epsilon, n_columns)
         share = epsilon / n_reported
+        mechanism = make_mechanism(self.mechanism, share, self.grid_size)
         fields = []
-        for name, (low, high) in zip(table.names, bounds, strict=True):
+        for column, (low, high) in zip(table.names, bounds, strict=True):
             ends = float(low), float(high)
-            fields.append(NumberField(name, ends, mechanism, share))
+            fields.append(NumberField(column, ends, mechanism, share))
+        read_numbers(table, truth=False)  # raises an error for text or missing values
+
+        name = self.mechanism if isinstance(self.mechanism, str) else "optimal"
+        description = f"{name.replace('_', ' ')} mechanism"
         sampling = None
-        if n_reported < len(weights):
-            sampling = Sampling(weights, n_reported)
-        description = self._describe(n_reported, len(weights))
+        if n_reported < n_columns:
+            sampling = Sampling((1,) * n_columns, n_reported)
+            description += f" of {n_reported} of {n_columns} columns, drawn at random"
         self._mechanism = description
         memo = None
         if self.memoize:
@@ -479,28 +509,23 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
                 ", memoised: epsilon per distinct position of a column on the grid, "
                 f"at most {mechanism.steps + 1} of them"
             )
-        # The shares of the columns that are reported add up to epsilon, and no share is
-        # exceeded.
-        together = min(
-            round_up(n_reported * Fraction(mechanism.epsilon)), round_up(epsilon)
-        )
+        # The parts of epsilon add up, and no report exceeds its part.
+        total = round_up(n_reported * Fraction(mechanism.epsilon))
         guarantee = PrivacyGuarantee(
-            together,
+            min(total, round_up(epsilon)),
             scope=table.names,
             mechanism=description,
             secure=self.random_state is None or memo is not None,
             losses=(mechanism.loss,) * n_reported,
         )
-        # What `fit` found, for a transformer that repeats it.
+        # Parameters that make the same mechanism again.
         chosen: dict[str, Any] = {}
-        outcomes = mechanism.parameters().get("outcomes")
-        if outcomes is not None:
-            chosen["mechanism"] = outcomes
+        if isinstance(mechanism, Optimal):
+            chosen["mechanism"] = mechanism.parameters()["outcomes"]
         if self.strategy == "sample":
             chosen["n_sampled"] = n_reported
-        read_numbers(table, truth=False)  # refuses what is no number
         return ReportProtocol(
-            "NumericPerturber",
+            type(self).__name__,
             tuple(fields),
             guarantee,
             sampling,
@@ -509,50 +534,52 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             chosen=chosen,
         )
 
-    def _describe(self, n_reported: int, n_columns: int) -> str:
-        """Name the mechanism for the guarantee."""
-        description = _DESCRIPTIONS["optimal"]
-        if isinstance(self.mechanism, str):
-            description = _DESCRIPTIONS[self.mechanism]
-        if n_reported < n_columns:
-            description += f" of {n_reported} of {n_columns} columns, drawn at random"
-        return description
-
-    def _best_size(
-        self, epsilon: Fraction, weights: tuple[int, ...]
-    ) -> tuple[int, NumericMechanism]:
-        """Return how many columns a record reports, and the mechanism of each."""
+    def _choose_n_sampled(self, epsilon: Fraction, n_columns: int) -> int:
+        """Return the number of columns that a record reports."""
         if self.strategy == "split":
-            return len(weights), self._make(epsilon / len(weights))
-        most = sum(weights) // max(weights)  # a record reports a column once at most
+            return n_columns
         if not isinstance(self.n_sampled, str):
-            if self.n_sampled > most:
+            if self.n_sampled > n_columns:
                 raise ValueError(
-                    f"n_sampled must be at most {most}, got {self.n_sampled}: a "
-                    f"record reports each of {len(weights)} columns at most once, in "
-                    "proportion to the weights"
+                    f"n_sampled must be at most the number of columns, {n_columns}, got "
+                    f"{self.n_sampled}."
                 )
-            return self.n_sampled, self._make(epsilon / self.n_sampled)
-        # Less noise in fewer columns is better than a share of epsilon below 1, but for
-        # all columns, which need no draw.
-        sizes = {*range(1, min(most, math.ceil(epsilon)) + 1), most}
-        mechanisms = {size: self._make(epsilon / size) for size in sorted(sizes)}
+            return self.n_sampled
+        # Reports with an epsilon below 1 have more noise than fewer reports; all columns
+        # need no sample.
+        n_reported = {*range(1, min(n_columns, math.ceil(epsilon)) + 1), n_columns}
 
-        def error(size: int) -> float:
-            inclusions = Sampling(weights, size).inclusions
-            return sum(mean_error(mechanisms[size], float(p)) for p in inclusions)
+        def find_error(n: int) -> float:
+            mechanism = make_mechanism(self.mechanism, epsilon / n, self.grid_size)
+            return mean_error(mechanism, n / n_columns)
 
-        best = min(mechanisms, key=error)
-        return best, mechanisms[best]
+        return min(sorted(n_reported), key=find_error)
 
-    def _make(self, share: Fraction) -> NumericMechanism:
-        if not isinstance(self.mechanism, str):
-            return Optimal(self.grid_size, share, outcomes=self.mechanism)
-        if self.mechanism == "optimal":
-            return Optimal(self.grid_size, share)
-        if self.mechanism == "laplace":
-            return ClampedLaplace(self.grid_size, share)
-        return SquareWave(self.grid_size, share)
+    def _check_parameters(self) -> None:
+        is_named = isinstance(self.mechanism, str)
+        if is_named or not np.iterable(self.mechanism):
+            check_choice("mechanism", self.mechanism, MECHANISMS)
+        if self.memoize and self.mechanism == "optimal":
+            raise ValueError(
+                "memoize=True requires outcomes that stay the same, got "
+                "mechanism='optimal'. Fit once without memoize, and set "
+                "mechanism=list(perturber.mechanism_.outcomes), or use 'laplace'."
+            )
+        check_steps(self.grid_size)
+        check_choice("strategy", self.strategy, ("split", "sample"))
+        is_sampled = self.strategy == "sample"
+        if not isinstance(self.n_sampled, str):
+            check_size(self.n_sampled, least=1, name="n_sampled")
+        elif self.n_sampled != "auto" or (is_sampled and not is_named):
+            raise ValueError(
+                "n_sampled must be an int, or 'auto' with the name of a mechanism, got "
+                f"{self.n_sampled!r}."
+            )
+        if not is_sampled and self.n_sampled != "auto":
+            raise ValueError(
+                f"n_sampled requires strategy='sample', got {self.strategy!r}."
+            )
+        self._check_memo()
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         fields = cast(tuple[NumberField, ...], protocol.fields)
@@ -560,46 +587,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         self.mechanism_ = fields[0].mechanism
         self.report_values_ = [field.numbers for field in fields]
         self.n_sampled_ = protocol.n_sampled or len(fields)
-        self.inclusion_ = np.ones(len(fields))
-        if protocol.sampling is not None:
-            self.inclusion_ = np.array(protocol.sampling.inclusions, float)
-
-    def _check_parameters(self) -> None:
-        check_epsilon(self.epsilon)
-        has_outcomes = not isinstance(self.mechanism, str)
-        if has_outcomes:
-            _check_outcomes(self.mechanism)
-        else:
-            check_choice("mechanism", self.mechanism, tuple(_DESCRIPTIONS))
-        if self.memoize and self.mechanism == "optimal":
-            raise ValueError(
-                "permanent reports need outcomes that stay the same, got "
-                "mechanism='optimal': fit once without memoize, and use "
-                "mechanism=list(perturber.mechanism_.outcomes) from then on, or "
-                "'laplace'"
-            )
-        check_steps(self.grid_size)
-        self._check_sampling(has_outcomes)
-        self._check_memo()
-
-    def _check_sampling(self, has_outcomes: bool) -> None:
-        if self.strategy not in ("split", "sample"):
-            raise ValueError(
-                f"strategy must be 'split' or 'sample', got {self.strategy!r}"
-            )
-        is_sampled = self.strategy == "sample"
-        # Weights may be a Series, whose comparison with a text is no truth value.
-        is_uniform = isinstance(self.weights, str) and self.weights == "uniform"
-        is_default = self.n_sampled == "auto" and is_uniform
-        if not is_sampled and not is_default:
-            raise ValueError("n_sampled and weights require strategy='sample'")
-        if not isinstance(self.n_sampled, str):
-            check_size(self.n_sampled, least=1, name="n_sampled")
-        elif self.n_sampled != "auto" or (has_outcomes and is_sampled):
-            raise ValueError(
-                "n_sampled must be a number, or 'auto' with a named mechanism, got "
-                f"{self.n_sampled!r}"
-            )
 
     def _encode(self, X: TableLike) -> Any:
         """Clip the numbers of a table to their bounds, without noise: not private."""
@@ -631,24 +618,23 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
     def estimate_mean(
         self, reports: Any, *, confidence_level: float = 0.95
     ) -> pd.DataFrame:
-        """Estimate the population's mean of each column, of the values clipped to their bounds.
+        """Estimate the mean of each column in the population, clipped to the bounds.
 
         Parameters
         ----------
-        reports : what `transform` returns, or ReportTally
-            Privatised rows, or their sums.
+        reports : output of `transform`, or ReportTally
+            Privatized rows, or their sums.
+
         confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
+            Coverage probability of each interval, between 0 and 1.
 
         Returns
         -------
         pandas.DataFrame
-            ``mean, std_error, lower, upper`` for each column. The mean is the mean of
-            the reports, without bias. The standard error is their standard deviation
-            (at least the smallest that the mechanism has) over the root of their
-            number: right for the mean of the population that the records are drawn
-            from, and for the mean of these very records too large rather than too
-            small. The interval is a normal approximation, and not cut to the bounds.
+            Columns 'mean', 'std_error', 'lower' and 'upper', indexed by column. The mean
+            of the reports is unbiased. The standard error is for the population from
+            which the records are drawn, and not too small for the records themselves.
+            The interval is a normal approximation, and can exceed the bounds.
 
         Raises
         ------
@@ -664,85 +650,66 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        tally = self._tally_of(reports)
-        self._sums_by_field(tally)
-        means = estimate_means(self.protocol_, tally, confidence_level)
+        check_is_fitted(self)
+        means = estimate_means(self.protocol_, self._tally(reports), confidence_level)
         return pd.concat(list(means.values()))
 
     def estimate_distribution(
-        self,
-        reports: Any,
-        *,
-        n_bins: int | None = None,
+        self, reports: Any, *, n_bins: int | None = None
     ) -> pd.DataFrame:
-        """Estimate how the values of each column are distributed over bins.
+        """Estimate the distribution of each column over bins, from the square wave.
 
-        By expectation maximisation on the exact channel, averaged over neighbours at
-        each update ("EMS", as for the square wave mechanism), until nothing moves. That
-        is regularised, not the likeliest distribution, and biased where many records
-        have one value. It has no intervals: where the bins are known before the
-        collection, `FrequencyOracleEncoder` with an `Interval` reports them without
-        bias, and with intervals.
+        Expectation maximization with smoothing over neighbors (EMS). The estimate is
+        biased where many records have one value, and has no intervals: use
+        `FrequencyOracleEncoder` with an `Interval` for unbiased proportions.
 
         Parameters
         ----------
-        reports : what `transform` returns, or ReportTally
-            Privatised rows, or their sums.
-        n_bins : int, optional
-            The number of bins of equal width between the bounds, at most `grid_size`;
-            by default 32, or fewer on a smaller grid.
+        reports : output of `transform`, or ReportTally
+            Privatized rows, or their sums, with `mechanism='square_wave'`.
+
+        n_bins : int, default=None
+            Number of bins of equal width between the bounds, at most `grid_size`. None is
+            32, or `grid_size` if it is smaller.
 
         Returns
         -------
         pandas.DataFrame
-            ``left, right, frequency``: the edges of each bin, and the proportion of the
-            values in it, indexed by bin for one column and by (column, bin) for
-            several; a bin holds its left edge, and the last one both. For a column that
-            no record reports, frequencies are nan.
+            Columns 'left', 'right' and 'frequency', indexed by bin for one column and by
+            (column, bin) for several. A bin contains its left edge, and the last bin
+            both. The frequencies of a column that no record reports are nan.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports come from another transformer, or a
-            parameter is out of range.
+            Before `fit`, or if the mechanism is not the square wave, the reports come
+            from another transformer, or a parameter is out of range.
 
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        tally = self._tally_of(reports)
+        check_is_fitted(self)
+        tally = self._tally(reports)
         tables = {}
-        for field, counts, _ in self._sums_by_field(tally):
+        for field, sums in zip(self.protocol_.fields, tally.counts, strict=True):
             steps = field.mechanism.steps
-            bins = min(_BINS, steps)
-            if n_bins is not None:
-                bins = check_size(n_bins, least=1, most=steps, name="n_bins")
-            interval = Interval(*field.bounds, bins=bins)
-            table = estimate_distribution(
-                field.mechanism, field.places, counts, interval
-            )
-            # The name of a column may be a tuple, which `rename_axis` takes for several.
-            table.index.name = field.name
-            tables[field.name] = table
+            bins = min(N_BINS, steps) if n_bins is None else n_bins
+            bins = check_size(bins, least=1, most=steps, name="n_bins")
+            tables[field.name] = field.distribution(sums, bins)
         if len(tables) == 1:
-            return table
+            return next(iter(tables.values()))
         return concat_columns(tables, level="bin")
 
-    def _tally_of(self, reports: Any) -> ReportTally:
-        check_is_fitted(self)
-        return reports if isinstance(reports, ReportTally) else self.tally(reports)
-
-    def _sums_by_field(
-        self, tally: ReportTally
-    ) -> list[tuple[NumberField, NDArray[np.int64], int]]:
-        """Return each field, its sums, and the number of records that report it."""
+    def _tally(self, reports: Any) -> ReportTally:
+        """Sum up reports, at least one."""
+        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
         check_tally(tally, self.protocol_.meaning)
         if tally.n_reports == 0:
             raise ValueError(
-                "Found a tally of 0 sample(s) (rows); at least 1 is required"
+                "Found a tally of 0 sample(s) (rows); at least 1 is required."
             )
-        fields = cast(tuple[NumberField, ...], self.protocol_.fields)
-        return list(zip(fields, tally.counts, tally.sizes, strict=True))
+        return cast(ReportTally, tally)
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports, given the position on the grid.
@@ -750,29 +717,9 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         Returns
         -------
         list
-            A table for each column: a row a position, from the lower to the upper bound; a column a report, in the
-            order of `report_values_`; each entry a Fraction. There are more than ``grid_size**2`` of them, so this is
-            for small grids.
+            Table for each column: a row for each position from the lower to the upper
+            bound, a column for each of the `report_values_`, of Fractions. For small
+            grids, because it has more than ``grid_size**2`` entries.
         """
         check_is_fitted(self)
-        fields = cast(tuple[NumberField, ...], self.protocol_.fields)
-        return [field.channel() for field in fields]
-
-
-def _check_outcomes(mechanism: Any) -> None:
-    """Refuse what is neither a name nor a list; `Optimal` checks what is in a list."""
-    is_list = isinstance(mechanism, list | tuple)
-    if is_list and not any(isinstance(outcome, str) for outcome in mechanism):
-        return
-    description = repr(mechanism) if is_list else type(mechanism).__name__
-    raise ValueError(
-        f"mechanism must be one of {tuple(_DESCRIPTIONS)}, not in a list, or the list "
-        f"of the outcomes of an optimal mechanism, got {description}"
-    )
-
-
-def numeric_mechanism(mechanism: str, grid_size: int, share: Any) -> NumericMechanism:
-    """Return a mechanism by its name, for a column with a share of epsilon; the parameters are checked."""
-    perturber = NumericPerturber(share, mechanism=mechanism, grid_size=grid_size)
-    perturber._check_parameters()
-    return perturber._make(check_epsilon(share))
+        return [field.channel() for field in self.protocol_.fields]

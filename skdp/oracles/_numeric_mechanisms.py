@@ -1,4 +1,4 @@
-"""Mechanisms for numbers: a grid, a finite set of reports, estimates; Laplace noise, and the square wave."""
+"""Mechanisms for numbers on a grid: Laplace noise, the square wave, and distributions from reports."""
 
 from __future__ import annotations
 
@@ -25,20 +25,10 @@ from skdp.randomness import (
 
 Floats = NDArray[np.float64]
 
-
-def extrapolate(start: Floats, first: Floats, second: Floats) -> Floats:
-    """Return frequencies extrapolated from two updates."""
-    step, bend = first - start, second - 2 * first + start
-    stretch = float(np.sqrt((step @ step) / max(float(bend @ bend), 1e-300)))
-    further = start + 2 * stretch * step + stretch**2 * bend
-    further = np.where(further > 0, further, second / 1000)
-    return further / further.sum()
-
-
-# The unit of the probability with which a number is rounded to one of two positions.
+# Unit of the probability with which a number is rounded to one of two positions.
 SUBSTEPS = 1 << 16
 
-# The number of steps of the finest grid.
+# Number of steps of the finest grid.
 MAX_STEPS = 1 << 16
 
 
@@ -50,8 +40,7 @@ class NumericMechanism(ABC):
     True
 
     Floating-point noise has gaps that reveal the number ([1]_), so only integers are
-    drawn: there are finitely many positions and reports, and the probability of each
-    report and the worst ratio of two of them are exact fractions. Each report has an
+    drawn: the probabilities of all reports are exact fractions. Each report has an
     unbiased estimate of the position.
 
     Attributes
@@ -60,6 +49,8 @@ class NumericMechanism(ABC):
         The number of steps of the grid: one less than the number of positions.
     n_reports : int
         The number of reports.
+    estimates : list of Fraction
+        The unbiased estimate of the position, in steps, for each report.
     worst_ratio : Fraction
         The largest ratio of the probabilities of a report under two positions:
         ``e**epsilon`` as achieved.
@@ -78,6 +69,7 @@ class NumericMechanism(ABC):
     steps: int
     n_reports: int
     worst_ratio: Fraction
+    estimates: list[Fraction]
 
     @abstractmethod
     def _draw(
@@ -86,16 +78,6 @@ class NumericMechanism(ABC):
 
     @abstractmethod
     def _row(self, position: int) -> list[Fraction]: ...
-
-    @property
-    def estimates(self) -> list[Fraction]:
-        """The unbiased estimate of the position, in steps, for each report."""
-        return [Fraction(*quotient) for quotient in self.quotients]
-
-    @property
-    @abstractmethod
-    def quotients(self) -> list[tuple[int, int]]:
-        """The estimates as numerators and denominators, which need not be the least: quicker than fractions."""
 
     @cached_property
     def epsilon(self) -> float:
@@ -168,22 +150,6 @@ class NumericMechanism(ABC):
         return [self._row(position) for position in range(self.steps + 1)]
 
     @abstractmethod
-    def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the distribution of the reports for given distributions of the positions.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (m, steps + 1)
-            Distributions of the position, one per row.
-
-        Returns
-        -------
-        ndarray of shape (m, n_reports)
-            The product of the weights and the channel, in floats; the channel is not
-            held in memory.
-        """
-
-    @abstractmethod
     def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
         """Return the variance of the estimate from a report.
 
@@ -210,10 +176,9 @@ class NumericMechanism(ABC):
 
 
 def mean_error(mechanism: NumericMechanism, inclusion: float = 1.0) -> float:
-    """Return n times the mean squared error of a mean, in squared ranges, if a share of n records report, at random."""
-    # For numbers that are uniform over the grid. The error is the mean variance of a
-    # report over the share, plus (1 / share - 1) times the variance of the true
-    # numbers.
+    """Return n times the mean squared error of a mean, in squared ranges, if some of n records report."""
+    # For numbers that are uniform over the grid. Sampling a proportion of the records
+    # adds (1 / proportion - 1) times the variance of the true numbers.
     positions = np.arange(mechanism.steps + 1)
     noise = mechanism.variances(positions).mean() / inclusion
     sampling = (1 / inclusion - 1) * positions.var()
@@ -242,47 +207,31 @@ def bin_positions(steps: int, n_bins: int) -> NDArray[np.float64]:
     return np.diff(integral, axis=0) * (n_bins / steps)
 
 
-def _smoothed_update(
-    likelihoods: NDArray[np.float64],
-    repeats: NDArray[np.integer],
-    frequencies: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Update by the likelihood, and average neighbours with the weights 1, 2, 1."""
-    slopes = (repeats / (likelihoods @ frequencies)) @ likelihoods
-    updated = frequencies * slopes
-    averaged = 2 * updated
-    averaged[0] += updated[0]
-    averaged[1:] += updated[:-1]
-    averaged[:-1] += updated[1:]
-    averaged[-1] += updated[-1]
-    return averaged / averaged.sum()
+# Updates of a smoothed estimate, and the sum of changes of frequencies that ends them.
+MAX_UPDATES = 10_000
+MIN_CHANGE = 1e-6
 
 
 def estimate_frequencies(
     channel: NDArray[np.float64], counts: NDArray[np.integer]
 ) -> NDArray[np.float64]:
-    """Estimate a distribution from reports by expectation maximisation, smoothed ("EMS", [1]_)."""
+    """Estimate a distribution by expectation maximization with smoothing ("EMS", [1]_)."""
     # .. [1] Z. Li et al. (2020). Estimating numerical distributions under local
     #    differential privacy. SIGMOD.
     is_reported = counts > 0
     likelihoods = np.ascontiguousarray(channel[:, is_reported].T)
     repeats = counts[is_reported]
     frequencies = np.full(len(channel), 1 / len(channel))
-    # The most updates of a smoothed estimate, if it does not come to rest before.
-    max_rounds = 3_000
-    # The sum of changes of the frequencies below which updates stop.
-    still = 1e-6
-    for _ in range(max_rounds):
-        first = _smoothed_update(likelihoods, repeats, frequencies)
-        change = np.abs(first - frequencies).sum()
-        if change < still:
+    for _ in range(MAX_UPDATES):
+        slopes = (repeats / (likelihoods @ frequencies)) @ likelihoods
+        padded = np.pad(frequencies * slopes, 1, mode="edge")
+        # Neighbors are averaged with the weights 1, 2, 1.
+        updated = padded[:-2] + 2 * padded[1:-1] + padded[2:]
+        updated /= updated.sum()
+        change = np.abs(updated - frequencies).sum()
+        frequencies = updated
+        if change < MIN_CHANGE:
             break
-        second = _smoothed_update(likelihoods, repeats, first)
-        further = extrapolate(frequencies, first, second)
-        updated = _smoothed_update(likelihoods, repeats, further)
-        # An extrapolation that moves on more than a plain update did is not trusted.
-        is_stable = np.abs(updated - further).sum() <= change
-        frequencies = updated if is_stable else second
     return frequencies
 
 
@@ -363,12 +312,12 @@ class ClampedLaplace(NumericMechanism):
             power = Fraction(math.ceil(square * (1 << n_bits)), 1 << n_bits)
         return ReportPair.of_any(power)
 
-    @property
-    def quotients(self) -> list[tuple[int, int]]:
+    @cached_property
+    def estimates(self) -> list[Fraction]:  # type: ignore[override]
+        """The unbiased estimate of the position, in steps, for each report."""
         beyond = self.ratio / (1 - self.ratio)
-        lower = (-beyond).as_integer_ratio()
-        upper = (self.steps + beyond).as_integer_ratio()
-        return [lower, *((report, 1) for report in range(1, self.steps)), upper]
+        inner = map(Fraction, range(1, self.steps))
+        return [-beyond, *inner, self.steps + beyond]
 
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
@@ -396,20 +345,6 @@ class ClampedLaplace(NumericMechanism):
         distances = [abs(report - position) for report in range(1, self.steps)]
         inner = [(1 - a) / (1 + a) * a**distance for distance in distances]
         return [a**position / (1 + a), *inner, a ** (self.steps - position) / (1 + a)]
-
-    def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Takes a tenth of the time in which skdp is imported.
-        from scipy.signal import lfilter
-
-        a = float(self.ratio)
-        # Sums of a^|t - y| over the positions t on either side of a report y.
-        below = lfilter([1.0], [1.0, -a], weights, axis=1)
-        above = lfilter([1.0], [1.0, -a], weights[:, ::-1], axis=1)[:, ::-1]
-        spread: NDArray[np.float64] = below + above - weights
-        spread *= float(1 - self.ratio) / (1 + a)
-        spread[:, 0] = above[:, 0] / (1 + a)
-        spread[:, -1] = below[:, -1] / (1 + a)
-        return spread
 
     def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
         a = float(self.ratio)
@@ -492,13 +427,12 @@ class SquareWave(NumericMechanism):
         self._outside = self.lie / self.n_reports
         self._inside = self._outside + (1 - self.lie) / self.width
 
-    @property
-    def quotients(self) -> list[tuple[int, int]]:
-        """The estimates as numerators and denominators."""
-        p, q = (1 / (1 - self.lie)).as_integer_ratio()
-        n = self.n_reports
-        twice_offsets = range(1 - n, 1 + n, 2)
-        return [(self.steps * q + twice * p, 2 * q) for twice in twice_offsets]
+    @cached_property
+    def estimates(self) -> list[Fraction]:  # type: ignore[override]
+        """The unbiased estimate of the position, in steps, for each report."""
+        twice_offsets = range(1 - self.n_reports, 1 + self.n_reports, 2)
+        gain = 2 * (1 - self.lie)
+        return [Fraction(self.steps, 2) + offset / gain for offset in twice_offsets]
 
     @property
     def variation(self) -> Fraction:
@@ -531,8 +465,20 @@ class SquareWave(NumericMechanism):
         return row
 
     def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        # The weight of the positions that have a place in their window is a difference
-        # of two cumulative sums, which rounding may leave below 0.
+        """Return the distribution of the reports for given distributions of the positions.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (m, steps + 1)
+            Distributions of the position, one per row.
+
+        Returns
+        -------
+        ndarray of shape (m, n_reports)
+            Product of the weights and the channel, in floats.
+        """
+        # The weight of the positions with a report in their window is a difference of two
+        # cumulative sums, which rounding may leave below 0.
         padding = ((0, 0), (self.width, self.width - 1))
         sums = np.cumsum(np.pad(weights, padding), axis=1)
         held = np.maximum(sums[:, self.width :] - sums[:, : -self.width], 0)

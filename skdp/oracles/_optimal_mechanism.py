@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate, combinations
-from operator import gt, itemgetter, mul, sub
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -22,156 +21,124 @@ from skdp.randomness import ONE, ByteSource, uniform_integers
 
 Floats = NDArray[np.float64]
 
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """Outcomes of a mechanism, each of which stands for itself and its mirror image."""
-
-    # Twice the probability of an outcome at nodes outside of its pattern.
-    weights: Floats
-    # The estimate of the number, which is in -1 ... 1; at least 0.
-    values: Floats
-    # For each outcome, the nodes at which it is e^epsilon times as probable.
-    patterns: NDArray[np.bool_]
-
-
 # Candidate values of an outcome: their number, the largest one over the value of Duchi's
-# mechanism, and the largest distance from the centre of a window. With twice as many, the
+# mechanism, and the largest distance from the center of a window. With twice as many, the
 # variance falls by less than 0.2 % up to epsilon 6 (benchmarks/local_accuracy.py).
 N_VALUES = 97
 MAX_VALUE_RATIO = 1.4
-MAX_CENTRE_DISTANCE = 0.2
+MAX_CENTER_DISTANCE = 0.2
+
+# Up to this epsilon, Duchi's mechanism has at most 0.04 % more variance than the program.
+MAX_DUCHI_EPSILON = 0.05
+# Up to this epsilon, 17 nodes have at most 0.6 % more variance than 33 nodes.
+MAX_COARSE_EPSILON = 3.0
+# With a larger epsilon, the error is that of rounding to the nodes.
+MAX_OPTIMAL_EPSILON = Fraction(8)
+
+# Probability of the outcome for the middle, which takes the rounding of all others.
+SPARE = 2.0**-20
+
+# Smallest ``e**epsilon - 1`` that probabilities over 2**64 can express.
+MIN_EXCESS = Fraction(1, 1 << 50)
+
+# Unit of the estimate of an outcome, in steps, and the largest bias of a report.
+VALUE_UNIT = Fraction(1, 1 << 32)
+MAX_BIAS = 2.0**-24
+
+# A program has up to 32 gaps between nodes, and 48 outcomes.
+MAX_GAPS = 32
+MAX_OUTCOMES = 128
+
+Outcome = tuple[int, int, int]
+"""Probability outside of its nodes in units of 2**-64, estimate from the middle, nodes as bits."""
 
 
 @lru_cache(maxsize=64)
-def solve_program(nodes: tuple[float, ...], epsilon: float) -> Solution:
-    """Minimize the worst-case variance for symmetric nodes that ascend from -1 to 1."""
+def solve_program(
+    nodes: tuple[float, ...], epsilon: float
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Minimize the worst-case variance for symmetric nodes that ascend from -1 to 1.
+
+    Return the probabilities of outcomes outside of their nodes, their estimates, and
+    their nodes. The mirror images of these outcomes have the same probabilities.
+    """
     # Every private channel is a mixture of outcomes that are e^epsilon times as probable
-    # at some nodes as at the others (Kairouz et al. 2016, theorem 2). Of the best ones,
-    # nearly all are windows of nodes.
+    # at some nodes as at all others (Kairouz et al. 2016, theorem 2). Nearly all of the
+    # best outcomes are windows of nodes.
     odds = math.exp(epsilon)
-    # Values are in units of the value of Duchi's mechanism.
     unit = (odds + 1) / (odds - 1)
-    values, patterns = _list_candidates(np.array(nodes), unit)
-    likely = 1 + (odds - 1) * patterns
-    # An outcome and its mirror image, of half of the weight each.
-    even = (likely + likely[:, ::-1]) / 2
-    estimate = values[:, np.newaxis] * unit * (likely - likely[:, ::-1]) / 2
-    square = values[:, np.newaxis] ** 2 * even
-    square_between = (square[:, :-1] + square[:, 1:]) / 2
     positions = np.array(nodes)
-    between = (positions[:-1] + positions[1:]) / 2
-    # Rows of mirrored nodes are equal, so the upper half is enough.
+    index = np.arange(len(nodes))
+    values = np.linspace(0, MAX_VALUE_RATIO, N_VALUES)
+    first, last = np.triu_indices(len(nodes))
+    centers = (positions[first] + positions[last]) / 2
+    is_near = np.abs(values[:, np.newaxis] * unit - centers) <= MAX_CENTER_DISTANCE
+    # An unbiased estimate at the last node needs values beyond it. Windows below the
+    # middle are mirror images.
+    place, window = np.nonzero(is_near & (centers >= 0) | (last == index[-1]))
+    values = values[place, np.newaxis]
+    windows = (first[window, np.newaxis] <= index) & (index <= last[window, np.newaxis])
+
+    likely = 1 + (odds - 1) * windows
+    # An outcome and its mirror image, with half of the weight each.
+    even = (likely + likely[:, ::-1]) / 2
+    estimate = values * unit * (likely - likely[:, ::-1]) / 2
+    square = values**2 * even
+    middles = (positions[:-1] + positions[1:]) / 2
+    square_between = (square[:, :-1] + square[:, 1:]) / 2
+    # Rows of mirrored nodes are equal, so the upper half is enough. The last unknown is
+    # the largest variance, in units of `unit` squared.
     upper, gaps = slice(len(nodes) // 2, None), slice((len(nodes) - 1) // 2, None)
     squares = np.hstack([square[:, upper], square_between[:, gaps]]).T
     equal = np.hstack([even[:, upper], estimate[:, upper]]).T
-    # The last unknown is the largest variance.
+    n_upper = len(positions[upper])
     solution = linprog(
         np.append(np.zeros(len(values)), 1.0),
         A_ub=np.hstack([squares, -np.ones((len(squares), 1))]),
-        b_ub=np.append(positions[upper], between[gaps]) ** 2 / unit**2,
-        A_eq=np.hstack([equal, np.zeros((len(equal), 1))]),
-        b_eq=np.append(np.ones(len(positions[upper])), positions[upper]),
+        b_ub=np.append(positions[upper], middles[gaps]) ** 2 / unit**2,
+        A_eq=np.hstack([equal, np.zeros((2 * n_upper, 1))]),
+        b_eq=np.append(np.ones(n_upper), positions[upper]),
     )
     if solution.status != 0:
         raise RuntimeError(
-            "The linear program of the optimal mechanism was not solved. Set "
+            "The linear program of the optimal mechanism was not solved. Use "
             "mechanism='laplace'."
         )
     weights = solution.x[:-1]
     used = weights > 0
-    return Solution(
-        _balance(weights[used], patterns[used]), values[used] * unit, patterns[used]
-    )
-
-
-def _list_candidates(nodes: Floats, unit: float) -> tuple[Floats, NDArray[np.bool_]]:
-    """List candidate outcomes: a value in units of `unit`, and a window of nodes with a centre near it."""
-    n = len(nodes)
-    values = np.linspace(0, MAX_VALUE_RATIO, N_VALUES)
-    candidates: list[tuple[Floats, slice]] = [(values[:1], slice(0))]
-    for first in range(n):
-        # An unbiased estimate at the largest node needs values beyond it: keep all values.
-        candidates.append((values, slice(first, n)))
-        for end in range(first + 1, n):
-            centre = (nodes[first] + nodes[end - 1]) / 2
-            is_near = np.abs(values * unit - centre) <= MAX_CENTRE_DISTANCE
-            if centre >= 0:  # windows below 0 are mirror images
-                candidates.append((values[is_near], slice(first, end)))
-    patterns = np.zeros((sum(len(near) for near, _ in candidates), n), bool)
-    row = 0
-    for near, window in candidates:
-        patterns[row : row + len(near), window] = True
-        row += len(near)
-    return np.concatenate([near for near, _ in candidates]), patterns
-
-
-def _balance(weights: Floats, patterns: NDArray[np.bool_]) -> Floats:
-    """Change weights slightly so that the total weight of the patterns with a node is equal for all nodes."""
-    both = (patterns + patterns[:, ::-1].astype(float)) / 2
-    spread = (both - both.mean(axis=1, keepdims=True)).T * weights
-    change: Floats = np.linalg.lstsq(spread, -spread.sum(axis=1), rcond=None)[0]
-    return weights * (1 + change)
-
-
-# Range of epsilon for which the program is solved; outside, the outcomes of the nearer
-# bound are used.
-_SOLVED_EPSILONS = 2.0**-10, 8.0
-# Largest epsilon: at it, the rarest outcome has a weight of thousands.
-_MAX_EPSILON = Fraction(36)
-
-_MIN_ODDS_MINUS_ONE = 2.0**-50
-"""Smallest ``e**epsilon - 1`` that integers over 2**64 can express."""
-
-
-# Fractional bits of the value of an outcome.
-_VALUE_BITS = 32
-
-# Its weight in units of 2**-64, its estimate in steps * 2**-32 from the middle, and its
-# nodes as bits.
-Outcome = tuple[int, int, int]
+    return weights[used] / 2, values[used, 0] * unit, windows[used]
 
 
 class Optimal(NumericMechanism):
-    """The unbiased mechanism with the smallest worst-case variance.
-
-    The largest variance for a range from -1 to 1, beside the variance of Laplace noise:
-
-    >>> import numpy as np
-    >>> from skdp.oracles import ClampedLaplace
-    >>> positions = np.arange(1025)
-    >>> [round(float(max(make(1024, 2.0).variances(positions))) / 512**2, 2) for make in (Optimal, ClampedLaplace)]
-    [0.87, 1.63]
+    """The mechanism with the smallest worst-case variance of unbiased estimates.
 
     The position is rounded at random, without bias, to one of up to 33 nodes. The
     report is one of finitely many outcomes, each of which is e^eps times as probable at
-    some nodes as at the others: mixtures of such outcomes are all that privacy allows
-    ([1]_, theorem 2). The outcomes, their probabilities and their estimates solve a
-    linear program over outcomes that are likelier in a window of nodes. The worst-case
-    variance exceeds the smallest possible one by 0.1 % for ``epsilon = 1``, 1 % for 4,
-    and 4 % for 6. The solution is rounded to integers, with more noise; the remaining
-    probability goes to one more outcome, for the middle.
+    some nodes as at all others: every private mechanism is a mixture of such outcomes
+    ([1]_, theorem 2). Outcomes, probabilities and estimates solve a linear program over
+    outcomes that are likelier in a window of nodes. The worst-case variance exceeds the
+    smallest possible one by 0.1 % for ``epsilon = 1``, 1 % for 4, and 4 % for 6. The
+    solution is rounded to integers, toward more noise; the remaining probability is of
+    an outcome for the middle.
 
     Parameters
     ----------
     steps : int
         The number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
-        The requested privacy loss, finite and > 0. The program is solved for epsilons
-        from 2**-10 to 8; beyond, the outcomes are those for the nearer end, with the
-        probabilities of the requested epsilon.
-    outcomes : sequence of (weight, value, nodes), optional
-        The `outcomes` of another one, to be the same mechanism where another version of
-        the solver finds another solution. By default, the program is solved, which
-        takes seconds; the last 64 solutions are kept.
+        The requested privacy loss, finite and > 0. Up to 0.05, the mechanism has two
+        outcomes (Duchi's); a loss above 8 is treated as 8.
+    outcomes : sequence of (int, int, int), optional
+        The `outcomes` of another instance, to make the same mechanism where another
+        version of the solver finds another solution. By default, the program is solved,
+        which takes seconds; the last 64 solutions are cached.
 
     Attributes
     ----------
     outcomes : tuple of (int, int, int)
         Half of the outcomes; the others are their mirror images. The probability at
         nodes outside of the third number, whose bits are nodes, in units of 2**-64; the
-        estimate before its last correction, in units of 2**-32 steps from the middle;
-        and the nodes.
+        estimate in units of 2**-32 steps from the middle; and the nodes.
     nodes : ndarray of int64
         The nodes, ascending.
 
@@ -184,14 +151,26 @@ class Optimal(NumericMechanism):
     Notes
     -----
     **Privacy.** As for `NumericMechanism`: `epsilon` is computed from the integers,
-    whatever the solver found.
+    whatever the solver returns.
 
-    The estimates solve the equations of unbiasedness exactly, in fractions.
+    The estimates are unbiased up to 2**-24 steps.
 
     References
     ----------
     .. [1] P. Kairouz, S. Oh, P. Viswanath (2016). Extremal mechanisms for local
        differential privacy. JMLR 17.
+
+    Examples
+    --------
+    The largest variance for a range from -1 to 1, beside the variance of Laplace noise:
+
+    >>> import numpy as np
+    >>> from skdp.oracles import ClampedLaplace
+    >>> positions = np.arange(1025)
+    >>> for mechanism in (Optimal(1024, 2.0), ClampedLaplace(1024, 2.0)):
+    ...     print(round(mechanism.variances(positions).max() / 512**2, 2))
+    0.87
+    1.63
     """
 
     def __init__(
@@ -199,254 +178,183 @@ class Optimal(NumericMechanism):
         steps: int,
         epsilon: float | Fraction,
         *,
-        outcomes: Sequence[Sequence[int]] | None = None,
+        outcomes: Iterable[Sequence[int]] | None = None,
     ) -> None:
         self.steps = check_steps(steps)
-        capped = min(capped_epsilon(epsilon), _MAX_EPSILON)
-        # The epsilon up to which 17 nodes are enough.
-        fine = 3.0
-        self.nodes = _nodes(self.steps, 32 if capped > fine else 16)
-        most_ratio = exp_bounds(capped)[0]
+        capped = min(capped_epsilon(epsilon), MAX_OPTIMAL_EPSILON)
+        max_ratio = exp_bounds(capped)[0]
+        if max_ratio - 1 < MIN_EXCESS:
+            raise pure_noise(epsilon)
         if outcomes is None:
-            self.outcomes = _round_outcomes(self.nodes, float(capped), most_ratio)
+            self.nodes = _place_nodes(self.steps, _choose_n_gaps(float(capped)))
+            rounded = _round_outcomes(self.nodes, float(capped))
         else:
-            self.outcomes = _check_outcomes(outcomes, len(self.nodes))
+            rounded = _check_outcomes(outcomes)
+            # An outcome is likelier at the last node.
+            n_gaps = max(nodes for _, _, nodes in rounded).bit_length() - 1
+            self.nodes = _place_nodes(self.steps, n_gaps)
+            if n_gaps != len(self.nodes) - 1:
+                raise ValueError("outcomes must have nodes of the grid.")
+        self.outcomes = _correct_estimates(rounded, self.nodes, max_ratio)
         self.n_reports = 2 * len(self.outcomes) + 1
-        self._shares = _shares(self.outcomes, len(self.nodes), most_ratio)
-        if min(map(min, self._shares)) <= 0:
-            raise ValueError(
-                "outcomes must be possible at each node, and those of a node add up to "
-                "less than 1"
-            )
-        columns = zip(*self._shares, strict=True)
+        # Probabilities in units of 2**-64: mirror images, the middle, and outcomes.
+        self._rows = _list_probabilities(self.outcomes, len(self.nodes), max_ratio)
+        columns = list(zip(*self._rows, strict=True))
+        if min(map(min, columns)) <= 0:
+            raise ValueError("outcomes must have positive probabilities, at most 1.")
         self.worst_ratio = max(Fraction(max(column), min(column)) for column in columns)
-        if self.worst_ratio > most_ratio:
-            raise ValueError("outcomes must keep epsilon")
-        self._estimates = _solve_estimates(self.outcomes, self._shares, self.nodes)
-        self._squares = _squares(self._estimates, self._shares)
-        # Thresholds of a 64-bit word for each report but the first, at each node.
-        sums = [[*accumulate(row[:-1])] for row in self._shares]
-        self._thresholds = np.array(sums, np.uint64)
+        if self.worst_ratio > max_ratio:
+            raise ValueError(f"outcomes must keep epsilon={float(capped):g}.")
+        values = [value * VALUE_UNIT for _, value, _ in self.outcomes]
+        middle = Fraction(self.steps, 2)
+        lower = [middle - value for value in reversed(values)]
+        self.estimates = [*lower, middle, *(middle + value for value in values)]
 
-    @property
-    def quotients(self) -> list[tuple[int, int]]:
-        return [estimate.as_integer_ratio() for estimate in self._estimates]
+        offsets = np.array([float(estimate - middle) for estimate in self.estimates])
+        self._squares = np.array(self._rows, float) / ONE @ offsets**2
+        # A word of 64 bits is compared with the sums of all but the last probability.
+        sums = [[*accumulate(row[:-1])] for row in self._rows]
+        self._thresholds = np.array(sums, np.uint64)
 
     @cached_property
     def variation(self) -> Fraction:
-        """The largest total variation distance of the reports of two nodes, of which all positions are mixtures."""
-        most = 0
-        for row, other_row in combinations(self._shares, 2):
-            most = max(
-                most, sum(max(a - b, 0) for a, b in zip(row, other_row, strict=True))
-            )
-        return Fraction(most, ONE)
+        """The largest total variation distance of the reports of two positions."""
+        # All positions are mixtures of nodes.
+        distances = [0]
+        for row, other in combinations(self._rows, 2):
+            pairs = zip(row, other, strict=True)
+            distances.append(sum(max(first - second, 0) for first, second in pairs))
+        return Fraction(max(distances), ONE)
 
     def parameters(self) -> dict[str, Any]:
-        return super().parameters() | {
-            "outcomes": [list(outcome) for outcome in self.outcomes]
-        }
+        return super().parameters() | {"outcomes": list(map(list, self.outcomes))}
 
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
-        below, distance = self._below(positions)
+        below, distance = self._find_node_below(positions)
         gaps = np.diff(self.nodes)
-        common = int(np.lcm.reduce(gaps))
-        place = uniform_integers(source, common, positions.size)
-        node = below + (place < distance * (common // gaps[below]))
+        # A uniform integer below a common multiple of the gaps rounds without bias.
+        multiple = int(np.lcm.reduce(gaps))
+        drawn = uniform_integers(source, multiple, positions.size)
+        nodes = below + (drawn < distance * (multiple // gaps[below]))
         words = source.bytes(8 * positions.size).view("<u8")
-        # The number of thresholds that a word reaches, bit by bit from the highest one:
-        # a binary search for all records at once, always of as many comparisons.
-        n_thresholds = self.n_reports - 1
-        reports = np.zeros(positions.size, np.int64)
-        for bit in reversed(range(n_thresholds.bit_length())):
-            candidates = reports + (1 << bit)
-            thresholds = self._thresholds[
-                node, np.minimum(candidates, n_thresholds) - 1
-            ]
-            is_reached = (candidates <= n_thresholds) & (words >= thresholds)
-            reports = np.where(is_reached, candidates, reports)
+        reports = np.empty(positions.size, np.int64)
+        for node, thresholds in enumerate(self._thresholds):
+            rows = np.flatnonzero(nodes == node)
+            reports[rows] = np.searchsorted(thresholds, words[rows], side="right")
         return reports
 
-    def _below(
-        self, positions: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the node below each position, not the last one, and the distance to it."""
-        below = np.searchsorted(self.nodes, positions, side="right") - 1
-        below = np.clip(below, 0, len(self.nodes) - 2)
+    def _find_node_below(self, positions: Any) -> tuple[Any, Any]:
+        """Return the node below each position, except the last node, and the distance."""
+        below = np.searchsorted(self.nodes[1:-1], positions, side="right")
         return below, positions - self.nodes[below]
 
     def _row(self, position: int) -> list[Fraction]:
-        (below,), (distance,) = self._below(np.array([position]))
-        gap = int(self.nodes[below + 1] - self.nodes[below])
-        distance = int(distance)
-        row = []
-        for lower, upper in zip(
-            self._shares[below], self._shares[below + 1], strict=True
-        ):
-            share = (gap - distance) * lower + distance * upper
-            row.append(Fraction(share, gap * ONE))
-        return row
-
-    def _at_nodes(self, positions: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probability of each node after rounding, for each position."""
-        places = np.arange(len(self.nodes))
-        exact = np.interp(positions, self.nodes, places)
-        distance = np.abs(places - exact[:, np.newaxis])
-        shares: NDArray[np.float64] = np.maximum(0, 1 - distance)
-        return shares
-
-    def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        shares = np.array(self._shares, float) / ONE
-        at_nodes = weights @ self._at_nodes(np.arange(self.steps + 1.0))
-        spread: NDArray[np.float64] = at_nodes @ shares
-        return spread
+        below, distance = map(int, self._find_node_below(position))
+        gap = int(self.nodes[below + 1]) - int(self.nodes[below])
+        pairs = zip(self._rows[below], self._rows[below + 1], strict=True)
+        return [
+            Fraction((gap - distance) * lower + distance * upper, gap * ONE)
+            for lower, upper in pairs
+        ]
 
     def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
         squares = np.interp(positions, self.nodes, self._squares)
         return squares - (positions - self.steps / 2) ** 2
 
 
-def _nodes(steps: int, most: int) -> NDArray[np.int64]:
+def _choose_n_gaps(epsilon: float) -> int:
+    """Return the number of gaps between nodes."""
+    if epsilon <= MAX_DUCHI_EPSILON:
+        return 1
+    return 16 if epsilon <= MAX_COARSE_EPSILON else MAX_GAPS
+
+
+def _place_nodes(steps: int, n_gaps: int) -> NDArray[np.int64]:
     """Return the positions of the nodes, symmetric about the middle."""
-    gaps = min(steps, most if steps % 2 == 0 else most - 1)
-    lower = np.arange(gaps // 2 + 1) * steps // gaps
+    if n_gaps > 1:  # an odd number of gaps has none in the middle
+        n_gaps -= (steps - n_gaps) % 2
+    n_gaps = max(1, min(steps, n_gaps))
+    lower = np.arange(n_gaps // 2 + 1) * steps // n_gaps
     return np.unique(np.concatenate([lower, steps - lower]))
 
 
-def _scaled(solution: Solution, excess: float) -> tuple[Floats, Floats]:
-    """Return the weights and values of a solution for another epsilon, given e^epsilon - 1."""
-    # The patterns are balanced, so both change by a factor.
-    patterns = solution.patterns.astype(float)
-    both = solution.weights @ (patterns + patterns[:, ::-1]) / 2
-    weights = solution.weights / (solution.weights.sum() + excess * both.mean())
-    estimates = solution.weights * solution.values @ (patterns - patterns[:, ::-1]) / 2
-    gain = estimates[-1] / solution.weights.sum() * (weights.sum() * excess)
-    return weights, solution.values / gain
-
-
-def _round_outcomes(
-    nodes: NDArray[np.int64], epsilon: float, most_ratio: Fraction
-) -> tuple[Outcome, ...]:
-    """Solve the program, and round its solution to integers so that something is left at each node."""
+def _round_outcomes(nodes: NDArray[np.int64], epsilon: float) -> list[Outcome]:
+    """Solve the program, and round its solution to integers."""
     steps = int(nodes[-1])
-    least, most = _SOLVED_EPSILONS
-    places = tuple((2 * nodes / steps - 1).tolist())
-    solution = solve_program(places, min(max(epsilon, least), most))
-    excess = float(most_ratio - 1)
-    if excess < _MIN_ODDS_MINUS_ONE:
-        raise pure_noise(epsilon)
-
-    weights, estimates = _scaled(solution, excess)
-    unit = steps << _VALUE_BITS - 1
-    values = [round(Fraction(value) * unit) for value in estimates.tolist()]
-    bits = (solution.patterns @ (1 << np.arange(len(nodes)))).tolist()
-    spare = Fraction(1, 1 << 32)
-    while spare < 1:
-        # Half of the outcomes: the others are their mirror images.
-        half_heads = (1 - spare) * (ONE // 2)
-        heads = [int(Fraction(weight) * half_heads) for weight in weights.tolist()]
-        triples = sorted(zip(heads, values, bits, strict=True), key=itemgetter(1))
-        outcomes = tuple(outcome for outcome in triples if outcome[0])
-        shares = _shares(outcomes, len(nodes), most_ratio)
-        remaining = [row[len(outcomes)] for row in shares]
-        if min(remaining) > 0 and max(remaining) <= most_ratio * min(remaining):
-            return outcomes
-        spare *= 4
-    raise pure_noise(epsilon)
+    if epsilon <= MAX_DUCHI_EPSILON:
+        # Two outcomes, whose estimate follows from being unbiased.
+        weights, values = np.array([1 / (1 + math.exp(epsilon))]), np.zeros(1)
+        windows = np.array([[False, True]])
+    else:
+        scaled = tuple((2 * nodes / steps - 1).tolist())
+        weights, values, windows = solve_program(scaled, epsilon)
+        values = values * (steps / 2)
+    bits = (windows @ (1 << np.arange(len(nodes)))).tolist()
+    outcomes = []
+    for weight, value, node in zip(weights, values, bits, strict=True):
+        integer = int(float(weight) * (1 - SPARE) * ONE)
+        outcomes.append((integer, round(Fraction(value) / VALUE_UNIT), node))
+    return sorted(outcomes, key=itemgetter(1))
 
 
-def _check_outcomes(outcomes: Any, n_nodes: int) -> tuple[Outcome, ...]:
-    """Check outcomes of others."""
-    triples = [*outcomes] if isinstance(outcomes, Sequence) else []
-    limits = (ONE, 1 << 128, (1 << n_nodes) - 1)
-    checked: list[Outcome] = []
-    # Of a mechanism that is read from a file: solutions have up to 48.
-    most_outcomes = 1 << 7
-    for triple in triples[:most_outcomes]:
-        numbers = [*triple] if isinstance(triple, Sequence) else []
-        if [type(number) for number in numbers] != [int, int, int]:
+def _correct_estimates(
+    outcomes: Sequence[Outcome], nodes: NDArray[np.int64], max_ratio: Fraction
+) -> tuple[Outcome, ...]:
+    """Change biased estimates as little as possible so that they are unbiased."""
+    rows = np.array(_list_probabilities(outcomes, len(nodes), max_ratio), object)
+    # The weight of an estimate is the probability of its outcome less that of the mirror
+    # image.
+    n = len(outcomes)
+    excess = ((rows[:, n + 1 :] - rows[:, n - 1 :: -1]) / ONE).astype(float)
+    values = np.array([float(value * VALUE_UNIT) for _, value, _ in outcomes])
+    for _ in range(2):
+        missing = nodes - nodes[-1] / 2 - excess @ values
+        # Floats cancel large estimates up to their precision.
+        if np.abs(missing).max() <= MAX_BIAS + 1e-13 * np.abs(values).max():
             break
-        weight, value, nodes = numbers
-        if min(numbers) < 0 or any(map(gt, numbers, limits)):
-            raise ValueError(
-                "outcomes must be weights below 1, values that are not too large, and "
-                "nodes of the grid"
-            )
-        checked.append((weight, value, nodes))
-    if not checked or len(checked) < len(triples):
-        raise TypeError(
-            f"outcomes must be 1 to {most_outcomes:,} triples of whole numbers"
-        )
-    return tuple(checked)
+        values = values + np.linalg.lstsq(excess, missing, rcond=None)[0]
+    else:
+        raise ValueError("outcomes must allow unbiased estimates.")
+    corrected = []
+    for (weight, value, node), estimate in zip(outcomes, values.tolist(), strict=True):
+        if estimate != float(value * VALUE_UNIT):
+            value = round(Fraction(estimate) / VALUE_UNIT)
+        corrected.append((weight, value, node))
+    return tuple(corrected)
 
 
-def _shares(
-    outcomes: Sequence[Outcome], n_nodes: int, most: Fraction
+def _list_probabilities(
+    outcomes: Sequence[Outcome], n_nodes: int, max_ratio: Fraction
 ) -> list[list[int]]:
-    """Return the probability of each report at each node, in units of 2**-64: mirror images, the rest, outcomes."""
+    """Return the probability of each report at each node, in units of 2**-64."""
     rows = []
     for node in range(n_nodes):
-        direct = []
-        mirrored = []
-        for weight, _, pattern in outcomes:
-            likely = int(weight * most)
-            mirror = n_nodes - 1 - node
-            direct.append(likely if pattern >> node & 1 else weight)
-            mirrored.append(likely if pattern >> mirror & 1 else weight)
+        direct, mirrored = [], []
+        for weight, _, nodes in outcomes:
+            likely = int(weight * max_ratio)
+            direct.append(likely if nodes >> node & 1 else weight)
+            mirrored.append(likely if nodes >> n_nodes - 1 - node & 1 else weight)
         remaining = ONE - sum(mirrored) - sum(direct)
         rows.append([*reversed(mirrored), remaining, *direct])
     return rows
 
 
-def _solve_estimates(
-    outcomes: Sequence[Outcome], shares: list[list[int]], nodes: NDArray[np.int64]
-) -> list[Fraction]:
-    """Correct the values of a few outcomes so that all estimates are unbiased, and return them."""
-    n = len(outcomes)
-    steps = int(nodes[-1])
-    middle = Fraction(steps, 2)
-    values = [Fraction(value, 1 << _VALUE_BITS) for _, value, _ in outcomes]
-    table = []
-    missing = []
-    for node, row in zip(nodes.tolist(), shares, strict=True):
-        if 2 * node <= steps:
-            continue
-        # The value of an outcome counts as much as its own probability exceeds that of
-        # its mirror image.
-        excess = list(map(sub, row[n + 1 :], reversed(row[:n])))
-        table.append(excess)
-        missing.append((node - middle) * ONE - sum(map(mul, excess, values)))
-    for place, change in _solved(table, missing).items():
-        values[place] += change
-    lower = [middle - value for value in reversed(values)]
-    return [*lower, middle, *(middle + value for value in values)]
-
-
-def _squares(estimates: list[Fraction], shares: list[list[int]]) -> NDArray[np.float64]:
-    """Return the mean square of the estimate at each node, about the middle."""
-    middle = estimates[len(estimates) // 2]
-    squares = [(estimate - middle) ** 2 for estimate in estimates]
-    return np.array([float(sum(map(mul, row, squares)) / ONE) for row in shares])
-
-
-def _solved(table: list[list[int]], targets: list[Fraction]) -> dict[int, Fraction]:
-    """Solve equations exactly, in as many unknowns as there are equations: those with the largest pivots."""
-    rows = []
-    for coefficients, value in zip(table, targets, strict=True):
-        rows.append([*map(Fraction, coefficients), value])
-    equation_of: dict[int, int] = {}
-    for equation, row in enumerate(rows):
-        pivot = max(range(len(row) - 1), key=lambda column: abs(row[column]))
-        if row[pivot] == 0:
-            raise ValueError("outcomes must let the position be estimated without bias")
-        equation_of[pivot] = equation
-        scaled = [number / row[pivot] for number in row]
-        rows[equation] = scaled
-        for index, numbers in enumerate(rows):
-            factor = numbers[pivot]
-            if index != equation and factor:
-                changes = [factor * number for number in scaled]
-                rows[index] = list(map(sub, numbers, changes))
-    return {unknown: rows[equation][-1] for unknown, equation in equation_of.items()}
+def _check_outcomes(outcomes: Any) -> list[Outcome]:
+    """Check the types and ranges of outcomes."""
+    triples = [tuple(outcome) for outcome in outcomes]
+    numbers = [number for triple in triples for number in triple]
+    is_whole = all(type(number) is int for number in numbers)
+    if not is_whole or {*map(len, triples)} != {3} or len(triples) > MAX_OUTCOMES:
+        raise TypeError(
+            f"outcomes must be 1 to {MAX_OUTCOMES} triples of integers, got other values."
+        )
+    for weight, value, nodes in triples:
+        is_in_range = 0 < weight < ONE and abs(value) < 1 << 128
+        if not is_in_range or not 0 <= nodes < 2 << MAX_GAPS:
+            raise ValueError(
+                "outcomes must be weights below 2**64, estimates, and bits of nodes, "
+                "got other integers."
+            )
+    return triples

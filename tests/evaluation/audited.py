@@ -53,14 +53,10 @@ def audited_transformers(epsilon=1.0, k=4):
         yield title, NumericPerturber(epsilon, **options)
     options = {"bounds": dict.fromkeys(("low", "high"), (0.0, 1.0)), "grid_size": 32}
     yield "two numbers, sample", NumericPerturber(epsilon, strategy="sample", **options)
-    for strategy in ("split", "joint", "weighted"):
-        options = {"categories": two, "bounds": numbers, "grid_size": 32}
-        options["strategy"] = strategy
-        table = LocalTableEncoder(epsilon, **options)
-        yield f"table, {strategy}", table
+    yield "table, margins", LocalTableEncoder(epsilon, categories=two, bounds=numbers, mechanism="laplace")
     options = {"categories": {name: list(range(k)) for name in "abc"}}
-    options |= {"purpose": "pairs", "strategy": "overlapping"}
-    yield "table, overlapping pairs", LocalTableEncoder(epsilon, **options)
+    options |= {"purpose": "pairs"}
+    yield "table, pairs", LocalTableEncoder(epsilon, **options)
     options = {"n_bits": 8, "n_cohorts": 1}
     yield "RAPPOR, one report", RapporEncoder(epsilon, **options)
     yield "RAPPOR, repeated reports", RapporEncoder(epsilon, secret_key=key, **options)

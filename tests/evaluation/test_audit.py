@@ -197,7 +197,7 @@ def test_permanent_reports_and_wrappers():
         def transform(self, X):
             return super().transform(X).assign(a=list(X["a"]))
 
-    encoder = Leaks(1.0, categories={"a": ["x", "y"]}, bounds={"u": (0, 1)}, strategy="split", grid_size=8)
+    encoder = Leaks(1.0, categories={"a": ["x", "y"]}, bounds={"u": (0, 1)}, mechanism="laplace")
     assert audit_epsilon(encoder, n_draws=600, random_state=0).rejected
 
 

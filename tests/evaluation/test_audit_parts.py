@@ -82,8 +82,7 @@ class TestExactValue:
         options = {"bounds": dict.fromkeys(numbers, (0, 1)), "grid_size": 2}
         sampled = NumericPerturber(1.5, strategy="sample", n_sampled=n_sampled, **options).fit(numbers)
         assert exact_epsilon(sampled) == sampled.guarantee_.epsilon
-        table = LocalTableEncoder(1.5, categories={"a": [0, 1, 2]}, strategy="weighted", **options)
-        table.fit(numbers.assign(a=[0]))
+        table = LocalTableEncoder(1.5, categories={"a": [0, 1, 2], "b": [0, 1]}).fit(pd.DataFrame({"a": [0], "b": [0]}))
         assert exact_epsilon(table) <= table.guarantee_.epsilon * (1 + 1e-12)
 
 

@@ -56,11 +56,8 @@ TRANSFORMERS = {
         NumericPerturber(bounds=BOUNDS, strategy="sample", n_sampled=2, mechanism="laplace", grid_size=16),
         NUMBERS,
     ),
-    "table": (LocalTableEncoder(4.0, categories=VALUES, bounds=BOUNDS, grid_size=4), PEOPLE.join(NUMBERS)),
-    "table of values": (
-        LocalTableEncoder(4.0, categories=VALUES, bounds=BOUNDS, grid_size=4, purpose="model"),
-        PEOPLE.join(NUMBERS),
-    ),
+    "table": (LocalTableEncoder(4.0, categories=VALUES, bounds=BOUNDS, mechanism="laplace"), PEOPLE.join(NUMBERS)),
+    "pairs": (LocalTableEncoder(4.0, categories=VALUES, purpose="pairs"), PEOPLE),
     "lists": (SetValuedEncoder(categories={"tags": ["a", "b", "c", "d"]}, max_size=2), LISTS),
     "words": (RapporEncoder(n_bits=16), WORDS),
 }

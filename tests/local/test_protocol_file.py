@@ -62,11 +62,11 @@ FITTED = {
     "large hashing": (LocalHashingEncoder(2.0, categories={"rooms": range(70_000)}), PEOPLE[["rooms"]]),
     "auto": (FrequencyOracleEncoder(1.0, categories=VALUES), PEOPLE),
     "table of values": (
-        LocalTableEncoder(2.0, categories=VALUES, strategy="split", oracle="randomized_response"),
+        LocalTableEncoder(2.0, categories=VALUES),
         PEOPLE,
     ),
     "table of two kinds": (
-        LocalTableEncoder(2.0, categories=VALUES | {"rooms": range(60)}, strategy="split"),
+        LocalTableEncoder(2.0, categories=VALUES | {"rooms": range(60)}),
         PEOPLE,
     ),
     "bins and missing": (
@@ -88,9 +88,7 @@ FITTED = {
     "array": (RandomizedResponseEncoder(1.0, categories=[["f", "m"]]), np.array([["f"], ["m"]])),
     "numbers": (NumericPerturber(1.0, bounds={"sex": (0, 1), "rooms": (1, 3)}), PEOPLE.assign(sex=0.5)),
     "sampled numbers": (
-        NumericPerturber(
-            3.0, strategy="sample", bounds={"sex": (0, 1), "rooms": (1, 3)}, weights={"sex": 1, "rooms": 3}
-        ),
+        NumericPerturber(3.0, strategy="sample", bounds={"sex": (0, 1), "rooms": (1, 3)}),
         PEOPLE.assign(sex=0.5),
     ),
     "rappor": (RapporEncoder(1.0, n_bits=16), PEOPLE[["sex"]]),

@@ -98,9 +98,7 @@ ENCODERS = {
         REPORTS.assign(sex=SEXES),
     ),
     "pairs": (
-        LocalTableEncoder(
-            4.0, categories=BOTH | {"c": [0, 1]}, purpose="pairs", strategy="overlapping", random_state=0
-        ),
+        LocalTableEncoder(4.0, categories=BOTH | {"c": [0, 1]}, purpose="pairs", random_state=0),
         REPORTS.assign(sex=SEXES, c=PLACES % 2),
     ),
 }
