@@ -393,18 +393,6 @@ def test_true_counts_have_the_cells_of_estimates(make_frame):
         WIDE.value_counts(pd.DataFrame({"sex": ["secret"]}))
     with pytest.raises(ValueError, match=r"the domain has no columns \['height'\]"):
         WIDE.value_counts(pd.DataFrame({"height": [1]}))
-    for column in (pd.Series(["f"], name="sex"), np.array(["f"])):
-        with pytest.raises(TypeError, match=r"X must be a DataFrame or a 2-D array, got a .*; use X.to_frame\(\)"):
-            WIDE.value_counts(column)
-
-
-def test_derived_columns_of_a_table_are_named():
-    domain = Domain({"a": [1, 2], "b": [1, 2]}, derived={"total": "a + b"})
-    table = domain.add_derived(pd.DataFrame({"a": [1, 2], "b": [2, 2]}))
-    encoder, histogram = RandomizedResponseEncoder(categories=domain), DPHistogram(domain=domain)
-    for read in (domain.value_counts, encoder.fit, histogram.fit):
-        with pytest.raises(ValueError, match=r"must not contain the derived columns \['total'\] of the domain"):
-            read(table)
 
 
 @each(

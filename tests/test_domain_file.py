@@ -156,10 +156,10 @@ WRONG = {
         "column 'x': bins of an Interval must be a whole number .* got 3.0",
     ),
     "[columns.x]\nlow = 1\nhigh = 1" + "0" * 400 + "\nbins = 3": (ValueError, "column 'x': .* edges that are finite"),
-    "[columns.x]\nlow = 0\nhigh = 1\nbins = 200_000_000": (ValueError, "at most 131,072 bins"),
-    "".join(f"[columns.x{index}]\nlow = 0\nhigh = 1\nbins = 100_000\n" for index in range(2)): (
+    "[columns.x]\nlow = 0\nhigh = 1\nbins = 200_000_000": (ValueError, "at most 4,194,304 bins"),
+    "".join(f"[columns.x{place}]\nlow = 0\nhigh = 1\nbins = 4_000_000\n" for place in range(2)): (
         ValueError,
-        "at most 131,072 bins, got 200,000",
+        "at most 4,194,304 bins in all its columns",
     ),
 }
 

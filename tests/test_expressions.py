@@ -69,9 +69,6 @@ ROWS = {
         ("1.5 + start == seen - 1", [False, False, False]),
         ("seen - start == 0.5", [True, False, False]),
         ("start - 1e300 < start", [False, False, False]),
-        ("start > '2020-02-29'", [False, True, True]),
-        ("'2020-01-01' <= end < '2020-02-01'", [True, False, False]),
-        ("seen == '2020-01-01T12:00'", [True, False, False]),
     ],
 )
 def test_constraints_mean_what_they_say(make_frame, constraint, expected):
@@ -112,8 +109,7 @@ def test_constraints_mean_what_they_say(make_frame, constraint, expected):
         ("sex == 'mal'", "values that are not declared"),
         ("sex == 1", "compares string with whole"),
         ("start > 5", "compares date with whole"),
-        ("start > '1/2/2020'", "expected an ISO date, such as '2020-02-29', got '1/2/2020'"),
-        ("start > '2020-01-01T00:00+01:00'", "expected an ISO date"),
+        ("start > '2020-01-01'", "compares date with string"),
         ("sex + sex == sex", "is neither arithmetic of numbers"),
         ("start + end > start", "is neither arithmetic of numbers"),
         ("2 * start > start", "is neither arithmetic of numbers"),

@@ -44,7 +44,6 @@ from skdp.domain import (
     copy_guarantee,
     domains_of_dtypes,
     edge_text,
-    refuse_derived,
 )
 from skdp.privacy import BudgetExceeded, PrivacyLeakWarning, PrivacyLedger
 from skdp.randomness import ByteSource, SecureSource, SeededSource
@@ -871,7 +870,6 @@ def _declared(
             raise ValueError(f"{expected}, got {categories!r}")
         return by_dtype
     if isinstance(categories, Domain):
-        refuse_derived(categories, table.names)
         # A Domain may have more columns than the table.
         known = [name for name in categories.columns if name in table.names]
         categories = {name: categories[name] for name in known}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -20,6 +22,10 @@ Edge = float | date
 
 # Rows per block, so that intermediate results stay in the cache.
 BLOCK = 1 << 15
+
+# Buckets of a lookup for each edge: of normal and log-normal values in 550 uneven bins, 8
+# take up to twice the time, and 32 are no faster by more than a third.
+_BUCKETS_PER_EDGE = 16
 
 # Floats represent all whole numbers up to this one.
 _MAX_EXACT = 1 << 53
@@ -144,17 +150,60 @@ class Grid(NamedTuple):
         # Rounding is monotone: what holds at both edges of a bin holds between them.
         return cls(edges, float(scale)) if (k == index).all() else None
 
-    def find(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
+    def bins(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
         """Return the bins of values; the bin of a value outside all edges, or of nan, is arbitrary."""
         with np.errstate(all="ignore"):
-            positions = values - self.edges[0]
-            positions *= self.scale
-        # nan gets a position, too.
-        np.fmax(positions, 0.0, out=positions)
-        np.fmin(positions, self.edges.size - 1, out=positions)
-        codes = positions.astype(np.intp)
+            places = values - self.edges[0]
+            places *= self.scale
+        # nan gets a place, too.
+        np.fmax(places, 0.0, out=places)
+        np.fmin(places, self.edges.size - 1, out=places)
+        codes = places.astype(np.intp)
         codes -= values < np.take(self.edges, codes)
         return codes
+
+
+class Buckets(NamedTuple):
+    """A lookup of the bins of many uneven edges: only values in a bucket that an edge is in are compared."""
+
+    # The bucket of a value does not fall as the value grows, whatever rounding does. So
+    # all edges of lower buckets are below a value, and all of higher ones above it.
+
+    edges: NDArray[np.float64]
+    # Of a difference from the first edge.
+    scale: np.float64
+    # The bin of each bucket: (n_buckets,), or -1 where it has an edge.
+    codes: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, edges: NDArray[np.float64]) -> Buckets:
+        """Return buckets of some edges."""
+        n_last = _BUCKETS_PER_EDGE * edges.size
+        with np.errstate(all="ignore"):
+            scale = n_last / (edges[-1] - edges[0])
+        empty = cls(edges, scale, np.zeros(n_last + 1, np.intp))
+        n_edges = np.bincount(empty.places(edges), minlength=n_last + 1)
+        return empty._replace(codes=np.where(n_edges > 0, -1, np.cumsum(n_edges) - 1))
+
+    def places(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the buckets of values; nan is in the first."""
+        with np.errstate(all="ignore"):
+            places = values - self.edges[0]
+            places *= self.scale
+        np.fmax(places, 0.0, out=places)
+        np.fmin(places, self.codes.size - 1, out=places)
+        return places.astype(np.intp)
+
+    def bins(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the bins of values; that of a value which is outside of all edges, or nan, is arbitrary."""
+        codes = np.take(self.codes, self.places(values))
+        compared = np.flatnonzero(codes < 0)
+        codes[compared] = _compare(values[compared], self.edges)
+        return codes
+
+
+def _compare(values: NDArray[Any], edges: NDArray[Any]) -> NDArray[np.intp]:
+    return np.searchsorted(edges, values, side="right") - 1
 
 
 def encode_numbers(
@@ -164,12 +213,15 @@ def encode_numbers(
     out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
     grid = Grid.of(edges) if edges.dtype == np.float64 else None
     n_bins = edges.size - 1
+    bins_of: Callable[[Any], NDArray[np.intp]] = partial(_compare, edges=edges)
+    are_floats = edges.dtype == np.float64 and values.dtype == np.float64
+    if grid is not None:
+        bins_of = grid.bins
+    elif are_floats and values.size >= _BUCKETS_PER_EDGE * edges.size:
+        bins_of = Buckets.of(edges).bins
     for start in range(0, values.size, BLOCK):
         block = values[start : start + BLOCK]
-        if grid is None:
-            codes = np.searchsorted(edges, block, side="right") - 1
-        else:
-            codes = grid.find(block)
+        codes = bins_of(block)
         np.minimum(codes, n_bins - 1, out=codes)  # the last bin is closed
         is_inside = (block >= edges[0]) & (block <= edges[-1])
         if not is_inside.all():

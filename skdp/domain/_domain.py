@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._json import MAX_DECLARED_VALUES
-from skdp.domain._attributes import MAX_SHOWN_VALUES, Categories, Interval
+from skdp.domain._attributes import MAX_BINS, MAX_SHOWN_VALUES, Categories, Interval
 from skdp.domain._bins import BLOCK
 from skdp.domain._draft import draft_columns
 from skdp.domain._expressions import (
@@ -95,8 +94,7 @@ class Domain:
     ``0 <= a <= b``), ``and``, ``or`` and ``not``. Nothing else is evaluated: no call, no
     attribute, no index. A name that is no identifier stands in backquotes:
     ``"`hours per week` < 100"``. Text in quotes, ``True`` and ``False`` are compared by
-    ``==`` and ``!=`` alone; dates are also compared with ISO dates in quotes:
-    ``"start >= '2020-02-29'"``. The difference of two dates is a number of days, and so is a
+    ``==`` and ``!=`` alone. The difference of two dates is a number of days, and so is a
     number added to a date. Missing values satisfy no comparison: a missing ``end``
     breaks ``"end >= start"``, and satisfies ``"not end < start"``.
 
@@ -243,7 +241,6 @@ class Domain:
                 "columns must be several names, such as a list, got one str"
             )
         columns = list(columns)
-        refuse_derived(self, columns)
         absent = [column for column in columns if column not in self._attributes]
         if absent:
             raise ValueError(
@@ -731,10 +728,15 @@ class Domain:
         codes: list[Codes] = [np.empty(joint.shape, dtype) for dtype in dtypes]
         for start in range(0, joint.size, BLOCK):
             block = slice(start, start + BLOCK)
-            # The digits of a number, the last column first; each column is a base.
+            # The digits of a number whose base differs from place to place, the last
+            # column first.
             quotient = joint[block]
             for size, code in zip(self.sizes[::-1], codes[::-1], strict=True):
-                quotient, code[block] = np.divmod(quotient, quotient.dtype.type(size))
+                dividend = quotient
+                divisor = dividend.dtype.type(size)
+                quotient = dividend // divisor
+                remainder = dividend - quotient * divisor
+                code[block] = remainder
         return codes
 
     def cells(self) -> pd.Index:
@@ -760,13 +762,16 @@ DomainType = TypeVar("DomainType", bound=Domain)
 
 
 def _check_bins(tables: Mapping[str, Any]) -> None:
-    """Refuse a short file that declares very many bins."""
-    bins = [table.get("bins") for table in tables.values() if isinstance(table, dict)]
-    n_bins = sum(max(0, number) for number in bins if isinstance(number, int))
-    if n_bins > MAX_DECLARED_VALUES:
+    """Refuse a short file that asks for much memory by the bins of many columns."""
+    n_bins = 0
+    for table in tables.values():
+        bins = table.get("bins") if isinstance(table, dict) else None
+        if isinstance(bins, int):
+            n_bins += max(0, bins)
+    if n_bins > MAX_BINS:
         raise ValueError(
-            f"a domain file must have at most {MAX_DECLARED_VALUES:,} bins, got "
-            f"{n_bins:,}"
+            f"a domain file has at most {MAX_BINS:,} bins in all its columns, "
+            f"got {n_bins:,}"
         )
 
 
@@ -790,16 +795,6 @@ def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
     except (TypeError, ValueError) as error:
         raise ValueError(f"guarantee: {error}") from None
     return domain.with_guarantee(guarantee, release_id=release_id)
-
-
-def refuse_derived(domain: Domain, names: Iterable[Any]) -> None:
-    """Refuse derived columns, which follow from other columns and have no values of their own."""
-    derived = [name for name in names if name in domain.derived]
-    if derived:
-        raise ValueError(
-            f"X must not contain the derived columns {derived} of the domain; drop "
-            "them, and compute them with `Domain.add_derived`"
-        )
 
 
 def copy_guarantee(domain: Domain, source: Any) -> Domain:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from fractions import Fraction
-from secrets import token_hex
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain._attributes import Interval
+from skdp.domain._dtypes import domains_of_dtypes
 from skdp.tables import (
     ColumnError,
     Table,
@@ -257,44 +254,3 @@ def _cut_dates(values: Sequence[Any], bins: int) -> list[date]:
     # The widest bins may still be too many.
     dates: list[date] = (edges if edges.size <= bins + 1 else edges[[0, -1]]).tolist()
     return dates
-
-
-# Dtypes.
-
-# Key of the metadata that declares the values of an Arrow field, as JSON (an Arrow
-# dictionary has the values that occur). It differs between processes, so that a file cannot
-# declare anything.
-DECLARED = b"skdp.values." + token_hex(8).encode()
-
-
-def domains_of_dtypes(
-    table: Table,
-) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
-    """Return the domains that dtypes declare, and the domains that dtypes may have from the data."""
-    # An Enum of Polars and an ENUM of DuckDB declare their values, and so do ordered
-    # categories of pandas. Unordered ones may be just the values that occur, and the
-    # bins of ``pandas.cut`` may have ends from the data. Only the dtype decides: one
-    # rare record may decide whether all categories occur, and so it would on a warning.
-    declared: dict[Any, list[Any]] = {}
-    observed: dict[Any, list[Any]] = {}
-    for name, column in zip(table.names, table.columns, strict=True):
-        dtype = getattr(column, "dtype", None)
-        if isinstance(dtype, pd.CategoricalDtype):
-            are_bins = isinstance(dtype.categories, pd.IntervalIndex)
-            domains = declared if dtype.ordered and not are_bins else observed
-            domains[name] = dtype.categories.tolist()
-        elif not isinstance(column, np.ndarray | pd.Series):
-            series = nw.from_native(column, series_only=True)
-            metadata = _field_metadata(table.native, name)
-            if series.dtype == nw.Enum:
-                declared[name] = series.cat.get_categories().to_list()
-            elif DECLARED in metadata:
-                declared[name] = json.loads(metadata[DECLARED])
-    return declared, observed
-
-
-def _field_metadata(native: Any, name: Any) -> Mapping[bytes, bytes]:
-    is_arrow = type(native).__module__.startswith("pyarrow")
-    if not is_arrow or name not in native.schema.names:
-        return {}
-    return native.schema.field(name).metadata or {}

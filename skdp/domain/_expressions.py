@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple, TypeAlias
@@ -25,7 +24,7 @@ _MAX_NODES = 1_000
 
 _ALLOWED = (
     "Use columns (in backquotes unless they are identifiers), numbers, + - * /, "
-    "comparisons, and, or, not, text in quotes beside == or !=, and ISO dates in quotes"
+    "comparisons, and, or, not, and text in quotes beside == or !="
 )
 
 # A string, which stays as it is, or the name of a column in backquotes.
@@ -318,7 +317,6 @@ def _compare(
     node: ast.expr, comparison: type, left: Operand, right: Operand
 ) -> NDArray[np.bool_]:
     """Compare; missing values satisfy no comparison."""
-    left, right = _read_date(left, right), _read_date(right, left)
     family = _FAMILIES.get(left.kind)
     if comparison not in _COMPARISONS or family is None:
         raise ValueError(f"{_quote(node)} is not allowed. {_ALLOWED}")
@@ -331,22 +329,6 @@ def _compare(
     is_true = _COMPARISONS[comparison](left.data, right.data)
     missing: NDArray[np.bool_] = pd.isna(left.data) | pd.isna(right.data)
     return is_true & ~missing
-
-
-def _read_date(operand: Operand, other: Operand) -> Operand:
-    """Read a text in quotes as a date where it is compared with dates."""
-    is_text = isinstance(operand.data, str)
-    if not is_text or _FAMILIES.get(other.kind) != "dates":
-        return operand
-    try:
-        time = datetime.fromisoformat(operand.data)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is not None:
-        raise ValueError(
-            f"expected an ISO date, such as '2020-02-29', got {operand.data!r:.50}"
-        )
-    return Operand("datetime", np.datetime64(time, "us"))
 
 
 def _calculate(

@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from skdp._json import MAX_FILE_BYTES
+# Limit on the characters of a file: reading one takes some hundred bytes.
+_MAX_CHARACTERS = 1 << 23
 
 _OF_VALUES = {"ordered"}
 _OF_INTERVALS = {"real", "decimals"}
@@ -128,10 +129,9 @@ def _string(text: str) -> str:
 
 def read_toml(text: str) -> dict[str, Any]:
     """Read the tables of a domain file; `check_keys` checks the table of one column."""
-    if len(text) > MAX_FILE_BYTES:
+    if len(text) > _MAX_CHARACTERS:
         raise ValueError(
-            f"a domain file must have at most {MAX_FILE_BYTES:,} characters, got "
-            f"{len(text):,}"
+            f"a domain file has at most {_MAX_CHARACTERS:,} characters, got {len(text):,}"
         )
     try:
         content = tomllib.loads(text)

@@ -33,11 +33,10 @@ from skdp.central.statistics import encode_columns
 from skdp.domain import Domain, DomainLike, read_public_values
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
-from skdp.synthesis._rows import MAX_ROUNDS
 from skdp.synthesis.columns import (
     Codes,
+    ColumnLayout,
     ColumnModel,
-    Layout,
     NoisyCounts,
     PrivateColumns,
     describe_model,
@@ -46,17 +45,18 @@ from skdp.synthesis.columns import (
     measure_columns,
     read_model,
 )
-from skdp.synthesis.selection import open_budget
+from skdp.synthesis.selection import NoiseBudget
 from skdp.synthesis.tables import (
+    MAX_ROUNDS,
     DrawnRows,
     check_decodable,
     complete_domain,
     declared_orders,
     derived_from,
-    draw_rows,
+    draw_numbers,
     make_frame,
     make_generator,
-    public_template,
+    make_template,
     select_columns,
     undeclared,
     undeclared_in,
@@ -307,15 +307,15 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         promise = self._check_promise()
         delta = check_delta(self.delta)
         records, left_out = self._read(X, y)
-        budget, rho = open_budget(promise, delta, 1)
+        budget = NoiseBudget(promise, delta)
         _warn_left_out(left_out)
         source = self._spend(
             promise,
             records.names,
-            f"{budget.name} noise on counts",
+            f"{budget.noise_name} noise on counts",
             relation="replace_values",
             delta=delta,
-            rho=rho,
+            rho=budget.rho,
             losses=budget.losses,
         )
         columns = PrivateColumns(records.combinations, records.public, budget, source)
@@ -415,13 +415,15 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         names = self.guarantee_.scope
         rng = make_generator(self.random_state, "transform", self._calls.advance())
         domain = self.domain_.select(names)
-        template = public_template(select_columns(table, names), domain)
+        template = make_template(select_columns(table, names), domain)
         constrained = self._constrain(public.names)
 
         def draw(places: NDArray[np.intp]) -> DrawnRows:
             part = [column_codes[places] for column_codes in codes]
             drawn = draw_evenly(model, part, places.size, rng)
-            return draw_rows(domain, list(np.unravel_index(drawn, domain.sizes)), rng)
+            return draw_numbers(
+                domain, list(np.unravel_index(drawn, domain.sizes)), rng
+            )
 
         def find_broken(places: NDArray[np.intp], rows: DrawnRows) -> NDArray[np.intp]:
             if not constrained.constraints:
@@ -482,14 +484,14 @@ class _Records:
                 "coarser bins"
             )
         private_table = select_columns(modelled, names)
-        check_decodable(public_template(private_table, private_domain), private_domain)
+        check_decodable(make_template(private_table, private_domain), private_domain)
         codes, unlisted = encode_columns(private_table, private_domain, "error")
         if unlisted:
             raise undeclared_in(unlisted[0], private_domain, "Declare all values")
         self.combinations = np.ravel_multi_index(tuple(codes), sizes)
         self.public_table = select_columns(modelled, self.public_names)
         self.public = _encode(modelled, domain, self.public_names)
-        self.layout = Layout(
+        self.layout = ColumnLayout(
             private_sizes=sizes,
             private_ordered=tuple(map(ordered.__getitem__, names)),
             public_sizes=tuple(len(domain[name]) for name in self.public_names),

@@ -20,9 +20,8 @@ from skdp.base import (
 from skdp.domain import Domain
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._column_synthesizer import DPColumnSynthesizer
-from skdp.synthesis._rows import check_n_samples
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.tables import assemble, public_template
+from skdp.synthesis.tables import assemble, check_n_samples, make_template
 from skdp.tables import Table, is_frame
 
 
@@ -200,11 +199,11 @@ def _sampled(
     template = synthesizer._template
     if y is None:
         rows = synthesizer._draw_columns(template, synthesizer.model_, n, rng)
-        return assemble(template, list(rows.values()), list(rows)), None
+        return assemble(template, rows), None
     column, name = target_column(y)
     target_name = domain.columns[-1]
     native = y if is_frame(y) else np.empty((0, 1), object)
-    target_table = public_template(
+    target_table = make_template(
         Table((name,), (column,), native), Domain({name: domain[target_name]})
     )
     both = Table(
@@ -214,9 +213,9 @@ def _sampled(
     )
     rows = synthesizer._draw_columns(both, synthesizer.model_, n, rng)
     target = rows.pop(target_name)
-    X = assemble(template, list(rows.values()), list(rows))
+    X = assemble(template, rows)
     if is_frame(y):
-        return X, assemble(target_table, [target], [name])
+        return X, assemble(target_table, {name: target})
     return X, _like(target, column, y)
 
 

@@ -1,184 +1,236 @@
-"""Tables that may be shared: a graphical model of noisy marginals, and rows drawn from it."""
+"""Synthetic tables with differential privacy, from a graphical model of noisy marginals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
-from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, BinaryIO, Literal, NamedTuple, Self
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     CallCounter,
     ColumnLike,
     ColumnName,
+    PathType,
+    TableLike,
     all_or_nothing,
+    apply_set_output,
     check_choice,
+    check_confidence_level,
+    check_names,
     declares_missing,
     one_thread,
+    read_input,
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
 from skdp.central.statistics import read_persons, rows_within
-from skdp.domain import Domain, DomainLike
+from skdp.domain import Domain, DomainLike, Interval
 from skdp.oracles import check_size
-from skdp.privacy import (
-    Mu,
-    PrivacyLedger,
-    Rho,
-    check_delta,
+from skdp.persistence import load, save
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.synthesis._counts import (
+    ModelCount,
+    combine_counts,
+    estimate_errors,
+    read_conditions,
+    weigh_range,
 )
-from skdp.synthesis._coded_table import CodedTable, PrivateRows, code_table
-from skdp.synthesis._rows import RowTransformer
-from skdp.synthesis.model import Clique
+from skdp.synthesis._file import describe_fit, restore_fit
+from skdp.synthesis._warnings import warn_broken, warn_excluded, warn_unmeasured
+from skdp.synthesis.model import (
+    MAX_TABLE_CELLS,
+    GraphicalModel,
+    estimate_total,
+    fit_model,
+    merge,
+)
 from skdp.synthesis.selection import (
-    BINS,
-    FittedTable,
-    FoundCells,
+    Fitted,
     NoiseBudget,
     Plan,
-    PrivateTable,
-    Strategy,
+    PrivateCounts,
     check_marginals,
     check_width,
-    find_cells,
-    open_budget,
-    out_of_reach,
-    warn_left_out,
-    warn_not_chosen,
-    warn_unknown,
+    find_columns,
+    is_within,
+    make_plan,
+    measure_and_fit,
+    measure_cells,
+    structure_of,
 )
 from skdp.synthesis.tables import (
+    CodedRecords,
+    LargeRecords,
     Policy,
-    Shapes,
+    Ranks,
+    Records,
+    Sampler,
+    assemble,
     check_computable,
+    check_decodable,
+    check_n_samples,
     check_policy,
+    check_replacements,
+    complete_domain,
+    compute_derived,
+    cut_domain,
+    draw_valid,
+    find_broken,
+    learn_ranks,
+    make_generator,
+    make_template,
     open_rows,
-    sample_template,
+    read_codes,
     select_columns,
     with_target,
+    write_rows,
 )
-from skdp.tables import open_large, read_table
+from skdp.tables import LargeTable, Table, open_large, read_table
+
+N_CHECKED_ROWS = 2_000
+"""Rows from which the proportion that breaks a constraint is estimated."""
+
+MAX_NOISE = 0.1
+"""Total variation by noise up to which a marginal is usable."""
+
+ESTIMATES = ("count", "std_error", "lower", "upper", "supported")
+"""Columns of a table of counts, beside the values."""
 
 
-class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
-    """Learn a table from private counts, and draw synthetic rows that may be shared.
+class _Rows(NamedTuple):
+    """A private table, and where it is if it is large."""
 
-    `fit` measures marginals (tables of counts of a few columns) with noise on every cell, and fits a graphical model to
-    them; `sample` draws new rows from it.
+    table: Table
+    """The modeled columns, the target last."""
+    features: tuple[Any, ...]
+    """The columns of X, with derived ones."""
+    is_used: NDArray[np.bool_]
+    large: LargeTable | None
+
+    @property
+    def scope(self) -> list[Any]:
+        """The columns of X, and the target."""
+        return list(dict.fromkeys([*self.features, *self.table.names]))
+
+
+class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
+    """Synthesize tables from noisy marginals, with differential privacy.
+
+    `fit` measures marginals (tables of counts of a few columns) with noise and fits a graphical model to them.
+    `sample` draws rows from the model.
 
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that is released, finite and > 0. `skdp.privacy.Rho` and `skdp.privacy.Mu` have a delta of
-        their own, and Gaussian noise.
+        Privacy loss of the release, finite and > 0. `skdp.privacy.Rho` and `skdp.privacy.Mu` have a delta of their own,
+        and Gaussian noise.
     delta : float, default=0.0
-        Failure probability, in [0, 1); should be below one in the number of records. With 0 the noise is discrete
-        Laplace, otherwise Gaussian, with which many marginals are more accurate.
-    domain : Domain, mapping of column name to values, list of values a column, or Interval
-        Declared values of each column, from public knowledge: lists of values (None declares missing), or an
-        `Interval`, which cuts numbers into bins; `discover_domain` finds one privately. A polars Enum needs no
-        declaration, nor do ordered categories of pandas. ``skdp draft-domain`` writes a file to start from. Bins have
-        an order, and so do ordered categories that are not declared otherwise, and
-        ``skdp.domain.Categories(values, ordered=True)``; lists have none: numbers in them are codes. Its `constraints`
-        hold in all rows that are drawn, and its `derived` columns are computed and not modelled.
+        Failure probability, in [0, 1); it should be smaller than one over the number of records. With 0 the noise is
+        discrete Laplace, otherwise Gaussian, which is more accurate for many marginals.
+    domain : Domain, mapping of column name to values, list of values per column, or Interval
+        Public values of each column: lists of values (None declares missing), or an `Interval`, which cuts numbers into
+        bins. `discover_domain` finds a domain privately, and ``skdp draft-domain`` writes a file to start from. A
+        polars Enum and ordered categories of pandas need no declaration. Bins, ordered categories and
+        ``skdp.domain.Categories(values, ordered=True)`` have an order, other lists have none. The `constraints` of the
+        domain hold in all rows, and its `derived` columns are computed and not modeled.
     marginals : {"auto", "independent", "full"} or list of tuples, default="auto"
-        What is measured. ``"auto"``: the columns, and the pairs that gain more than their noise costs; with a large
-        budget also what the first model misses, of up to four columns ([1]_). Pairs with a column of at most two
-        declared values, which models may predict, are kept a little better.
-        ``"independent"``: the columns. ``"full"``: all combinations of values. Or a list of tuples of column names, all
-        with the same noise.
+        Marginals to measure. ``"auto"`` selects them by noisy scores: the columns, pairs that gain more than their
+        noise costs, and with a large budget marginals of up to four columns that the first model misses ([1]_).
+        ``"independent"`` measures the columns, ``"full"`` all columns together. A list names marginals, which get the
+        same noise.
     workload : list of tuple of column names, optional
-        The marginals that matter; by default all pairs. ``"auto"`` chooses among them and their subsets. A warning
-        names those that are not measured, and why.
+        Marginals that matter, among which ``"auto"`` selects; by default all pairs. A warning names those that are not
+        measured, with the reason.
     target : column name, optional
-        What models will predict (an array y is called ``"target"``): its pairs are kept better, others a little worse.
+        Column that downstream models predict (an array y is called ``"target"``). Pairs with it get a larger fraction
+        of the budget.
     max_cells : int, default=100_000
-        The most cells of a clique of the model; memory and time grow with it. Pairs with more cells are not scored.
+        Largest number of cells of a clique of the model; time and memory grow with it. Pairs with more cells are not
+        scored.
     max_rows_per_person : int, default=1
-        The most rows of one person; all noise is in proportion to it. Further rows are left out if `fit` is given
-        ``groups``; without, the number is taken on trust.
+        Largest number of rows of one person; the noise is proportional to it. With ``groups``, `fit` excludes further
+        rows; otherwise the number is taken on trust.
     bins : {"declared", "private"}, default="declared"
-        The bins of each `Interval`: its own, or at most as many that hold about as many records each, which are found
-        by noisy counts of fine cells, for skewed and correlated numbers. In both cases rows follow noisy counts of
-        finer cells within bins, and have the `decimals` of the `Interval`, spread over all values of a cell.
+        Bins of each `Interval`: as declared, or at most as many with about equal counts, which `fit` finds with a fifth
+        of the budget, for skewed and correlated numbers. In both cases rows follow noisy counts of finer cells within
+        the bins, and have the `decimals` of the `Interval`.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
-        Treatment of undeclared values: an error, which shows that there is one. ``"clip"`` puts a number beyond the end
-        of an `Interval` into its first or last bin, ``"ignore"`` leaves the record out. A mapping names for some
-        columns the declared value that stands for all others; elsewhere they are errors. A number with more `decimals`
-        than an `Interval` declares, if any, is undeclared, and ``"clip"`` drops them; where it has whole numbers, one
-        with a fraction is in its bin.
+        Treatment of undeclared values. ``"error"`` raises, which reveals that there is one. ``"clip"`` moves numbers to
+        the first or last bin, and drops undeclared decimals. ``"ignore"`` excludes the record. A mapping names for some
+        columns the declared value that replaces them; elsewhere they are errors.
     ledger : PrivacyLedger, optional
-        Charged by each `fit`, before anything is drawn.
-    random_state : None or int, default=None
-        None for secure randomness; an int for reproducible experiments, without a guarantee if it is known.
+        Ledger that each `fit` charges before it draws noise.
+    random_state : int, optional
+        Seed for reproducible experiments, without a guarantee if it is known. None for secure randomness.
 
     Attributes
     ----------
     domain_ : Domain
-        The values of each column, the target's last.
+        Values of each modeled column with the bins of the model, the target last.
     guarantee_ : PrivacyGuarantee
         The guarantee of this `fit`.
     selected_cliques_ : list of tuple
-        The columns of each marginal that was measured.
+        The columns of each measured marginal.
     noise_scale_ : dict of tuple to float
-        The standard deviation of the noise of each count, a marginal each.
+        Standard deviation of the noise of each count, by marginal.
     marginals_ : list of Marginal
         The noisy counts.
+    marginal_quality_ : DataFrame
+        Noise and misfit of each measured marginal, and whether it is usable.
     pair_scores_ : DataFrame
-        The noisy scores of pairs, if there are any: the distance of all counts together from those of independent
-        columns, its standard error, and whether the pair was measured.
+        Noisy scores of pairs (L1 distance from independent columns, in records), their standard errors, and whether the
+        pair was measured.
     model_ : GraphicalModel
         The distribution of the rows.
     n_rows_, n_rows_std_error_ : float
-        The estimated number of records, from the noisy counts, and its standard deviation.
+        Estimated number of records, and its standard error.
     n_iter_ : int
-        The number of models that the last fit went through, the first one included.
+        Number of steps of the last fit of the model.
     n_features_in_ : int
-        The number of columns of X.
+        Number of columns of X.
     feature_names_in_ : ndarray of str
         Their names, if all of them are strings.
 
     See Also
     --------
-    SyntheticResampler : Trains on synthetic rows and predicts real ones, in a pipeline of imbalanced-learn.
+    DPColumnSynthesizer : Resample some columns of each row; all other columns are public.
+    SyntheticResampler : Train on synthetic rows and predict real ones, in a pipeline of imbalanced-learn.
     DPHistogram : A single marginal, with intervals.
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a person, who has at most
-    `max_rows_per_person` rows, changes the distribution of the release by at most ``(epsilon, delta)``; for replacing
-    one, see ``guarantee_.to("replace")``. `fit` reads the values of all columns. The number of records is protected
-    too, and every cell of the declared domain gets noise, whether or not it occurs. A person with k rows changes the
-    counts of a marginal by at most k, and a score (the distance of a model from a marginal, in whole records) by at
-    most k. With delta = 0, a marginal that gets the share s of epsilon has discrete Laplace noise of scale
-    ``k / (s * epsilon)``. Otherwise it has Gaussian noise of variance ``k**2 / (s * mu**2)``, drawn exactly and
-    rounded, where mu is the largest number for which mu-Gaussian privacy is (epsilon, delta) ([2]_), or that of
-    `epsilon`. Shares add up to exactly 1. The model, samples, and all other methods are post-processing: free, and
-    repeatable.
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a person with at most
+    `max_rows_per_person` rows changes the distribution of the release by at most ``(epsilon, delta)``; for replacing a
+    person see ``guarantee_.to("replace")``. The number of records is private, and every cell of the declared domain
+    gets noise. A person with k rows changes the counts of a marginal by at most k, and each score by at most k. With
+    delta = 0, a marginal that gets the fraction f of epsilon has discrete Laplace noise of scale ``k / (f * epsilon)``.
+    Otherwise it has Gaussian noise of variance ``k**2 / (f * mu**2)``, drawn exactly and rounded, where mu is the
+    largest number for which mu-Gaussian privacy is (epsilon, delta) ([2]_). Fractions add up to exactly 1. The model,
+    samples and all other methods are post-processing: free and repeatable.
 
-    With ``bins="private"``, a fifth of the budget is for counts of fine cells, which follow from what each `Interval`
-    declares, by themselves and 8, 64, … together: a person with k rows changes each such list by at most k. Bins, and
-    where rows lie within them, follow from these counts alone. With declared bins, each column
-    whose bins hold several values has 15 % of its share for them; rows lie where these counts exceed their noise,
-    and evenly elsewhere.
+    With ``bins="private"``, a fifth of the budget is for counts of fine cells, which follow from the declared
+    `Interval` alone. With declared bins, each column whose bins have several values spends 15 % of its fraction on
+    them. Rows lie where these counts exceed their noise, and evenly elsewhere.
 
-    `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, that is the number
-    of records: its rows have the guarantee ``guarantee_.to("replace")``, which `skdp.privacy.privacy_statement` states.
-    With ``groups``, no guarantee holds for the result of `transform`, as persons may have different numbers of rows.
-    ``sample()`` returns the noisy number of rows, under `guarantee_`.
+    `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, this reveals the
+    number of records: its rows have the guarantee ``guarantee_.to("replace")``. With ``groups``, no guarantee holds for
+    the result of `transform`, as persons may have different numbers of rows. ``sample()`` returns the noisy number of
+    rows, under `guarantee_`.
 
-    Not covered: that an error shows an undeclared value; the library of X, which synthetic rows share. Of a file in
-    which one record has no number, a column may be read as text.
-    Dtypes follow from the declared values and the library: int64 if all declared values are whole, or the numbers
-    of an `Interval` are declared as whole, and float64 if not; days where all edges are dates (`datetime.date`),
-    and times in microseconds where these are `datetime.datetime` or a pandas Timestamp; pandas has no days. `score`
-    depends on the rows that it is given.
+    Not covered: that an error reveals an undeclared value, and the library of X, which synthetic rows share. Dtypes
+    follow from the declared values and the library, except that a column of a file with one record without a number may
+    be read as text.
 
-    Synthetic rows have the structure that was measured, not all of the data's. Conclusions from them need the errors of
-    sampling, of noise, and of what the model leaves out.
+    Synthetic rows have the dependence that was measured, not all dependence of the data. Use `synthetic_inference` and
+    `marginal` for standard errors.
 
     References
     ----------
@@ -203,11 +255,14 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9572.0       22.0   9512.0   9596.0       True
-    1  Female   >50K   1182.0       22.0   1157.0   1241.0       True
-    2    Male  <=50K  15120.0       22.0  15092.0  15176.0       True
-    3    Male   >50K   6651.0       27.0   6643.0   6727.0       True
+    0  Female  <=50K   9590.0       22.0   9547.0   9633.0       True
+    1  Female   >50K   1200.0       22.0   1157.0   1243.0       True
+    2    Male  <=50K  15129.0       22.0  15086.0  15172.0       True
+    3    Male   >50K   6644.0       22.0   6601.0   6687.0       True
     """
+
+    protects_rows = True
+    """Whether the guarantee covers the rows that `transform` returns."""
 
     def __init__(
         self,
@@ -238,9 +293,6 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         self.ledger = ledger
         self.random_state = random_state
 
-    protects_rows = True
-    """`transform` returns synthetic rows."""
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
@@ -252,6 +304,9 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
     def fit(
         self,
         X: Any,
@@ -259,20 +314,20 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         *,
         groups: ColumnLike | ColumnName | None = None,
     ) -> Self:
-        """Measure a table, and fit a model to it.
+        """Measure marginals of a table, and fit a model to them.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Declared values. Or a large table that `skdp.engines` names, such as a Polars LazyFrame, of which only
-            counts of declared cells are read.
+            Private table of declared values. Or a large table that `skdp.engines` names, such as a Polars LazyFrame, of
+            which only counts of declared cells are read.
         y : 1-D array-like of shape (n_samples,), optional
-            One more column, declared under its name, or as ``"target"`` if it has none, or that of a column of X. Of a
-            large table, the target is a column.
+            Further column, declared under its name, or as ``"target"`` if it has none or has the name of a column of X.
+            The target of a large table is one of its columns.
         groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row: of each at most `max_rows_per_person` rows are kept, chosen at random. The guarantee
-            is then for all rows of one person. For a large table, the name of a column, which is not modelled; the rows
-            with the least hashes are kept.
+            Person of each row: at most `max_rows_per_person` random rows of each person are used, and the guarantee is
+            for all rows of one person. For a large table, the name of a column, which is not modeled; the rows with the
+            smallest hashes are used.
 
         Returns
         -------
@@ -283,95 +338,89 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         ------
         TypeError, ValueError
             If a parameter is out of range, the domain is not declared or does not fit the columns, the model would have
-            too many cells, or X is 1-D or sparse, or holds undeclared values that are not handled; or y or groups is a
+            too many cells, or X is 1-D or sparse, or has undeclared values that are not handled; or y or groups is a
             series with the row labels of X in another order.
         BudgetExceeded
-            If the ledger does not cover it.
+            If the ledger does not cover the release.
         """
-        # Warnings are given outside of what is undone if warnings are errors.
-        warnings = self._fit(X, y, groups)
-        for warn in warnings:
-            warn()
+        # Warnings are outside of the part that is undone if they are errors.
+        self._warn(*self._fit(X, y, groups))
         return self
 
     @all_or_nothing
-    def _fit(self, X: Any, y: Any, groups: Any) -> list[Callable[[], None]]:
-        """Fit; return the warnings to give."""
+    def _fit(self, X: Any, y: Any, groups: Any) -> tuple[Plan, Fitted]:
+        """Read, plan, charge, measure, post-process."""
         # Read.
-        self._forget()
-        promise = self._check_promise()
-        delta = check_delta(self.delta)
-        max_rows = check_size(
-            self.max_rows_per_person, name="max_rows_per_person", least=1
-        )
-        self._check_options()
-        of_persons = replace(promise, rows=max_rows, by_person=groups is not None)
-        private = self._read_private(X, y, groups, max_rows)
-
-        # Plan.
-        budget, rho = open_budget(promise, delta, max_rows)
-        coded = code_table(self, private.table, private.is_counted)
-        never_measured = out_of_reach(coded.plan, coded.strategy)
-        warn_left_out(coded.plan, coded.domain.columns, never_measured)
-        # Undeclared values of a large table are found in the first pass.
-        records = private.records(coded, self.handle_unknown)
-        records.prepare(coded.first_cliques)
-
+        self._clear_fit()
+        share = self._check_share(groups)
+        rows = self._read_rows(X, y, groups)
+        domain = complete_domain(rows.table, self.domain)
+        # Plan: errors of parameters and of undeclared values are raised here.
+        budget = NoiseBudget(share, check_delta(self.delta), share.rows)
+        plan = self._plan(domain)
+        template = make_template(rows.table, domain, is_uniform=True)
+        check_decodable(template, domain)
+        cells = cut_domain(domain)
+        records = self._read_records(rows, domain, cells)
+        records.prepare(plan.list_first(has_cells=bool(cells)))
         # Charge.
         source = self._spend(
-            of_persons,
-            [*private.features, *private.target],
-            self._mechanism(budget, coded, max_rows),
-            delta=delta,
-            rho=rho,
+            share,
+            rows.scope,
+            self._name_mechanism(budget, bool(cells)),
+            delta=check_delta(self.delta),
+            rho=budget.rho,
             losses=budget.losses,
         )
-
         # Measure.
-        table = PrivateTable(records, coded.cells.sizes, budget, source)
-        cells = find_cells(table, coded.cells, coded.domain, self.bins)
-        plan = replace(coded.plan, sizes=cells.domain.sizes)
-        cells.table.prepare(coded.strategy.first_cliques(plan))
+        private = PrivateCounts(records, budget, source)
         with one_thread():
-            measured = coded.strategy.measure(cells.table, plan)
-            fitted, shapes = cells.place(measured, self._generator("shapes"))
-        self._set_fitted(fitted, shapes, cells)
-        self._features = private.features
-        self._template = sample_template(private.table, cells.domain)
-        return self._warnings(plan, coded.strategy, fitted, never_measured)
+            domain, shapes = measure_cells(private, domain, cells, self.bins)
+            plan = plan.with_domain(domain)
+            fitted = measure_and_fit(private, plan)
+        # Post-process: the records are not used from here on.
+        self.domain_ = domain
+        self.marginals_ = private.marginals
+        self.model_ = fitted.model
+        self.n_iter_ = fitted.n_steps
+        self.n_rows_, self.n_rows_std_error_ = estimate_total(private.marginals)
+        self._scores = {c: s for c, s in fitted.scores.items() if len(c) == 2}
+        self._shapes = shapes
+        self._ranks = self._learn_ranks()
+        self._features = rows.features
+        self._template = make_template(rows.table, domain, is_uniform=True)
+        self._calls = CallCounter()
+        return plan, fitted
 
-    def _warnings(
-        self,
-        plan: Plan,
-        strategy: Strategy,
-        fitted: FittedTable,
-        never_measured: Collection[Clique],
-    ) -> list[Callable[[], None]]:
-        """List the warnings of what was released, to give once `fit` has succeeded."""
-        names = self.domain_.columns
-        cliques = [marginal.clique for marginal in self.marginals_]
-        return [
-            partial(warn_not_chosen, plan, strategy, names, cliques, never_measured),
-            partial(warn_unknown, plan, strategy, names, fitted.unknown),
-            self._warn_of_constraints,
-            partial(warn_of_released_size, self.guarantee_, self.n_rows_),
-        ]
+    def _clear_fit(self) -> None:
+        """Delete all that an earlier `fit` has set."""
+        hidden = ("_scores", "_shapes", "_ranks", "_features", "_template", "_calls")
+        for name in list(vars(self)):
+            if name.endswith("_") or name in hidden:
+                delattr(self, name)
 
-    def _check_options(self) -> None:
+    def _check_share(self, groups: Any) -> Share:
+        """Check the options, and return the budget per person."""
+        share = self._check_promise()
+        n_rows = check_size(
+            self.max_rows_per_person, name="max_rows_per_person", least=1
+        )
         check_policy(self.handle_unknown)
         check_marginals(self.marginals)
-        check_choice("bins", self.bins, list(BINS))
+        check_choice("bins", self.bins, ["declared", "private"])
+        return replace(share, rows=n_rows, by_person=groups is not None)
 
-    def _read_private(self, X: Any, y: Any, groups: Any, rows: int) -> PrivateRows:
-        """Read a table, with its target, and choose the rows of each person."""
+    def _read_rows(self, X: Any, y: Any, groups: Any) -> _Rows:
+        """Read a table with its target, and choose the rows of each person."""
+        n_rows = int(self.max_rows_per_person)
         large = open_large(X)
         if large is not None:
-            rng = self._generator("contribution")
-            large, X = open_rows(large, y=y, groups=groups, most=rows, rng=rng)
+            rng = make_generator(self.random_state, "contribution")
+            large, X = open_rows(large, y=y, groups=groups, max_rows=n_rows, rng=rng)
         table = self._read_table(X)
         features = table.names
         if isinstance(self.domain, Domain) and self.domain.derived:
-            # Derived columns are not read: they are computed from the declared columns.
+            # Derived columns are computed, and not read.
             names = [name for name in features if name not in self.domain.derived]
             part = select_columns(table, names)
             table = read_table(part.rebuild(part.columns, names))
@@ -380,38 +429,566 @@ class DPMarginalSynthesizer(RowTransformer, CentralEstimator):
         if isinstance(self.domain, Domain):
             check_computable(self.domain, features, table.names)
         check_width(len(table.names))
-        is_counted = np.ones(len(table.columns[0]), bool)
+        is_used = np.ones(len(table.columns[0]), bool)
         if large is None and groups is not None:
             persons = read_persons(groups, table)
-            is_counted = rows_within(persons, rows, self._generator("contribution"))
-        return PrivateRows(table, features, is_counted, large)
+            rng = make_generator(self.random_state, "contribution")
+            is_used = rows_within(persons, n_rows, rng)
+        return _Rows(table, features, is_used, large)
 
-    def _mechanism(self, budget: NoiseBudget, coded: CodedTable, rows: int) -> str:
-        """Name the mechanism, and what is done to rows after it."""
-        finds_bins = self.bins == "private" and coded.cells is not coded.domain
-        counted = "bins and marginals" if finds_bins else "marginals"
-        reach = f", up to {rows} rows a person" if rows > 1 else ""
-        return f"{budget.name} noise on {counted}{reach}"
+    def _plan(self, domain: Domain) -> Plan:
+        """Plan the marginals, and warn of those of the workload that are never measured."""
+        plan = make_plan(
+            domain, self.marginals, self.workload, self.target, self.max_cells
+        )
+        warn_excluded(plan, domain, plan.list_excluded())
+        return plan
 
-    def _set_fitted(
-        self, fitted: FittedTable, shapes: Shapes | None, cells: FoundCells
-    ) -> None:
-        """Set what is learnt from noisy counts."""
-        self.domain_ = cells.domain
-        self._shapes = shapes
-        self.marginals_ = cells.table.marginals
-        self._scores = {}
-        for clique, score in fitted.scores.items():
-            if len(clique) == 2:
-                self._scores[clique] = score
-        self.model_ = fitted.model
-        self.n_rows_ = fitted.total
-        self.n_rows_std_error_ = fitted.std_error
-        self.n_iter_ = len(fitted.losses)
-        self._calls = CallCounter()
+    def _read_records(
+        self, rows: _Rows, domain: Domain, cells: Mapping[int, Interval]
+    ) -> Records:
+        """Encode the used records by fine cells."""
+        check_replacements(self.handle_unknown, domain)
+        names = domain.columns
+        fine = {name: domain[name] for name in names}
+        fine |= {names[column]: interval for column, interval in cells.items()}
+        fine_domain = Domain(fine)
+        codes = read_codes(rows.table, fine_domain, self.handle_unknown)
+        if rows.large is not None:
+            return LargeRecords(rows.large, fine_domain, self.handle_unknown)
+        is_known = rows.is_used
+        for column, size in zip(codes, fine_domain.sizes, strict=True):
+            is_known = is_known & (column < size)
+        if not is_known.all():
+            codes = [column[is_known] for column in codes]
+        return CodedRecords(codes, fine_domain.sizes)
 
-    def _forget(self) -> None:
-        hidden = ("_template", "_features", "_calls", "_scores", "_shapes")
-        for name in list(vars(self)):
-            if name.endswith("_") or name in hidden:
-                delattr(self, name)
+    def _name_mechanism(self, budget: NoiseBudget, has_cells: bool) -> str:
+        has_private_bins = self.bins == "private" and has_cells
+        counted = "bins and marginals" if has_private_bins else "marginals"
+        n_rows = int(self.max_rows_per_person)
+        per_person = f", up to {n_rows} rows a person" if n_rows > 1 else ""
+        return f"{budget.noise_name} noise on {counted}{per_person}"
+
+    def _learn_ranks(self) -> Ranks | None:
+        """Learn how numbers within private bins depend on each other."""
+        if self.bins != "private" or len(self._shapes) < 2:
+            return None
+        n_bins = [shape.starts.size - 1 for shape in self._shapes.values()]
+        rng = make_generator(self.random_state, "shapes")
+        return learn_ranks(self.model_, list(self._shapes), n_bins, rng)
+
+    def _warn(self, plan: Plan, fitted: Fitted) -> None:
+        """Warn of marginals and constraints that the model does not have."""
+        warn_unmeasured(plan, self.domain_, fitted, self.marginals_)
+        if self.domain_.constraints:
+            rng = make_generator(self.random_state, "constraints")
+            rows = self._make_sampler(self.model_).draw(N_CHECKED_ROWS, rng)
+            broken = float(find_broken(self._template, rows).mean())
+            warn_broken(self.domain_, broken)
+        warn_of_released_size(self.guarantee_, self.n_rows_)
+
+    @property
+    def selected_cliques_(self) -> list[tuple[Any, ...]]:
+        """The columns of each measured marginal."""
+        return list(self.noise_scale_)
+
+    @property
+    def noise_scale_(self) -> dict[tuple[Any, ...], float]:
+        """Standard deviation of the noise of each count, by marginal."""
+        check_is_fitted(self)
+        scales: dict[tuple[Any, ...], float] = {}
+        for marginal in merge(self.marginals_):
+            names = self._name_columns(marginal.clique)
+            # The counts of two groupings cannot be merged: the smaller noise counts.
+            scales[names] = min(marginal.std_error, scales.get(names, np.inf))
+        return scales
+
+    def _name_columns(self, clique: Sequence[int]) -> tuple[Any, ...]:
+        return tuple(self.domain_.columns[column] for column in clique)
+
+    @property
+    def marginal_quality_(self) -> pd.DataFrame:
+        """Noise and misfit of each measured marginal."""
+        # Both are total variations. The noise of a count has the mean absolute value
+        # of 0.8 standard errors.
+        check_is_fitted(self)
+        rows = []
+        for names, std_error in self.noise_scale_.items():
+            columns = find_columns(self.domain_, names, "marginals")
+            shares = self.model_.marginal(columns)
+            measured, _ = combine_counts(self.marginals_, dict.fromkeys(columns))
+            noise = 0.4 * std_error * shares.size / self.n_rows_
+            distance = np.nansum(np.abs(measured / self.n_rows_ - shares)) / 2
+            rows.append((shares.size, std_error, noise, distance, noise <= MAX_NOISE))
+        columns = ["n_cells", "std_error", "noise", "misfit", "usable"]
+        index = pd.Index(map(", ".join, (map(str, n) for n in self.noise_scale_)))
+        return pd.DataFrame(rows, columns=columns, index=index.set_names("marginal"))
+
+    @property
+    def pair_scores_(self) -> pd.DataFrame:
+        """Noisy scores of pairs, the largest first."""
+        check_is_fitted(self)
+        measured = [marginal.clique for marginal in self.marginals_]
+        rows = []
+        for pair, (score, std_error) in self._scores.items():
+            names = self._name_columns(pair)
+            rows.append((*names, score, std_error, is_within(pair, measured)))
+        rows.sort(key=lambda row: -row[2])
+        names = ["first", "second", "score", "std_error", "measured"]
+        table = pd.DataFrame(rows, columns=names)
+        dtypes = {"score": float, "std_error": float, "measured": bool}
+        return table.astype(dtypes).set_index(["first", "second"])
+
+    def sample(
+        self, n_samples: int | None = None, *, n_tables: int | None = None
+    ) -> Any:
+        """Draw synthetic rows, for exploration and training.
+
+        Parameters
+        ----------
+        n_samples : int, optional
+            Number of rows, at least 0; by default the estimated number of records.
+        n_tables : int, optional
+            Number of tables, at least 1. Each has a model of its own, fitted to the noisy counts with as much noise
+            again: the differences between the tables show the effect of the noise, except on the positions of numbers
+            within private bins.
+
+        Returns
+        -------
+        same type as X of `fit`, or list of these
+            New rows in each call, the target's column last.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a number is not an integer or is too small.
+
+        Warnings
+        --------
+        Standard errors, intervals and tests that treat these rows as persons are too short: they ignore the noise and
+        the dependence that was not measured. Use `skdp.synthetic_inference`, `marginal` and `count_estimate`.
+
+        See Also
+        --------
+        sample_batches : More rows than memory holds.
+        skdp.synthetic_inference : Estimates with intervals that cover.
+        """
+        check_is_fitted(self)
+        n, rng = self._start_sample(n_samples)
+        if n_tables is None:
+            return self._draw_table(self.model_, n, rng)
+        tables = []
+        structure = structure_of(self.domain_, self.max_cells)
+        for _ in range(check_size(n_tables, name="n_tables", least=1)):
+            noisier = []
+            for marginal in self.marginals_:
+                noise = rng.normal(0, marginal.std_error, marginal.counts.shape)
+                noisier.append(replace(marginal, counts=marginal.counts + noise))
+            model, _ = fit_model(structure, noisier)
+            total, _ = estimate_total(noisier)
+            n_rows = round(total) if n_samples is None else n
+            tables.append(self._draw_table(model, n_rows, rng))
+        return tables
+
+    def _start_sample(self, n_samples: int | None) -> tuple[int, np.random.Generator]:
+        """Return the number of rows to draw, and a generator of this call."""
+        check_is_fitted(self)
+        check_n_samples(n_samples)
+        n = round(self.n_rows_) if n_samples is None else int(n_samples)
+        return n, make_generator(self.random_state, "sample", self._calls.advance())
+
+    def _make_sampler(self, model: GraphicalModel) -> Sampler:
+        return Sampler(model, self.domain_, self._shapes, self._ranks)
+
+    def _draw_table(
+        self, model: GraphicalModel, n: int, rng: np.random.Generator
+    ) -> Any:
+        """Draw rows with all columns of the table of `fit` and its target."""
+        columns = self._draw_columns(self._template, model, n, rng)
+        return assemble(self._template, columns)
+
+    def _draw_columns(
+        self, template: Table, model: GraphicalModel, n: int, rng: np.random.Generator
+    ) -> dict[Any, Any]:
+        """Draw rows that satisfy all constraints, as columns of a template."""
+        sampler = self._make_sampler(model)
+        like = make_template(template, self.domain_, is_uniform=True)
+        rows = draw_valid(lambda size: sampler.draw(size, rng), n, like, rng)
+        written = write_rows(template, rows)
+        columns = dict(zip(self.domain_.columns, written, strict=True))
+        columns |= compute_derived(like, rows)
+        order = [*self._features, *self.domain_.derived, *self.domain_.columns]
+        return {name: columns[name] for name in order}
+
+    def sample_batches(
+        self, n_samples: int | None = None, *, batch_size: int = 1 << 18
+    ) -> Iterator[Any]:
+        """Draw synthetic rows in batches, in the memory of one batch.
+
+        Parameters
+        ----------
+        n_samples : int, optional
+            Total number of rows, at least 0; by default the estimated number of records.
+        batch_size : int, default=262_144
+            Number of rows of a batch, at least 1; the last one may have fewer.
+
+        Returns
+        -------
+        iterator of the same type as X of `fit`
+            Tables, as `sample` returns them. Rows that fit into one batch equal those of `sample`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`; at the call, as all errors.
+        TypeError, ValueError
+            If a number is not an integer or is too small.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of the model: free.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skdp import DPMarginalSynthesizer
+        >>> people = pd.DataFrame({"smokes": ["yes", "no", "no", "no"] * 250})
+        >>> synthesizer = DPMarginalSynthesizer(domain={"smokes": ["yes", "no"]}, random_state=0).fit(people)
+        >>> for rows in synthesizer.sample_batches(1_000, batch_size=400):
+        ...     print(len(rows), (rows["smokes"] == "yes").sum())
+        400 100
+        400 100
+        200 50
+        """
+        check_is_fitted(self)
+        size = check_size(batch_size, name="batch_size", least=1)
+        n, rng = self._start_sample(n_samples)
+        # A later `fit` does not change the batches of this call.
+        fitted = copy(self)
+        starts = range(0, n, size)
+        return (
+            fitted._draw_table(fitted.model_, min(size, n - start), rng)
+            for start in starts
+        )
+
+    def transform(self, X: TableLike) -> Any:
+        """Return as many synthetic rows as X has.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Table with the columns of `fit`, of which only the number of rows is used.
+
+        Returns
+        -------
+        same type as X
+            Synthetic rows with a new index, unrelated to the rows of X and to a target beside them.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If X has other columns.
+
+        See Also
+        --------
+        DPColumnSynthesizer : Resample some columns of each row, and keep its other columns.
+
+        Notes
+        -----
+        **Privacy.** The number of rows reveals the number of rows of X. If X is the table of `fit`, the guarantee of
+        these rows is ``guarantee_.to("replace")``, with twice the epsilon; `sample` without a number keeps
+        `guarantee_`.
+        """
+        check_is_fitted(self)
+        table = read_input(self, X, reset=False, least=0)
+        check_names(self, table, self._features)
+        # The columns of an array have the positions of the columns of `fit`.
+        table = Table(tuple(self._features), table.columns, table.native)
+        rng = make_generator(self.random_state, "transform", self._calls.advance())
+        drawn = [name for name in self._features if name in self.domain_.columns]
+        template = make_template(
+            select_columns(table, drawn), self.domain_.select(drawn)
+        )
+        # A target is drawn too, because constraints may name it.
+        columns = (*template.columns, *self._template.columns[len(drawn) :])
+        template = Table(self.domain_.columns, columns, template.native)
+        n = len(table.columns[0])
+        rows = self._draw_columns(template, self.model_, n, rng)
+        kept = {name: rows[name] for name in self._features}
+        return apply_set_output(self, assemble(table, kept))
+
+    def get_feature_names_out(
+        self, input_features: ArrayLike | None = None
+    ) -> NDArray[np.object_]:
+        """Return the names of the columns that `transform` returns: the names of X.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns, if `fit` saw none; otherwise they must be the same.
+
+        Returns
+        -------
+        ndarray of object
+            The names.
+
+        Raises
+        ------
+        ValueError
+            If the names differ.
+        """
+        check_is_fitted(self)
+        names = self._features
+        if input_features is None:
+            return np.array(names, object)
+        listed = np.array(input_features, object)
+        if hasattr(self, "feature_names_in_") and tuple(listed) != names:
+            raise ValueError(
+                f"input_features is not equal to feature_names_in_: {list(names)}"
+            )
+        if len(listed) != len(names):
+            raise ValueError(
+                "input_features should have length equal to number of features "
+                f"({len(names)})"
+            )
+        return listed
+
+    def marginal(
+        self, columns: str | Sequence[ColumnName], *, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
+        """Estimate the counts of all combinations of values of some columns.
+
+        Parameters
+        ----------
+        columns : list of column names
+            Modeled columns.
+        confidence_level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The values (bins as text), the ``count`` by the model, its ``std_error``, the bounds ``lower`` and
+            ``upper`` of its interval, and whether it is ``supported``, as `count_estimate` returns them.
+
+        Raises
+        ------
+        ValueError
+            If a column is not modeled or has the name of an estimate, there are more than 2**26 combinations, or the
+            confidence level is out of range.
+        """
+        check_is_fitted(self)
+        names = [columns] if isinstance(columns, str) else list(columns)
+        numbers = find_columns(self.domain_, names, "columns")
+        level = check_confidence_level(confidence_level)
+        if lost := set(ESTIMATES) & set(names):
+            raise ValueError(
+                f"`columns` must not name {min(lost)!r}, which is a column of the "
+                "result. Use `count`."
+            )
+        domain = self.domain_.select(names)
+        if domain.size > MAX_TABLE_CELLS:
+            raise ValueError(
+                f"`columns` have {domain.size:,} combinations of values; at most "
+                f"{MAX_TABLE_CELLS:,} are computed."
+            )
+        counts = self.n_rows_ * self.model_.marginal(numbers)
+        table = domain.cells().to_frame(index=False)
+        estimates = self._estimate(dict.fromkeys(numbers), counts, level)
+        for name, estimate in zip(ESTIMATES, estimates, strict=True):
+            table[name] = estimate.ravel()
+        return table
+
+    def _estimate(
+        self, query: Mapping[int, Any], counts: NDArray[np.float64], level: float
+    ) -> tuple[NDArray[Any], ...]:
+        """Return counts with their errors, in the order of `ESTIMATES`."""
+        is_gaussian = self.guarantee_.rho is not None
+        errors = estimate_errors(self.marginals_, query, counts, level, is_gaussian)
+        return counts, errors.std_error, errors.lower, errors.upper, errors.supported
+
+    def count(self, conditions: Mapping[Any, Any]) -> float:
+        """Estimate the number of records that fulfill conditions on several columns.
+
+        Parameters
+        ----------
+        conditions : mapping of column name to (low, high), value or list of values
+            A tuple is a half-open range as in `range_count`, a list is any of its values. All conditions must hold.
+
+        Returns
+        -------
+        float
+            Count by the model: not whole, not negative.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a column or a value is not declared.
+        """
+        return self.count_estimate(conditions).count
+
+    def count_estimate(
+        self, conditions: Mapping[Any, Any], *, confidence_level: float = 0.95
+    ) -> ModelCount:
+        """Estimate the number of records that fulfill conditions, with its error.
+
+        Parameters
+        ----------
+        conditions : mapping of column name to (low, high), value or list of values
+            As for `count`.
+        confidence_level : float, default=0.95
+            Coverage of the interval, between 0 and 1.
+
+        Returns
+        -------
+        ModelCount
+            The ``count``, its ``std_error``, the bounds ``lower`` and ``upper`` of its interval, and whether it is
+            ``supported``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `count`; if the confidence level is out of range.
+
+        Notes
+        -----
+        A count is supported if one measured marginal has all columns and counts the conditions apart: the noisy counts
+        are then unbiased, and the standard error is their noise, or the distance of the model from them where the model
+        was not fitted to the end. The interval is centered at the count by the model. Because this combines several
+        marginals it is closer to the truth than the noisy counts, so the interval covers at least as often as stated.
+
+        Otherwise the dependence of the columns was not measured, or a condition is a part of a bin or of a group of
+        rare values. The error is then unknown and nan.
+
+        **Privacy.** Post-processing of noisy counts: free.
+        """
+        check_is_fitted(self)
+        level = check_confidence_level(confidence_level)
+        weights = read_conditions(self.domain_, conditions, self._shapes)
+        return self._count(weights, level)
+
+    def _count(self, weights: Mapping[int, Any], level: float) -> ModelCount:
+        share = self.model_.expectation(weights) if weights else 1.0
+        estimates = self._estimate(weights, np.array(self.n_rows_ * share), level)
+        *numbers, is_supported = (estimate.item() for estimate in estimates)
+        return ModelCount(*numbers, supported=bool(is_supported))
+
+    def range_count(
+        self, column: ColumnName, low: Any = None, high: Any = None
+    ) -> float:
+        """Estimate the number of records with a value in a range.
+
+        Parameters
+        ----------
+        column : column name
+            Modeled column.
+        low, high : value, optional
+            Bounds, the upper one excluded; None for no bound. Any numbers for an `Interval`; for text, declared values
+            in their declared order.
+
+        Returns
+        -------
+        float
+            Count by the model: not whole, not negative.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the column or a bound is not declared.
+        """
+        return self.range_estimate(column, low, high).count
+
+    def range_estimate(
+        self,
+        column: ColumnName,
+        low: Any = None,
+        high: Any = None,
+        *,
+        confidence_level: float = 0.95,
+    ) -> ModelCount:
+        """Estimate the number of records with a value in a range, with its error.
+
+        Parameters
+        ----------
+        column : column name
+            Modeled column.
+        low, high : value, optional
+            As for `range_count`.
+        confidence_level : float, default=0.95
+            Coverage of the interval, between 0 and 1.
+
+        Returns
+        -------
+        ModelCount
+            As `count_estimate` returns it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `range_count`; if the confidence level is out of range.
+        """
+        check_is_fitted(self)
+        level = check_confidence_level(confidence_level)
+        (number,) = find_columns(self.domain_, [column], "column")
+        shape = self._shapes.get(number)
+        weights = weigh_range(column, self.domain_[column], (low, high), shape)
+        return self._count({number: weights}, level)
+
+    def save(self, path: PathType | BinaryIO) -> None:
+        """Write the fitted synthesizer to a file that may be shared as its samples may.
+
+        The file has a copy with the fitted domain as `domain`, and without ledger and `random_state`, because a seed
+        undoes the noise.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            Target; an existing file is replaced.
+
+        Raises
+        ------
+        TypeError
+            If a name, a value or a dtype is of a type that cannot be saved.
+        """
+        check_is_fitted(self)
+        shared = {"domain": self.domain_, "ledger": None, "random_state": None}
+        save(copy(self).set_params(**shared), path)
+
+    @classmethod
+    def load(cls, path: PathType | BinaryIO) -> Self:
+        """Load a synthesizer saved with `save`; nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : str, path or binary file
+            The file.
+
+        Returns
+        -------
+        DPMarginalSynthesizer
+            Fitted synthesizer, whose model is fitted to the noisy counts again.
+
+        Raises
+        ------
+        OSError
+            If there is no such file.
+        ImportError
+            If the library of its tables is not installed.
+        ValueError
+            If the file is of another format or version, or damaged; the error names the part.
+        """
+        synthesizer = load(path)
+        if not isinstance(synthesizer, cls):
+            raise ValueError(
+                f"The file must have a {cls.__name__}, got {type(synthesizer).__name__}."
+            )
+        return synthesizer
+
+    def _describe_fit(self) -> dict[str, Any]:
+        """Return the fitted parts for `skdp.save`."""
+        return describe_fit(self) if hasattr(self, "model_") else {}
+
+    def _restore_fit(self, fitted: dict[str, Any]) -> None:
+        """Check the fitted parts from `skdp.load`, and set them."""
+        restore_fit(self, fitted)

@@ -221,17 +221,12 @@ def lazy_error(data: Any) -> TypeError:
 def read_table(data: Any) -> Table:
     """Split a dataframe or a 2-D array into columns without a copy."""
     _check_names(data)
-    if isinstance(data, np.ndarray) and data.ndim == 2:
+    if isinstance(data, np.ndarray):
         names = tuple(f"x{index}" for index in range(data.shape[1]))
         return Table(names, tuple(data.T), data)
     if isinstance(data, pd.DataFrame):
         columns = tuple(column for _, column in data.items())
         return Table(tuple(data.columns), columns, data)
-    if not is_frame(data):
-        raise TypeError(
-            f"X must be a DataFrame or a 2-D array, got a {type(data).__name__}; use "
-            "X.to_frame() for a column"
-        )
     frame = nw.from_native(data, eager_only=True)
     columns = tuple(series.to_native() for series in frame.iter_columns())
     return Table(tuple(frame.columns), columns, data)

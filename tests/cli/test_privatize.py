@@ -188,9 +188,9 @@ def test_the_choices_are_those_of_the_library():
     """The options import nothing, so they repeat these names."""
     from skdp.cli import _options, _release
     from skdp.oracles import POSTPROCESSORS
-    from skdp.synthesis.selection import BINS, STRATEGIES
+    from skdp.synthesis.selection._plan import NAMED_MARGINALS
 
     assert set(_options.TRANSFORMERS) == set(_release.TRANSFORMERS)
     assert set(_options.POSTPROCESSORS) == set(POSTPROCESSORS)
-    assert set(_options.MARGINALS) == set(STRATEGIES)
-    assert set(_options.BINS) == set(BINS)
+    assert set(_options.MARGINALS) == set(NAMED_MARGINALS)
+    assert set(_options.BINS) == {"declared", "private"}

@@ -14,7 +14,7 @@ from skdp import Domain, Interval
 from skdp.central.statistics import CellTally
 from skdp.engines._streams import StreamTable
 from skdp.engines.backends import duckdb as _duckdb
-from skdp.synthesis.tables import encode_records
+from skdp.synthesis.tables._records import encode_records
 from skdp.tables import open_large
 
 BIG = 1 << 53

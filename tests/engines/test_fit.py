@@ -14,7 +14,6 @@ import pytest
 from pyarrow.compute import field
 
 from skdp import Domain, DPHistogram, DPMarginalSynthesizer, DPMean, PrivacyLedger
-from skdp.synthesis.model import sample
 from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
 from skdp.tables import open_large, read_table
 from tests.engines.conftest import LAZY
@@ -43,7 +42,7 @@ def same_fit(one, other):
     assert one.selected_cliques_ == other.selected_cliques_
     for mine, theirs in zip(one.marginals_, other.marginals_, strict=True):
         np.testing.assert_array_equal(mine.counts, theirs.counts)
-    codes = [sample(model.model_, 500, np.random.default_rng(0)) for model in (one, other)]
+    codes = [model.model_.sample(500, np.random.default_rng(0)) for model in (one, other)]
     for mine, theirs in zip(*codes, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
@@ -169,7 +168,7 @@ class TestPersons:
 @pytest.mark.parametrize(
     ("params", "given", "error", "match"),
     [
-        ({}, {"y": [0] * N}, TypeError, "y must be None"),
+        ({}, {"y": [0] * N}, TypeError, "`y` must be None"),
         ({}, {"groups": "nobody"}, ValueError, "groups must be the name of a column"),
         ({"domain": None}, {}, ValueError, "declares nothing"),
     ],

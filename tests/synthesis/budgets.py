@@ -11,49 +11,44 @@ import pytest
 
 from skdp.privacy import Share
 from skdp.randomness import SeededSource, watched
-from skdp.synthesis.selection import NoiseBudget, PrivateTable, open_budget
+from skdp.synthesis.selection import NoiseBudget, PrivateCounts
 from skdp.synthesis.tables import CodedRecords
 
 
 class OpenBudget(NoiseBudget):
-    """Says of its counts that they are precise."""
-
-    name = "none"
+    """States that its counts are precise, and adds nothing to them."""
 
     def __init__(self, max_rows_per_person=1):
-        super().__init__(Share("mu", Fraction(1), rows=max_rows_per_person))
+        super().__init__(Share("mu", Fraction(1)), Fraction(0), max_rows_per_person)
         self.given = []
 
-    def part(self, share):
-        raise AssertionError
-
-    def std_error(self, share):
+    def std_error(self, fraction):
         return 0.3
 
-    def score_error(self, share, n_scores):
+    def score_error(self, fraction, n_scores):
         return 1e-3
 
-    def counts(self, source, share, counts):
-        self._spend(share)
+    def add_to_counts(self, source, counts, fraction):
+        self._spend(fraction)
         self.given.append(("counts", counts.copy()))
         return counts.astype(float)
 
-    def scores(self, source, share, scores):
-        self._spend(share)
+    def add_to_scores(self, source, scores, fraction):
+        self._spend(fraction)
         self.given.append(("scores", scores.copy()))
         return scores.astype(float)
 
 
-def private_table(codes, sizes, budget=None, seed=0):
-    """Make a table of rows of codes."""
+def private_counts(codes, sizes, budget=None, seed=0):
+    """Make private records of rows of codes."""
     columns = np.asarray(codes, np.int64).reshape(-1, len(sizes)).T
-    return PrivateTable(CodedRecords(list(columns), sizes), sizes, budget or OpenBudget(), SeededSource(seed))
+    return PrivateCounts(CodedRecords(list(columns), sizes), budget or OpenBudget(), SeededSource(seed))
 
 
 def make_budget(kind, amount, rows=1):
     """Make a budget of an epsilon, or of the square of a mu."""
     share = Share("epsilon" if kind == "laplace" else "mu", Fraction(amount))
-    return open_budget(share, Fraction(0), rows)[0]
+    return NoiseBudget(share, Fraction(0), rows)
 
 
 @dataclass(frozen=True)
@@ -88,13 +83,14 @@ def recorded_draws():
 
     with pytest.MonkeyPatch.context() as patch, watched(watch):
         for purpose in ("counts", "scores"):
-            original = getattr(NoiseBudget, purpose)
+            method = f"add_to_{purpose}"
+            original = getattr(NoiseBudget, method)
 
-            def release(*given, purpose=purpose, original=original):
+            def release(*given, purpose=purpose, original=original, **options):
                 purposes.append(purpose)
-                return original(*given)
+                return original(*given, **options)
 
-            patch.setattr(NoiseBudget, purpose, release)
+            patch.setattr(NoiseBudget, method, release)
         yield draws
 
 
@@ -114,12 +110,9 @@ def counts_of(rows, sizes, clique):
     return counts
 
 
-def assert_sound(fitted):
-    """Check that a fitted table is a distribution and has a total."""
-    assert np.isfinite(fitted.total)
-    assert fitted.total >= 1
-    assert np.isfinite(fitted.std_error)
-    for belief in fitted.model.beliefs:
+def assert_sound(model):
+    """Check that a model is a distribution."""
+    for belief in model.beliefs:
         assert np.isfinite(belief).all()
         assert (belief >= 0).all()
         np.testing.assert_allclose(belief.sum(), 1)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from skdp.synthesis.model import GraphicalModel, JunctionTree, calibrate
+from skdp.synthesis.model import GraphicalModel, JunctionTree
+from skdp.synthesis.model._propagation import Propagation
 
 CHAIN = ([3, 4, 5, 2, 6], [(0, 1), (1, 2), (2, 3), (1, 4)])
 CYCLE = ([2, 3, 2, 3], [(0, 1), (1, 2), (2, 3), (0, 3)])
@@ -41,6 +42,12 @@ def project(table, columns):
 def random_potentials(tree, seed=0, spread=2.0):
     rng = np.random.default_rng(seed)
     return [spread * rng.normal(size=[tree.sizes[column] for column in clique]) for clique in tree.cliques]
+
+
+def calibrate(tree, potentials):
+    """Return the marginals of all cliques."""
+    beliefs, _ = Propagation(tree, potentials).run(np.empty(0))
+    return beliefs
 
 
 def model_of(tree, potentials=None):

@@ -68,12 +68,15 @@ def synthesizer(columns=("age", "sex"), epsilon=1.0, **parameters):
 class RecordingBudget(NoiseBudget):
     """Adds no noise, and keeps the integers and how much a record is said to change them."""
 
-    def counts(self, source, share, counts, change=None):
-        self._spend(share)
-        self.given = counts.copy(), change
+    def __init__(self, share):
+        super().__init__(share, Fraction(0))
+
+    def add_to_counts(self, source, counts, fraction, sensitivity):
+        self._spend(fraction)
+        self.given = counts.copy(), sensitivity
         return counts.astype(float)
 
-    def scores(self, source, share, scores, change=1):
+    def add_to_scores(self, source, scores, fraction, change=1):
         self.given = scores.copy(), change
         return scores.astype(float)
 
@@ -145,7 +148,7 @@ class TestCounts:
         errors = []
         for seed in range(150):
             columns, single = private_columns(rows, sizes[1])
-            columns.budget = NoiseBudget(share)
+            columns.budget = NoiseBudget(share, Fraction(0))
             columns._source = SeededSource(seed)
             noisy = columns.measure(cross_of(*sizes), Fraction(1, 10), single)
             np.testing.assert_allclose(noisy.counts.sum(axis=1), 10 * sizes[1], atol=1e-6)
@@ -183,7 +186,7 @@ class TestPrivacy:
 
     def test_too_little_noise_is_found(self, monkeypatch):
         noise = NoiseBudget._noise
-        monkeypatch.setattr(NoiseBudget, "_noise", lambda self, share, change=None: noise(self, share * 4, change))
+        monkeypatch.setattr(NoiseBudget, "_noise", lambda self, fraction, change: noise(self, fraction * 4, change))
         findings = []
         for seed in range(12):
             table = people(20, seed)

@@ -120,8 +120,6 @@ def test_a_target_beside_an_array():
 def test_impossible_pairs_of_values_are_not_in_the_model():
     synthesizer = fitted(epsilon=0.1)
     assert synthesizer.count({"sex": "m", "pregnant": "yes"}) == 0
-    impossible = people(5).assign(sex="m", pregnant="yes")
-    assert np.isneginf(synthesizer.score_samples(impossible)).all()
 
 
 def test_a_constraint_that_reads_a_derived_column():
@@ -140,22 +138,22 @@ def test_a_resampled_target_satisfies_them():
 def test_a_domain_that_leaves_nothing_costs_nothing():
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     domain = Domain(COLUMNS, constraints=["sex == 'f'", "not sex == 'f'"], derived={"total": "wage + start"})
-    with counted_draws() as drawn, pytest.raises(ValueError, match="leave no combination of the declared values"):
+    with counted_draws() as drawn, pytest.raises(ValueError, match="exclude all combinations of declared values"):
         fitted(domain=domain, ledger=ledger)
     assert (drawn[0], ledger.spent) == (0, (0, 0))
 
 
 def test_constraints_on_numbers_that_no_row_satisfies():
     domain = Domain(COLUMNS, constraints=["end > start + 100"], derived=DOMAIN.derived)
-    with pytest.warns(UserWarning, match="about 100% of the rows that the model draws break the constraints"):
+    with pytest.warns(UserWarning, match="About 100% of the rows of the model break the constraints"):
         synthesizer = fitted(domain=domain)
-    with pytest.raises(ValueError, match="no row that the model draws satisfies the constraints"):
+    with pytest.raises(ValueError, match="No row of the model satisfies the constraints"):
         synthesizer.sample(10)
 
 
 def test_many_rows_that_break_them_are_warned_of():
     domain = Domain(COLUMNS, constraints=["wage + start <= 12"], derived=DOMAIN.derived)
-    with pytest.warns(UserWarning, match=r"9\d% of the rows that the model draws break"):
+    with pytest.warns(UserWarning, match=r"9\d% of the rows of the model break"):
         synthesizer = fitted(domain=domain)
     rows = synthesizer.sample(500)
     assert (rows["wage"] + rows["start"] <= 12).all()

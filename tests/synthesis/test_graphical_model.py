@@ -29,8 +29,8 @@ def test_every_marginal_is_held_and_every_column_is_connected(graph):
     tree = JunctionTree(sizes, marginals)
     assert {column for clique in tree.cliques for column in clique} == set(range(len(sizes)))
     for marginal in marginals:
-        assert tree.holder(marginal) is not None
-        assert set(marginal) <= set(tree.cliques[tree.holder(marginal)])
+        assert tree.find(marginal) is not None
+        assert set(marginal) <= set(tree.cliques[tree.find(marginal)])
     assert len(tree.links) == len(tree.cliques) - 1
     for place, link in enumerate(tree.links, start=1):
         assert link.child == place  # parents come first
@@ -71,41 +71,23 @@ def test_the_cliques_are_those_of_the_plain_elimination(graph):
     assert Elimination(*graph).cliques == eliminate_plainly(*graph)
 
 
-def fits_plainly(sizes, added, marginal, most, together):
-    """Say whether cliques stay small in the order of what was added, and in that of all."""
-
-    def n_cells(columns):
-        return math.prod(sizes[column] for column in columns)
-
-    cliques = [set(clique) for clique in eliminate_plainly(sizes, added)]
-    total = sum(map(n_cells, cliques))
-    clique_of = dict(order_plainly(sizes, added))
-    addition = set(marginal)
-    while addition:
-        column = next(column for column in clique_of if column in addition)
-        wider = clique_of[column] | addition
-        if wider == clique_of[column]:
-            break
-        total += n_cells(wider) - n_cells(clique_of[column])
-        if n_cells(wider) > most or total > together:
-            return False
-        addition = wider - {column}
-    n_cells_of_cliques = list(map(n_cells, eliminate_plainly(sizes, [*added, marginal])))
-    return max(n_cells_of_cliques) <= most and sum(n_cells_of_cliques) <= together
-
-
-@given(graphs().filter(lambda graph: graph[1]), st.integers(0, 300), st.integers(0, 600))
+@given(graphs().filter(lambda graph: graph[1]), st.integers(1, 300), st.integers(1, 600))
 def test_a_further_marginal_is_added_if_all_cliques_stay_small(graph, most, together):
-    """It may be refused where another order would do, but never is too large."""
     sizes, marginals = graph
+
+    def is_small(cliques):
+        n_cells = [math.prod(sizes[column] for column in clique) for clique in cliques]
+        return max(n_cells) <= most and sum(n_cells) <= together
+
     grown, added = Elimination(sizes), []
     for marginal in marginals:
-        is_added = grown.add(marginal, most, together)
-        assert is_added == fits_plainly(sizes, added, marginal, most, together)
-        if is_added:
+        if grown.add(marginal, most, together):
             added.append(marginal)
-        assert grown.cliques == eliminate_plainly(sizes, added)
-    assert Elimination(sizes).add(marginals[0], math.prod(sizes), (len(sizes) + 1) * math.prod(sizes) + sum(sizes))
+            assert is_small(grown.cliques) or not is_small(Elimination(sizes).cliques)
+        else:
+            assert not is_small(eliminate_plainly(sizes, [*added, marginal]))
+        for other in added:
+            assert any(set(other) <= set(clique) for clique in grown.cliques)
 
 
 def product(tree, potentials, marginals, logs):
@@ -148,11 +130,6 @@ def test_large_and_small_cliques_are_computed_alike():
         np.testing.assert_allclose(belief, project(exact, clique), atol=1e-12)
     expected = [project(exact, marginal).ravel() for marginal in marginals]
     np.testing.assert_allclose(sums, np.concatenate(expected), atol=1e-12)
-    np.testing.assert_allclose(Propagation(tree, potentials, marginals).sums(beliefs), sums, atol=1e-12)
-
-
-def all_rows(sizes):
-    return np.indices(sizes).reshape(len(sizes), -1)
 
 
 def forbid(tree, potentials):
@@ -184,7 +161,7 @@ def test_extreme_potentials_do_not_overflow(tree):
 
 def test_too_large_a_marginal_is_refused_with_its_size():
     tree = JunctionTree([9_000, 2, 9_000, 9_000], [(0, 1), (1, 2), (1, 3)])
-    with pytest.raises(ValueError, match=r"cells \(.* GB\)"):
+    with pytest.raises(ValueError, match="more than 67,108,864 cells"):
         model_of(tree).marginal((0, 2, 3))
 
 
@@ -204,14 +181,3 @@ def test_an_expectation_is_the_sum_over_all_cells(graph, seed, zeros, data):
     for column, vector in weights.items():
         summed = summed * vector.reshape([-1 if axis == column else 1 for axis in range(exact.ndim)])
     assert model.expectation(weights) == pytest.approx(summed.sum(), rel=1e-9, abs=1e-12)
-
-
-@given(graphs(), st.integers(0, 100), st.sampled_from([0.1, 2.0, 10.0]), st.booleans())
-def test_every_rows_probability_is_that_of_its_cell(graph, seed, spread, zeros):
-    tree = JunctionTree(*graph)
-    potentials = random_potentials(tree, seed, spread)
-    potentials = forbid(tree, potentials) if zeros else potentials
-    exact = full_table(tree, potentials).ravel()
-    found = model_of(tree, potentials).log_probability(all_rows(tree.sizes))
-    np.testing.assert_array_equal(found == -np.inf, exact == 0)
-    np.testing.assert_allclose(found[exact > 0], np.log(exact[exact > 0]), atol=1e-8)

@@ -16,9 +16,9 @@ from scipy.stats import chi2, norm
 from skdp.central.statistics import rows_within
 from skdp.privacy import Share
 from skdp.randomness import SeededSource
-from skdp.synthesis.selection import open_budget
+from skdp.synthesis.selection import NoiseBudget
 from tests.conftest import each
-from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_table, recorded_draws
+from tests.synthesis.budgets import OpenBudget, counts_of, make_budget, private_counts, recorded_draws
 
 PROMISES = [(epsilon, delta) for epsilon in (1e-3, 0.1, 1, 10, 1000) for delta in (1e-12, 1e-9, 1e-2)]
 
@@ -31,9 +31,8 @@ def gaussian_delta(mu, epsilon):
 
 @each("epsilon, delta", PROMISES)
 def test_gaussian_privacy_is_used_up_and_not_exceeded(epsilon, delta):
-    budget, rho = open_budget(Share("epsilon", Fraction(epsilon)), Fraction(delta), 1)
-    assert rho == budget.share.amount / 2
-    mu = math.sqrt(budget.share.amount)
+    budget = NoiseBudget(Share("epsilon", Fraction(epsilon)), Fraction(delta))
+    mu = math.sqrt(2 * budget.rho)
     # Near 0 the two terms cancel; 1e-10 is far above their rounding errors, and far below what matters of mu.
     assert gaussian_delta(mu, epsilon) <= delta * (1 + 1e-6) + 1e-17
     assert gaussian_delta(mu * 1.001, epsilon) > delta
@@ -45,17 +44,17 @@ COUNTS = np.array([5, 0, 7, 2**40])
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", ["counts", "scores"])
+@pytest.mark.parametrize("method", ["add_to_counts", "add_to_scores"])
 def test_overspending_is_refused_before_a_draw(scripted_source, kind, method):
     budget = make_budget(kind, 1)
-    budget.counts(SeededSource(0), Fraction(2, 3), COUNTS)
+    budget.add_to_counts(SeededSource(0), COUNTS, Fraction(2, 3))
     for share in [Fraction(1, 3) + Fraction(1, 10**30), Fraction(1), Fraction(0), Fraction(-1)]:
         source = scripted_source()
-        with pytest.raises(RuntimeError, match="more than the whole budget"):
-            getattr(budget, method)(source, share, COUNTS)
+        with pytest.raises(RuntimeError, match="The budget is spent"):
+            getattr(budget, method)(source, COUNTS, share)
         assert source.used == 0
         assert budget.left == Fraction(1, 3)
-    getattr(budget, method)(SeededSource(1), Fraction(1, 3), COUNTS % 10)
+    getattr(budget, method)(SeededSource(1), COUNTS % 10, Fraction(1, 3))
     assert budget.left == 0
 
 
@@ -67,10 +66,10 @@ SHARES = [Fraction(1), Fraction(7, 1000)]
 def test_a_share_buys_noise_for_all_rows_of_a_person(kind, rows):
     """Of counts, and of n scores together: what the losses of two neighbours come to, from the recorded draws."""
     for share in SHARES:
-        for method, n in (("counts", 4), ("scores", 4), ("scores", 450)):
+        for method, n in (("add_to_counts", 4), ("add_to_scores", 4), ("add_to_scores", 450)):
             budget = make_budget(kind, Fraction(5, 3), rows)
             with recorded_draws() as draws:
-                getattr(budget, method)(SeededSource(0), share, np.zeros(n, np.int64))
+                getattr(budget, method)(SeededSource(0), np.zeros(n, np.int64), share)
             assert sum(draw.loss(rows) for draw in draws) == Fraction(5, 3) * share
 
 
@@ -81,7 +80,7 @@ def test_a_share_buys_noise_for_all_rows_of_a_person(kind, rows):
 )
 def test_the_best_shares_add_up_exactly_and_none_are_better(kind, weights, total):
     budget = make_budget(kind, Fraction(1, 10**8))  # much noise: the twelfth of rounding is nothing
-    shares = budget.best_shares(weights, total)
+    shares = budget.allocate(weights, total)
     assert sum(shares) == total
     assert min(shares) > 0
 
@@ -89,7 +88,7 @@ def test_the_best_shares_add_up_exactly_and_none_are_better(kind, weights, total
         return math.fsum(w * budget.std_error(part) for w, part in zip(weights, parts, strict=True))
 
     best = error(shares)
-    exponent = 1 / (1 + float(budget.power))
+    exponent = budget.cost_power
     least = math.fsum(w**exponent for w in weights) ** (1 / exponent) * budget.std_error(total)
     assert best == pytest.approx(least, rel=1e-3)
     for giver, taker in itertools.permutations(range(len(shares)), 2):
@@ -101,18 +100,18 @@ def test_the_best_shares_add_up_exactly_and_none_are_better(kind, weights, total
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", ["counts", "scores"])
+@pytest.mark.parametrize("method", ["add_to_counts", "add_to_scores"])
 def test_drawn_noise_is_as_large_as_said(kind, method):
     """The sum of squares within its chi-square bounds (doubled degrees of freedom for the heavier tails)."""
     n, share = 4000, Fraction(1, 50)
     budget = make_budget(kind, 1, 2)
-    size = n if method == "counts" else 4
+    size = n if method == "add_to_counts" else 4
     squares = []
-    for seed in range(1 if method == "counts" else 1000):
+    for seed in range(1 if method == "add_to_counts" else 1000):
         fresh = make_budget(kind, 1, 2)
-        squares.append(getattr(fresh, method)(SeededSource("size", seed), share, np.full(size, 9)) - 9)
+        squares.append(getattr(fresh, method)(SeededSource("size", seed), np.full(size, 9), share) - 9)
     found = float(np.mean(np.concatenate(squares) ** 2))
-    said = budget.std_error(share) if method == "counts" else budget.score_error(share, 4)
+    said = budget.std_error(share) if method == "add_to_counts" else budget.score_error(share, 4)
     freedom = 4000 / (1 if kind == "gaussian" else 8)
     low, high = chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], freedom) / freedom
     assert low < found / said**2 < high
@@ -143,7 +142,7 @@ def grouped_shape(sizes, groups):
 def what_is_protected(rows, sizes, groups):
     """All that a budget is given of a table: the counts and the scores."""
     budget = OpenBudget()
-    table = private_table(rows, sizes, budget)
+    table = private_counts(rows, sizes, budget)
     cliques, plain = cliques_of(sizes), (None,) * len(sizes)
     for clique in cliques:
         table.measure(clique, SHARE)
@@ -153,7 +152,7 @@ def what_is_protected(rows, sizes, groups):
         for spread in [1, 3]:
             shapes = [[grouped_shape(sizes, members)[column] for column in clique] for clique in cliques]
             guesses = [rng.integers(-2, 8, shape) / 2 * spread for shape in shapes]
-            table.compare(cliques, guesses, members).release(cliques, SHARE)
+            table.compare(dict(zip(cliques, guesses, strict=True)), members).release(cliques, SHARE)
     counts = [given[1].ravel() for given in budget.given if given[0] == "counts"]
     scores = np.concatenate([given[1] for given in budget.given if given[0] == "scores"])
     return counts, scores
@@ -208,7 +207,7 @@ def test_rows_of_one_person_change_all_by_their_number_at_most(releases, k):
 def test_what_is_measured_is_the_count_of_every_cell():
     sizes, groups = TABLES["three columns"]
     rows = np.random.default_rng(0).integers(0, sizes, (50, 3))
-    table = private_table(rows, sizes)
+    table = private_counts(rows, sizes)
     for clique in cliques_of(sizes):
         expected = counts_of(rows, sizes, clique)
         for _ in range(2):  # counted, and remembered
@@ -226,8 +225,8 @@ def test_absurd_guesses_do_not_wrap_around(guess):
     found = []
     for rows in [[[0]], [[0], [1]]]:
         budget = OpenBudget()
-        table = private_table(rows, (4,), budget)
-        table.compare([(0,)], [np.full(4, guess)], (None,)).release([(0,)], SHARE)
+        table = private_counts(rows, (4,), budget)
+        table.compare({(0,): np.full(4, guess)}, (None,)).release([(0,)], SHARE)
         found.append(int(budget.given[0][1][0]))
     assert abs(found[0] - found[1]) == 1
     assert found[0] >= 0

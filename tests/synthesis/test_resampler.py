@@ -55,7 +55,7 @@ def test_synthetic_rows_are_trained_on_and_real_ones_predicted():
 
 def test_it_works_in_cross_validations_and_searches():
     assert cross_val_score(model(), X, Y, cv=4).tolist() == [1] * 4
-    epsilons = {"syntheticresampler__synthesizer__epsilon": [0.05, 50]}
+    epsilons = {"syntheticresampler__synthesizer__epsilon": [0.1, 50]}
     search = GridSearchCV(model(n_samples=200), epsilons, cv=2).fit(X, Y)
     assert search.cv_results_["mean_test_score"][0] < search.cv_results_["mean_test_score"][1] == 1
     assert search.best_params_ == {"syntheticresampler__synthesizer__epsilon": 50}

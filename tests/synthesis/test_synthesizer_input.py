@@ -118,17 +118,20 @@ class TestSize:
         X = np.zeros((2, 10_000))
         make = {"array": lambda: X, "pandas": lambda: pd.DataFrame(X, columns=[f"c{place}" for place in range(10_000)]),
                 "polars": lambda: pl.DataFrame(X)}[library]  # fmt: skip
-        with counted_draws() as drawn, pytest.raises(ValueError, match=r"10,000 columns.*nothing but noise"):
+        with (
+            counted_draws() as drawn,
+            pytest.raises(ValueError, match=r"at most 500 columns, got 10000: the budget is split"),
+        ):
             fitted(make(), domain=Interval(0, 1, bins=2))
         assert drawn[0] == 0
 
     def test_a_table_of_a_trillion_cells_is_refused_with_the_bytes(self):
         ledger = PrivacyLedger(epsilon=10)
-        with pytest.raises(ValueError, match=r"1,000,000,000,000 cells \(8,000,000,000,000 bytes"):
+        with pytest.raises(ValueError, match="1,000,000,000,000 cells"):
             fitted(np.zeros((2, 6)), domain=Interval(0, 1, bins=100), marginals="full", ledger=ledger)
         cycle = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5), (0, 3), (1, 4)]
         named = [tuple(f"x{place}" for place in pair) for pair in cycle]
-        with pytest.raises(ValueError, match="bytes"):
+        with pytest.raises(ValueError, match="cells together"):
             fitted(np.zeros((2, 6)), domain=Interval(0, 1, bins=1000), marginals=named, ledger=ledger)
         assert ledger.spent == (0, 0)
 
@@ -136,15 +139,15 @@ class TestSize:
 WRONG = [
     ({"epsilon": 0}, "epsilon"), ({"epsilon": math.nan}, "epsilon"), ({"epsilon": "1"}, "epsilon"),
     ({"handle_unknown": "drop"}, "handle_unknown"), ({"handle_unknown": {"a": 7}}, "handle_unknown"),
-    ({"marginals": "tree"}, "marginals must be one of"),
+    ({"marginals": "tree"}, "`marginals` must be one of"),
     ({"delta": 1}, "delta"), ({"delta": -0.1}, "delta"), ({"max_cells": -1}, "max_cells"),
     ({"max_cells": 2.5}, "max_cells"),
     ({"max_rows_per_person": 0}, "max_rows_per_person"), ({"max_rows_per_person": True}, "max_rows_per_person"),
     ({"random_state": 1.5}, "random_state"), ({"ledger": 3}, "ledger"),
     ({"marginals": "nope"}, "marginals"), ({"marginals": 3}, "marginals"), ({"marginals": []}, "marginals"),
     ({"marginals": ["a"]}, "marginals"), ({"marginals": [("a", "a")]}, "marginals"), ({"marginals": None}, "marginals"),
-    ({"marginals": [("q",)]}, "no column 'q'"), ({"marginals": [()]}, "marginals"), ({"workload": "ab"}, "workload"),
-    ({"workload": []}, "workload"), ({"workload": ["a"]}, "workload"), ({"workload": [("q",)]}, "no column 'q'"),
+    ({"marginals": [("q",)]}, "got 'q'"), ({"marginals": [()]}, "marginals"), ({"workload": "ab"}, "workload"),
+    ({"workload": []}, "workload"), ({"workload": ["a"]}, "workload"), ({"workload": [("q",)]}, "got 'q'"),
 ]  # fmt: skip
 
 

@@ -11,11 +11,11 @@ from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.base import coins
 from skdp.privacy import largest_mu
 from skdp.randomness import SeededSource
-from skdp.synthesis.selection import STRATEGIES
+from skdp.synthesis.tables import make_generator
 from tests.conftest import counted_draws
 from tests.synthesis.budgets import recorded_draws
 
-METHODS = [*STRATEGIES, [("a", "b"), ("b", "c")]]
+METHODS = ["auto", "independent", "full", [("a", "b"), ("b", "c")]]
 rng = np.random.default_rng(0)
 N = 313
 TABLE = pd.DataFrame(
@@ -70,7 +70,8 @@ class TestCoins:
     def test_a_seeded_sample_is_of_another_stream_than_the_noise(self):
         # The noise comes of a hash of the seed, samples of NumPy's generator with the name of the call.
         source = coins(0, "DPMarginalSynthesizer")
-        streams = {fitted()._generator(name, call).bytes(8) for name in ("sample", "transform") for call in range(3)}
+        names = [(name, call) for name in ("sample", "transform") for call in range(3)]
+        streams = {make_generator(0, *key).bytes(8) for key in names}
         assert len(streams | {source.bytes(8).tobytes()}) == 7
 
     @every_noise

@@ -12,11 +12,15 @@ import pyarrow as pa
 import pytest
 
 from skdp.domain import Domain, Interval
-from skdp.synthesis.tables import decode, public_template, read_codes, with_target
+from skdp.synthesis.tables import draw_numbers, make_template, read_codes, with_target, write_rows
 from skdp.tables import Table, read_table, to_dates
 from tests.conftest import each
 
 BINS = Interval(0, 100, bins=4)
+
+
+def decode(template, domain, codes, rng):
+    return write_rows(template, draw_numbers(domain, codes, rng))
 
 
 @each(
@@ -81,7 +85,7 @@ def leaky_tables():
 
 def template_of(data):
     table = read_table(data)
-    return public_template(table, Domain({name: ["a", "b"] for name in table.names}))
+    return make_template(table, Domain({name: ["a", "b"] for name in table.names}))
 
 
 @each("kind", leaky_tables())
@@ -98,7 +102,7 @@ def numbers(dtype, edges, n=4000, seed=0, **declared):
     interval = Interval(edges=edges, **declared)
     domain = Domain({"x": interval})
     codes = np.arange(n) % len(interval)
-    template = public_template(read_table(pd.DataFrame({"x": pd.Series([], dtype=dtype)})), domain)
+    template = make_template(read_table(pd.DataFrame({"x": pd.Series([], dtype=dtype)})), domain)
     (column,) = decode(template, domain, [codes], np.random.default_rng(seed))
     return interval, codes, pd.Series(column)
 
@@ -154,7 +158,7 @@ def drawn(like, interval, codes, seed=0):
     """Draw, and read what came as microseconds."""
     frame = pd.DataFrame({"x": like}) if isinstance(like, pd.Series) else pd.DataFrame()
     domain = Domain({"x": interval})
-    template = public_template(Table(("x",), (like,), frame), domain)
+    template = make_template(Table(("x",), (like,), frame), domain)
     (column,) = decode(template, domain, [codes], np.random.default_rng(seed))
     column = pd.Series(column, dtype=column.dtype) if isinstance(like, pd.Series) else column
     return column, to_dates(column, "datetime64[us]")

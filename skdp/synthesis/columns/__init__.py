@@ -1,6 +1,6 @@
 """Private columns beside public ones: noisy counts, and a model of the former given the latter."""
 
-from skdp.synthesis.columns._choice import Layout as Layout
+from skdp.synthesis.columns._choice import ColumnLayout as ColumnLayout
 from skdp.synthesis.columns._choice import measure_columns as measure_columns
 from skdp.synthesis.columns._counts import Codes as Codes
 from skdp.synthesis.columns._counts import Cross as Cross

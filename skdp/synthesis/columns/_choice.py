@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.synthesis.columns._counts import Cross, NoisyCounts, PrivateColumns
-from skdp.synthesis.selection import group_column
+from skdp.synthesis.selection import group_rare_values
 
 # The constants were chosen with benchmarks/synthesis_columns.py.
 COLUMN_SHARE = Fraction(1, 20)
@@ -44,7 +44,7 @@ _MIN_COUNT = 1e-6
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """Sizes of columns, and whether their values have an order."""
 
     private_sizes: tuple[int, ...]
@@ -66,7 +66,7 @@ class Layout:
         return np.asarray(np.ravel_multi_index(chosen, sizes), np.intp)
 
 
-def measure_columns(columns: PrivateColumns, layout: Layout) -> list[NoisyCounts]:
+def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[NoisyCounts]:
     """Spend the budget on single columns and on the pairs that gain most; singles come first."""
     singles = []
     for column in range(len(layout.private_sizes)):
@@ -122,7 +122,7 @@ def _spend(
 ) -> list[NoisyCounts]:
     """Measure tables with the smallest weighted sum of the errors of their cells; average with earlier counts."""
     measured: list[NoisyCounts] = []
-    parts = columns.budget.best_shares(weights, share)
+    parts = columns.budget.allocate(weights, share)
     for index, (cross, part) in enumerate(zip(crosses, parts, strict=True)):
         single = None if cross.public is None else measured[cross.private[0]]
         counts = columns.measure(cross, part, single)
@@ -140,18 +140,18 @@ def _noise_of(columns: PrivateColumns, cross: Cross) -> float:
 
 
 def _list_pairs(
-    columns: PrivateColumns, layout: Layout, shares: Sequence[NDArray]
+    columns: PrivateColumns, layout: ColumnLayout, shares: Sequence[NDArray]
 ) -> list[Cross]:
     """List all pairs with a private column, with groups of rare values."""
     noise = columns.budget.std_error(columns.budget.left / (2 * layout.n_columns))
 
     def group(counts: NDArray[np.float64], *, ordered: bool) -> NDArray[np.intp]:
-        groups = group_column(
+        groups = group_rare_values(
             counts,
-            columns.n_rows,
+            ordered,
             noise,
-            ordered=ordered,
-            largest_rare_share=_MAX_RARE_SHARE,
+            n_records=columns.n_rows,
+            max_rare_share=_MAX_RARE_SHARE,
         )
         if groups is None or groups.max() == 0:
             return np.arange(counts.size)
@@ -189,7 +189,7 @@ def _estimate_gains(
     n_rows = columns.n_rows
     budget = columns.budget
     error = budget.score_error(MIN_SCORE_SHARE, len(pairs), change=2) / n_rows
-    factor = (error / _TARGET_SCORE_ERROR) ** (1 / float(budget.power))
+    factor = (error / _TARGET_SCORE_ERROR) ** (1 / budget.error_power)
     largest = float(MAX_SCORE_SHARE / MIN_SCORE_SHARE)
     share = MIN_SCORE_SHARE * Fraction(min(largest, max(1.0, factor)))
     error = budget.score_error(share, len(pairs), change=2)
@@ -224,7 +224,7 @@ def _choose(
     """Choose pairs by the ratio of gain to noise, while the gain exceeds the added noise of all other tables."""
     # If n tables share a budget for the smallest sum of errors, this sum is
     # sum(noise**power) ** (1 / power).
-    power = 1 / (1 + float(columns.budget.power))
+    power = columns.budget.cost_power
     unit = columns.budget.std_error(columns.budget.left)
     noises = [_NOISE_COST * _noise_of(columns, cross) for cross in pairs]
     spent = math.fsum((_NOISE_COST * weight) ** power for weight in single_weights)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.randomness import ByteSource
-from skdp.synthesis.selection import MIN_ERROR, Change, NoiseBudget
+from skdp.synthesis.selection import MIN_STD_ERROR, NoiseBudget, Sensitivity
 
 Codes = NDArray[np.integer]
 
@@ -104,13 +104,15 @@ class _Form:
         return 1 if self.is_centered and self.n_cells == 2 else self.n_cells
 
     @property
-    def change(self) -> Change:
+    def sensitivity(self) -> Sensitivity:
         """The sensitivity of the counted numbers to another value of a record."""
         n_changed = min(2, self.n_counted_values)
         if not self.is_centered or self.n_cells == 2:
-            return Change(n_changed, n_changed)
+            return Sensitivity(n_changed, n_changed)
         n_others = self.n_cells - 1
-        return Change(2 * n_others * n_changed, self.n_cells * n_others * n_changed)
+        return Sensitivity(
+            2 * n_others * n_changed, self.n_cells * n_others * n_changed
+        )
 
     @property
     def noise_left(self) -> float:
@@ -183,15 +185,15 @@ class PrivateColumns:
         """Return the numbers that are counted with noise."""
         n_cells = int((self.count_cells(cross) > 0).sum())
         # With more than two cells, centered numbers need more Laplace noise than counts.
-        is_gaussian = self.budget.share.kind == "mu"
+        is_gaussian = self.budget.is_gaussian
         is_centered = n_cells == 2 or (n_cells > 2 and is_gaussian)
         return _Form(n_cells, cross.n_values, is_centered)
 
     def error(self, cross: Cross, share: Fraction) -> float:
         """Return the standard deviation of each count measured with a share of the budget."""
         form = self._form(cross)
-        error = self.budget.std_error(share, form.change) * form.noise_left
-        return max(MIN_ERROR, error)
+        error = self.budget.std_error(share, form.sensitivity) * form.noise_left
+        return max(MIN_STD_ERROR, error)
 
     def measure(
         self, cross: Cross, share: Fraction, single: NoisyCounts | None = None
@@ -202,7 +204,9 @@ class PrivateColumns:
         has_records = exact.sum(axis=1) > 0  # other cells have no noise
         numbers = form.center(exact[has_records])
         counted = numbers[: form.n_counted_cells, : form.n_counted_values]
-        noisy = self.budget.counts(self._source, share, counted, form.change)
+        noisy = self.budget.add_to_counts(
+            self._source, counted, share, form.sensitivity
+        )
         noisy = form.complete(noisy, numbers.sum(axis=1, keepdims=True))
         if form.is_centered and single is not None:
             noisy = (noisy + single.group(cross)) / form.n_cells
@@ -226,4 +230,4 @@ class PrivateColumns:
             guess = np.rint(expected).astype(np.int64)
             distances.append(int(np.abs(self._count(cross) - guess).sum()))
         exact = np.array(distances, np.int64)
-        return self.budget.scores(self._source, share, exact, change=2)
+        return self.budget.add_to_scores(self._source, exact, share, change=2)

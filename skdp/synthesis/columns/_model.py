@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, hstack
 
 from skdp.synthesis.columns._choice import estimate_shares
 from skdp.synthesis.columns._counts import Codes, Cross, NoisyCounts
-from skdp.synthesis.model import Tables
+from skdp.synthesis.model import Layout
 
 # The constants were chosen with benchmarks/synthesis_columns.py.
 _LOGIT_STD = 0.5
@@ -64,7 +64,7 @@ def fit_model(
             joint = np.multiply.outer(joint, estimate_shares(single)).ravel()
     crosses = [counts.cross for counts in noisy]
     rows = _DistinctRows(crosses, public, n_rows)
-    layout = Tables([counts.counts.shape for counts in noisy])
+    layout = Layout([counts.counts.shape for counts in noisy])
     evidence = [_weigh(counts, joint, rows) for counts in noisy]
     counts, prior, penalty, curvature = map(layout.join, zip(*evidence, strict=True))
     # In these units, the curvature is about 1 in all directions.

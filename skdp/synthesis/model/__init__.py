@@ -1,33 +1,21 @@
-"""Graphical models of tables: inference and sampling."""
+"""Graphical models: junction trees, messages, estimation from noisy marginals, sampling."""
 
+from skdp.synthesis.model._estimation import Structure as Structure
 from skdp.synthesis.model._estimation import fit_model as fit_model
-from skdp.synthesis.model._estimation import forbid as forbid
-from skdp.synthesis.model._estimation import independent_start as independent_start
-from skdp.synthesis.model._graphical_model import MAX_CELLS as MAX_CELLS
-from skdp.synthesis.model._graphical_model import Elimination as Elimination
+from skdp.synthesis.model._graphical_model import MAX_TABLE_CELLS as MAX_TABLE_CELLS
 from skdp.synthesis.model._graphical_model import GraphicalModel as GraphicalModel
-from skdp.synthesis.model._graphical_model import JunctionTree as JunctionTree
-from skdp.synthesis.model._propagation import calibrate as calibrate
-from skdp.synthesis.model._propagation import no_potentials as no_potentials
-from skdp.synthesis.model._sampling import sample as sample
+from skdp.synthesis.model._junction_tree import Elimination as Elimination
+from skdp.synthesis.model._junction_tree import JunctionTree as JunctionTree
 from skdp.synthesis.model._tables import Clique as Clique
 from skdp.synthesis.model._tables import Groups as Groups
+from skdp.synthesis.model._tables import Layout as Layout
 from skdp.synthesis.model._tables import Marginal as Marginal
-from skdp.synthesis.model._tables import Tables as Tables
-from skdp.synthesis.model._tables import arrange as arrange
-from skdp.synthesis.model._tables import count_cells as count_cells
-from skdp.synthesis.model._tables import count_pairs as count_pairs
-from skdp.synthesis.model._tables import cover as cover
-from skdp.synthesis.model._tables import divide as divide
+from skdp.synthesis.model._tables import Table as Table
+from skdp.synthesis.model._tables import estimate_counts as estimate_counts
 from skdp.synthesis.model._tables import estimate_total as estimate_total
 from skdp.synthesis.model._tables import expand as expand
 from skdp.synthesis.model._tables import group as group
-from skdp.synthesis.model._tables import hubs_of as hubs_of
-from skdp.synthesis.model._tables import marginal_shapes as marginal_shapes
-from skdp.synthesis.model._tables import mean_counts as mean_counts
 from skdp.synthesis.model._tables import merge as merge
 from skdp.synthesis.model._tables import n_cells_of as n_cells_of
 from skdp.synthesis.model._tables import project as project
 from skdp.synthesis.model._tables import shape_of as shape_of
-from skdp.synthesis.model._tables import spread as spread
-from skdp.synthesis.model._tables import sum_others as sum_others

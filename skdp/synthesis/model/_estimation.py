@@ -1,361 +1,252 @@
-"""The graphical model that fits noisy marginals best: accelerated mirror descent."""
+"""Fit a graphical model to noisy marginals by accelerated mirror descent."""
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.synthesis.model._graphical_model import GraphicalModel, JunctionTree
-from skdp.synthesis.model._propagation import Propagation, no_potentials
-from skdp.synthesis.model._scaling import Scaling
+from skdp.oracles import project_to_simplex
+from skdp.synthesis.model._graphical_model import GraphicalModel
+from skdp.synthesis.model._junction_tree import JunctionTree
+from skdp.synthesis.model._propagation import Propagation
 from skdp.synthesis.model._tables import (
     Clique,
+    Layout,
     Marginal,
     Table,
-    Tables,
+    estimate_counts,
+    estimate_total,
     expand,
-    marginal_shapes,
     merge,
     spread,
 )
 
-# With half and with twice each constant, the mean total variation of all pairs of Adult
-# changes by at most 8 % at epsilon .3 (other seeds alone: 13 %) and 9 % at 3 (6 %): by
-# most for TOLERANCE and _BLOCK, which decide when a descent ends. _PERSISTENCE, _FINEST,
-# _PATIENCE and _MIN_FALL change nothing there: they are for tables with little noise.
-TOLERANCE = 0.5
-"""The least share of the loss that a block of steps saves: noise is not fitted."""
+# Tuned by benchmarks/synthesis.py.
+MAX_STEPS = 500
+MIN_GAIN = 0.5
+"""Smallest relative decrease of the loss in `BLOCK` steps; early stopping regularizes."""
 
-_BLOCK = 20
-"""The number of steps over which progress is judged."""
+MIN_GAIN_UNEXPLAINED = 0.05
+"""The same while the residuals exceed the noise."""
 
-_MOMENTUM = 0.95
-"""The largest momentum, which multiplies a move by up to 20."""
+BLOCK = 20
+MAX_MOMENTUM = 0.9
+STEP_GROWTH = 1.01
+MAX_HALVINGS, MAX_SWITCHES = 8, 3
+MAX_MEAN_SQUARE = 3.0
+"""Largest mean squared standardized residual that noise explains."""
 
-_GROWTH = 1.01
-"""What a step is longer than the one before, until the loss would rise."""
+CLEAR_STD_ERRORS = 2.0
+"""Beyond the last counts above so many standard errors, an ordered column starts near 0."""
 
-_PERSISTENCE = 10
-"""Where more than the noise is unexplained, a descent goes on for so much less."""
+START_STD_ERRORS, START_STD_ERRORS_IN_TAILS = 1.0, 0.01
+"""Standard errors added to the counts of columns at the start: a count of 0 may be noise."""
 
-_EXPLAINED = 3.0
-"""The largest mean square of a fitted marginal's standardised residuals: noise has 1."""
+FLATNESS = 8.0
+"""Share, in standard errors, below which cells do not get longer steps."""
 
-_FLATNESS = 8.0
-"""The share to which small shares are raised in rates, in standard errors."""
+MIN_STD_ERROR = 0.5
+"""Marginals with less noise (in records) do not get more weight."""
 
-_FINEST = 0.5
-"""Records: less noise is no reason to trust a marginal more; that costs steps."""
-
-_PATIENCE = 8
-"""Halvings of a step until the steps are no more divided by shares."""
-
-_FAR = 2000.0
-"""In variances of the noise: a marginal that is so far away is fitted by scaling."""
-
-_MIN_FALL = 0.05
-"""The least share of the loss that a sweep saves."""
-
-_MIN_LOG = -500.0
-"""What scaling rounded to 0 may become likely again."""
+Masks = Sequence[tuple[Clique, NDArray[np.bool_]]]
+"""Columns, and their impossible cells."""
 
 
 @dataclass(frozen=True)
-class Fit:
-    """What a descent ended with."""
+class Structure:
+    """The public facts of a model: sizes and orders of columns, and impossible cells."""
 
-    model: GraphicalModel
-    losses: list[float]
+    sizes: tuple[int, ...]
+    has_tails: tuple[bool, ...]
+    """Whether a column has numbers or dates, whose rare values lie at its ends."""
+    masks: Masks = ()
+
+
+def fit_model(
+    structure: Structure, marginals: Iterable[Marginal]
+) -> tuple[GraphicalModel, int]:
+    """Fit a model to noisy marginals, starting from independent columns; count the steps."""
+    # Mirror descent ([1]_ algorithm 1) with Nesterov momentum that restarts whenever
+    # the loss would rise ([2]_).
+    # .. [1] R. McKenna, D. Sheldon, G. Miklau (2019). Graphical-model based estimation
+    #    and inference for differential privacy. ICML.
+    # .. [2] B. O'Donoghue, E. Candès (2015). Adaptive restart for accelerated gradient
+    #    schemes. Foundations of Computational Mathematics 15.
+    merged = merge(marginals)
+    total, _ = estimate_total(merged)
+    cliques = [marginal.clique for marginal in merged]
+    masked = [clique for clique, _ in structure.masks]
+    tree = JunctionTree(structure.sizes, [*cliques, *masked])
+    loss = _Loss(tree, merged, total, _start(tree, structure, merged, total))
+    state, n_steps = _descend(loss)
+    return GraphicalModel(tree, state.beliefs), n_steps
+
+
+def _start(
+    tree: JunctionTree,
+    structure: Structure,
+    marginals: Sequence[Marginal],
+    total: float,
+) -> list[Table]:
+    """Return the potentials of independent columns without impossible cells."""
+    potentials = [np.zeros(tree.shape(index)) for index in range(len(tree.cliques))]
+    for column, has_tails in enumerate(structure.has_tails):
+        shares = _start_column(column, tree.sizes[column], has_tails, marginals, total)
+        index = tree.find_measured((column,))
+        potentials[index] += expand(np.log(shares), (column,), tree.cliques[index])
+    for clique, is_impossible in structure.masks:
+        index = tree.find_measured(clique)
+        mask = expand(is_impossible, clique, tree.cliques[index])
+        potentials[index] = np.where(mask, -np.inf, potentials[index])
+    return potentials
+
+
+def _start_column(
+    column: int,
+    size: int,
+    has_tails: bool,
+    marginals: Sequence[Marginal],
+    total: float,
+) -> Table:
+    """Return the shares of a column at which the descent starts, all positive."""
+    noisy, std_error = estimate_counts(marginals, (column,))
+    if not np.isfinite(std_error):
+        return np.full(size, 1 / size)
+    counts = project_to_simplex(noisy, total)
+    clear = np.flatnonzero(counts >= CLEAR_STD_ERRORS * std_error)
+    margin = START_STD_ERRORS
+    if has_tails and clear.size:
+        # Otherwise the noise of a long tail would decide the mean of the column.
+        counts[: clear[0]] = 0
+        counts[clear[-1] + 1 :] = 0
+        margin = START_STD_ERRORS_IN_TAILS
+    counts += margin * std_error
+    return np.asarray(counts / counts.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """A point of the descent: the factors, the marginals that they give, the loss."""
+    """A point of the descent."""
 
     factors: Table
-    """Logarithms, one for each count of all measured marginals."""
-    beliefs: Sequence[Table]
+    """One logarithm per measured count."""
+    beliefs: list[Table]
     shares: Table
-    """What the model says of each count, as a share of all records."""
+    """Modeled shares of the measured counts."""
     loss: float
     is_explained: bool
-    """Whether no marginal is further off than noise explains."""
 
 
 class _Loss:
-    """Half the sum of the squares of (model - measurement) / standard error."""
-
-    # Wide models have many small marginals: what is done to each count by itself is
-    # done to all of them at once, in one vector of the counts of all marginals.
+    """Half the sum of squared standardized residuals of all measured counts."""
 
     def __init__(
         self,
         tree: JunctionTree,
         marginals: Sequence[Marginal],
         total: float,
-        start: Iterable[Table],
+        potentials: list[Table],
     ) -> None:
-        cliques = []
-        shapes = []
-        tables = []
-        for marginal in marginals:
-            cliques.append(marginal.clique)
-            shapes.append(marginal.shape)
-            tables.append(marginal.counts)
-        self._propagation = Propagation(tree, start, cliques)
-        self._counts = Tables(shapes)
-        cells = Tables(marginal_shapes(cliques, tree.sizes))
+        cliques = [marginal.clique for marginal in marginals]
+        self._propagation = Propagation(tree, potentials, cliques)
+        self._counts = Layout(marginal.counts.shape for marginal in marginals)
         numbers = self._counts.split(np.arange(self._counts.size))
-        count_of_cells = []
-        weights = []
+        count_of_cell = []
         for marginal, number in zip(marginals, numbers, strict=True):
-            count_of_cells.append(spread(number, marginal.groups))
-            weights.append((total / max(_FINEST, marginal.std_error)) ** 2)
-        self._count_of_cell = cells.join(count_of_cells)
-        self._marginal_weights = np.array(weights)
-        self._n_counts = list(map(math.prod, shapes))
-        self._weights = np.repeat(weights, self._n_counts)
-        self.n_fitted = np.array(self._n_counts, float)
-        self._targets = self._counts.join(tables) / total
-        # The gradient of a count is divided by the square root of its share. With much
-        # noise the constant is large and the descent plain: small cells, of which
-        # mostly noise is known, stay near the start, and stopping early regularises.
-        # With little noise small cells are fitted as fast as large ones.
-        flatness = (_FLATNESS * total / float(np.median(weights))) ** 2
+            count_of_cell.append(spread(number, marginal.groups).ravel())
+        self._count_of_cell = np.concatenate(count_of_cell)
+        self._targets = self._counts.join(m.counts for m in marginals) / total
+        errors = np.array([marginal.std_error for marginal in marginals])
+        weights = (total / np.maximum(MIN_STD_ERROR, errors)) ** 2
+        self._weights = np.repeat(weights, self._counts.lengths)
+        # Steps are divided by the square root of the share, flattened by the noise.
+        flatness = (FLATNESS * total / float(np.median(weights))) ** 2
         self._rates = (np.maximum(self._targets, 0) + flatness) ** -0.5
+        self._other_rates = self._weights.max() / self._weights
 
-    def at_start(self) -> _State:
-        """Evaluate factors that change nothing."""
-        return self.at(np.zeros(self._counts.size))
+    def start(self) -> _State:
+        """Evaluate the initial model."""
+        return self.evaluate(np.zeros(self._counts.size))
 
-    def at(self, factors: Table) -> _State:
-        """Evaluate the marginals that factors give."""
-        beliefs, sums = self._propagation.run(factors[self._count_of_cell])
-        return self._state(factors, beliefs, sums)
-
-    def of(self, beliefs: Sequence[Table]) -> _State:
-        """Evaluate the marginals of all cliques."""
-        factors = np.zeros(self._counts.size)
-        return self._state(factors, beliefs, self._propagation.sums(beliefs))
-
-    def _state(self, factors: Table, beliefs: Sequence[Table], sums: Table) -> _State:
-        counts = np.bincount(self._count_of_cell, sums, self._counts.size)
-        shares = np.asarray(counts, float)
-        squares = self.squares(shares)
-        means = squares / np.maximum(1, self.n_fitted)
-        # Factors that floats do not hold are as far off as can be.
+    def evaluate(self, factors: Table) -> _State:
+        """Evaluate the model with some factors."""
+        beliefs, cells = self._propagation.run(factors[self._count_of_cell])
+        sums = np.bincount(self._count_of_cell, cells, self._counts.size)
+        shares = np.asarray(sums, float)
+        squares = self._counts.sums(self._weights * (shares - self._targets) ** 2)
         loss = float(squares.sum()) / 2 if beliefs[0].any() else np.inf
-        # The loss of the true distribution is half the number of counts on average. Of
-        # a marginal with much more noise than others, the loss says nothing.
-        is_explained = loss <= self.n_fitted.sum() and means.max() <= _EXPLAINED
+        means = squares / self._counts.lengths
+        is_explained = loss <= self._counts.size and means.max() <= MAX_MEAN_SQUARE
         return _State(factors, beliefs, shares, loss, bool(is_explained))
 
-    def squares(self, shares: Table) -> Table:
-        """Sum the squares of each marginal's standardised residuals."""
-        return self._counts.sums((shares - self._targets) * self._gradient(shares))
-
-    def _gradient(self, shares: Table) -> Table:
-        return self._weights * (shares - self._targets)
-
-    def flatten(self) -> None:
-        """Take steps that are not divided by shares, and as long for all marginals."""
-        # Divided by uneven shares, steps may not descend. And where most marginals have
-        # little noise, those with much hardly move: their weights are small.
-        rates = self._marginal_weights.max() / self._marginal_weights
-        self._rates = np.repeat(rates, self._n_counts)
-
     def step(self, state: _State, length: float) -> Table:
-        """Return the factors after a step against the gradient."""
-        return state.factors - length * self._rates * self._gradient(state.shares)
+        """Return the factors after a gradient step."""
+        gradient = self._weights * (state.shares - self._targets)
+        return state.factors - length * self._rates * gradient
+
+    def switch_rates(self) -> None:
+        """Take longer steps in small cells, or equally long steps for all marginals."""
+        self._rates, self._other_rates = self._other_rates, self._rates
 
     @property
-    def short_step(self) -> float:
-        """A length that is too short."""
-        # The loss is a sum of squares: its second derivative along a step is at most the
-        # sum of all weights, each times the largest rate of its marginal.
-        largest_rates = []
-        for rates in self._counts.split(self._rates):
-            largest_rates.append(float(rates.max()))
-        return 1 / float(self._marginal_weights @ largest_rates)
+    def safe_step(self) -> float:
+        """A lower bound of a good step length: the inverse of the total curvature."""
+        # One maximum per marginal.
+        weights = self._counts.split(self._weights * self._rates)
+        return 1 / sum(float(table.max()) for table in weights)
 
 
-def fit_model(
-    tree: JunctionTree,
-    marginals: Sequence[Marginal],
-    total: float,
-    *,
-    max_iter: int = 300,
-    tol: float = TOLERANCE,
-    start: Iterable[Table] | None = None,
-) -> Fit:
-    """Fit a model to noisy marginals: by scaling, then by accelerated descent."""
-    # Mirror descent steps against the gradient of the loss in the logarithms of the
-    # potentials ([1]_ algorithm 1), which keeps all probabilities positive. Momentum,
-    # dropped whenever the loss would rise ([2]_, [3]_), saves four fifths of the steps.
-    # Nearly exact marginals would take a thousand steps: they are scaled to first.
-    # .. [1] R. McKenna, D. Sheldon, G. Miklau (2019). Graphical-model based estimation
-    #    and inference for differential privacy. ICML.
-    # .. [2] Y. Nesterov (1983). A method for solving the convex programming problem
-    #    with convergence rate O(1/k^2).
-    # .. [3] B. O'Donoghue, E. Candès (2015). Adaptive restart for accelerated gradient
-    #    schemes. Foundations of Computational Mathematics 15.
-    # A descent has one factor for each count, in place of one potential for each cell.
-    potentials = no_potentials(tree) if start is None else list(start)
-    merged = merge(marginals)
-    loss = _Loss(tree, merged, total, potentials)
-    scaled = _scale(tree, loss, merged, total, max_iter)
-    losses = [state.loss for state in scaled]
-    if len(scaled) > 1:
-        potentials = _potentials_of(tree, scaled[-1].beliefs, potentials)
-        loss = _Loss(tree, merged, total, potentials)
-
-    descent = _Descent(loss)
-    while len(losses) <= max_iter and not descent.has_ended(tol):
-        descent.step()
-        losses.append(descent.state.loss)
-    return Fit(GraphicalModel(tree, descent.state.beliefs), losses)
-
-
-def _scale(
-    tree: JunctionTree,
-    loss: _Loss,
-    marginals: Sequence[Marginal],
-    total: float,
-    max_iter: int,
-) -> list[_State]:
-    """Fit what has little noise by scaling, as long as that helps."""
-    states = [loss.at_start()]
-    # Standardised residuals that are noise have squares of 1 on average.
-    is_far = loss.squares(states[0].shares) > _FAR * loss.n_fitted
-    if not is_far.any():
-        return states
-    scaling = Scaling(tree, itertools.compress(marginals, is_far), total)
-    for _ in range(max_iter):
-        beliefs = scaling.sweep(states[-1].beliefs)
-        if beliefs is None:
-            break
-        state = loss.of(beliefs)
-        if not state.loss < (1 - _MIN_FALL) * states[-1].loss:
-            break
-        states.append(state)
-    return states
-
-
-def _potentials_of(
-    tree: JunctionTree, beliefs: Iterable[Table], potentials: Iterable[Table]
-) -> list[Table]:
-    """Return the potentials of scaled marginals; what is impossible stays so."""
-    model = GraphicalModel(tree, beliefs)
-    scaled_potentials = []
-    for index, potential in enumerate(potentials):
-        logs = np.maximum(model.log_conditional(index), _MIN_LOG)
-        scaled_potentials.append(np.where(potential > -np.inf, logs, -np.inf))
-    return scaled_potentials
-
-
-class _Descent:
-    """Steps against the gradient with momentum, and the rule by which they end."""
-
-    def __init__(self, loss: _Loss) -> None:
-        self._loss = loss
-        self.state = loss.at_start()
-        self._factors_before = self.state.factors
-        self._losses = [self.state.loss]
-        self._n_moves = 0
-        self._n_halvings = 0
-        self._is_flat = False
-        self._length = self._first_length()
-
-    def _first_length(self) -> float:
-        """Find the best step by doubling, and shorten it by what momentum adds."""
-        length = self._loss.short_step
-        loss = self.state.loss
-        while True:
-            trial = self._loss.at(self._loss.step(self.state, length))
-            if not trial.loss < loss:
-                return length * (1 - _MOMENTUM)
-            loss = trial.loss
-            length *= 2
-
-    def step(self) -> None:
-        """Move if the loss falls; otherwise drop the momentum, or halve the step."""
-        # Nesterov's momentum k / (k + 3) after k moves, up to its largest.
-        factors = self._loss.step(self.state, self._length)
-        momentum = min(_MOMENTUM, self._n_moves / (self._n_moves + 3))
-        trial = self._loss.at(factors + momentum * (factors - self._factors_before))
-        if trial.loss < self.state.loss:
-            self.state = trial
-            self._losses.append(trial.loss)
-            self._factors_before = factors
-            self._length *= _GROWTH
-            self._n_moves += 1
-            self._n_halvings = 0
-        elif self._n_moves > 0:
-            self._factors_before = self.state.factors
-            self._n_moves = 0
+def _descend(loss: _Loss) -> tuple[_State, int]:
+    """Step against the gradient until the loss falls too slowly; count the steps."""
+    state = loss.start()
+    losses: list[float] = []
+    n_switches = n_steps = 0
+    while n_steps < MAX_STEPS:
+        n_steps += 1
+        if not losses:  # at the start, and after a change of rates
+            length = _first_length(loss, state)
+            previous = state.factors
+            losses.append(state.loss)
+            n_moves = n_halvings = 0
+        factors = loss.step(state, length)
+        momentum = min(MAX_MOMENTUM, n_moves / (n_moves + 3))
+        trial = loss.evaluate(factors + momentum * (factors - previous))
+        if trial.loss < state.loss:
+            state = trial
+            previous = factors
+            losses.append(state.loss)
+            length *= STEP_GROWTH
+            n_moves += 1
+            n_halvings = 0
+        elif n_moves > 0:
+            previous = state.factors
+            n_moves = 0
         else:
-            self._length /= 2
-            self._n_halvings += 1
-            # Plain steps that fail count, too: they may go on to fail until they are
-            # below the precision of floats.
-            if self._is_flat:
-                self._losses.append(self.state.loss)
-            elif self._n_halvings == _PATIENCE:
-                self._flatten()
-
-    def _flatten(self) -> None:
-        """Go on by plain steps, and judge the progress anew."""
-        self._loss.flatten()
-        self._is_flat = True
-        self._length = self._first_length()
-        self._factors_before = self.state.factors
-        self._n_moves = 0
-        self._losses = [self.state.loss]
-
-    def has_ended(self, tol: float) -> bool:
-        """Return whether more steps would fit noise, or would save hardly anything."""
-        # As long as the loss is more than twice what noise makes it, or a marginal is
-        # further off than noise explains, there is something left to fit: the descent
-        # goes on for a tenth of the gain.
-        if len(self._losses) <= _BLOCK:
-            return False
-        is_explained = self.state.is_explained
-        least_gain = tol if is_explained else tol / _PERSISTENCE
-        gain = self._losses[-1 - _BLOCK] - self.state.loss
-        is_slow = not gain > least_gain * self.state.loss
-        # Steps that are divided by tiny shares stall long before they fail.
-        if is_slow and not is_explained and not self._is_flat:
-            self._flatten()
-            return False
-        return is_slow
+            length /= 2
+            n_halvings += 1
+        min_gain = MIN_GAIN if state.is_explained else MIN_GAIN_UNEXPLAINED
+        is_slow = n_halvings == MAX_HALVINGS
+        if len(losses) > BLOCK:
+            is_slow |= losses[-1 - BLOCK] - state.loss <= min_gain * state.loss
+        if is_slow and (state.is_explained or n_switches == MAX_SWITCHES):
+            break
+        if is_slow:  # large steps in small cells may stall, and so may even steps
+            loss.switch_rates()
+            n_switches += 1
+            losses = []
+    return state, n_steps
 
 
-def independent_start(tree: JunctionTree, shares: Iterable[Table]) -> list[Table]:
-    """Return the potentials of independent columns."""
-    # Each column's logarithms are added to one clique that has it.
-    potentials = no_potentials(tree)
-    for column, column_shares in enumerate(shares):
-        index = tree.holder_of((column,))
-        with np.errstate(divide="ignore"):
-            logs = np.log(column_shares)
-        potentials[index] += expand(logs, (column,), tree.cliques[index])
-    return potentials
-
-
-def forbid(
-    tree: JunctionTree,
-    potentials: Iterable[Table],
-    zeros: Iterable[tuple[Clique, NDArray[np.bool_]]],
-) -> list[Table]:
-    """Give combinations that cannot occur no probability."""
-    tables = list(potentials)
-    for clique, impossible in zeros:
-        index = tree.holder_of(clique)
-        is_impossible = expand(impossible, clique, tree.cliques[index])
-        tables[index] = np.where(is_impossible, -np.inf, tables[index])
-    return tables
+def _first_length(loss: _Loss, state: _State) -> float:
+    """Double the step length while the loss falls, then shorten it for momentum."""
+    length = loss.safe_step
+    best = state.loss
+    while True:
+        trial = loss.evaluate(loss.step(state, length))
+        if not trial.loss < best:
+            return length * (1 - MAX_MOMENTUM)
+        best = trial.loss
+        length *= 2

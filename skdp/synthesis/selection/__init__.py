@@ -1,27 +1,17 @@
-"""The choice of the marginals that are measured, and of their noise."""
+"""The marginals that are measured, their noise, and the bins of numbers."""
 
-from skdp.synthesis.selection._bins import BINS as BINS
-from skdp.synthesis.selection._bins import FoundCells as FoundCells
-from skdp.synthesis.selection._bins import covariance_of_cells as covariance_of_cells
-from skdp.synthesis.selection._bins import find_bins as find_bins
-from skdp.synthesis.selection._bins import find_cells as find_cells
-from skdp.synthesis.selection._private_table import MIN_ERROR as MIN_ERROR
-from skdp.synthesis.selection._private_table import Change as Change
-from skdp.synthesis.selection._private_table import NoiseBudget as NoiseBudget
-from skdp.synthesis.selection._private_table import PrivateTable as PrivateTable
-from skdp.synthesis.selection._private_table import open_budget as open_budget
-from skdp.synthesis.selection._rare_values import group_column as group_column
-from skdp.synthesis.selection._registry import STRATEGIES as STRATEGIES
-from skdp.synthesis.selection._registry import check_marginals as check_marginals
-from skdp.synthesis.selection._registry import check_width as check_width
-from skdp.synthesis.selection._registry import read_plan as read_plan
-from skdp.synthesis.selection._strategy import FittedTable as FittedTable
-from skdp.synthesis.selection._strategy import Plan as Plan
-from skdp.synthesis.selection._strategy import Room as Room
-from skdp.synthesis.selection._strategy import Strategy as Strategy
-from skdp.synthesis.selection._strategy import fit_table as fit_table
-from skdp.synthesis.selection._strategy import out_of_reach as out_of_reach
-from skdp.synthesis.selection._strategy import warn_left_out as warn_left_out
-from skdp.synthesis.selection._strategy import warn_not_chosen as warn_not_chosen
-from skdp.synthesis.selection._strategy import warn_unknown as warn_unknown
-from skdp.synthesis.selection._zeros import find_zeros as find_zeros
+from skdp.synthesis.selection._budget import MIN_STD_ERROR as MIN_STD_ERROR
+from skdp.synthesis.selection._budget import NoiseBudget as NoiseBudget
+from skdp.synthesis.selection._budget import Sensitivity as Sensitivity
+from skdp.synthesis.selection._cell_counts import measure_cells as measure_cells
+from skdp.synthesis.selection._plan import Plan as Plan
+from skdp.synthesis.selection._plan import check_marginals as check_marginals
+from skdp.synthesis.selection._plan import check_width as check_width
+from skdp.synthesis.selection._plan import find_columns as find_columns
+from skdp.synthesis.selection._plan import is_within as is_within
+from skdp.synthesis.selection._plan import make_plan as make_plan
+from skdp.synthesis.selection._plan import structure_of as structure_of
+from skdp.synthesis.selection._private_counts import PrivateCounts as PrivateCounts
+from skdp.synthesis.selection._scores import group_rare_values as group_rare_values
+from skdp.synthesis.selection._selection import Fitted as Fitted
+from skdp.synthesis.selection._selection import measure_and_fit as measure_and_fit

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Protocol, get_args
 
@@ -23,16 +25,7 @@ from skdp.central.statistics import (
     part_of,
 )
 from skdp.domain import Categories, Domain, Interval, copy_guarantee, domains_of_dtypes
-from skdp.synthesis.model import (
-    Clique,
-    count_cells,
-    count_pairs,
-    cover,
-    hubs_of,
-    marginal_shapes,
-    shape_of,
-    sum_others,
-)
+from skdp.synthesis.model import Clique, n_cells_of, shape_of
 from skdp.tables import (
     ORDERED_KINDS,
     LargeTable,
@@ -145,6 +138,17 @@ def _find_long_decimals(table: Table, domain: Domain) -> dict[Any, NDArray[np.bo
         if is_long.any():
             marks[name] = is_long
     return marks
+
+
+def check_replacements(handle_unknown: Any, domain: Domain) -> None:
+    """Check the column names of the parameter `handle_unknown`."""
+    unknown = []
+    if isinstance(handle_unknown, Mapping):
+        unknown = [name for name in handle_unknown if name not in domain.columns]
+    if unknown:
+        raise ValueError(
+            f"`handle_unknown` must name columns of the domain, got {unknown[0]!r}."
+        )
 
 
 def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
@@ -262,30 +266,30 @@ def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, .
     return tuple(orders)
 
 
-_MAX_KEPT = 1 << 24
+MAX_KEPT_CELLS = 1 << 24
 """Cells of counts that are kept for a second use."""
 
-_MAX_COUNTED = 1 << 23
-"""Cells of counts of one pass: each worker holds them."""
+MAX_CELLS_PER_PASS = 1 << 23
+"""Cells of the counts of one pass, which each worker holds."""
 
-_CACHE = 1 << 15
-"""Cells that are counted quickly, as they stay in the cache."""
+MAX_CELLS_PER_PAIR = 80
+"""Cells of the matrix of all pairs, per pair, up to which one product is faster."""
 
-_TOGETHER = 80
-"""Entries for each pair, up to which one matrix of all takes less time."""
+N_EXACT_ROWS = 1 << 12
+"""Rows whose counts are exact in single precision."""
 
 
 class Records(Protocol):
-    """Private records, which can be counted exactly; they live inside `fit` only."""
+    """Private records, which can be counted exactly; they exist only during `fit`."""
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
         """Count marginals, one after the other."""
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Count in advance, where that saves reading the table again."""
+        """Count in advance if that avoids reading the table again."""
 
-    def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
-        """Return the same records by larger bins, given those of each cell."""
+    def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
+        """Return the same records by larger bins, given the bin of each cell."""
 
 
 class CodedRecords:
@@ -295,43 +299,54 @@ class CodedRecords:
         self, codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]
     ) -> None:
         self._codes = codes
-        self._sizes = sizes
+        self._sizes = tuple(sizes)
         self._counts: dict[Clique, NDArray[np.int64]] = {}
-        self._n_cells = 0
+        self._n_kept = 0
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals, many small pairs together."""
-        pairs = []
-        for clique in cliques:
-            if len(clique) == 2 and clique not in self._counts:
-                pairs.append(clique)
-        # All pairs together are one matrix, with a column for each value, and a row for
-        # each of the columns that pairs share.
-        n_rows = sum(shape_of(hubs_of(pairs, self._sizes), self._sizes))
-        n_entries = n_rows * sum(self._sizes)
-        if 0 < n_entries <= min(_TOGETHER * len(pairs), _MAX_KEPT):
-            self._counts |= count_pairs(self._codes, self._sizes, pairs)
+        """Count marginals; the pairs of wide tables together."""
+        pairs = [c for c in cliques if len(c) == 2 and c not in self._counts]
+        if 0 < sum(self._sizes) ** 2 <= MAX_CELLS_PER_PAIR * len(pairs):
+            self._count_pairs(pairs)
         return map(self._count, cliques)
 
     def _count(self, clique: Clique) -> NDArray[np.int64]:
         if clique in self._counts:
             return self._counts[clique]
-        # What was scored is mostly measured next: its counts are kept.
-        codes = list(map(self._codes.__getitem__, clique))
-        counts = count_cells(codes, shape_of(clique, self._sizes))
-        self._n_cells += counts.size
-        if self._n_cells <= _MAX_KEPT:
+        shape = shape_of(clique, self._sizes)
+        cells = self._codes[clique[0]].astype(np.intp)
+        for column in clique[1:]:
+            cells *= self._sizes[column]
+            cells += self._codes[column]
+        counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+        self._n_kept += counts.size
+        if self._n_kept <= MAX_KEPT_CELLS:
             self._counts[clique] = counts
         return counts
 
-    def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Do nothing: codes in memory are counted when they are asked for."""
+    def _count_pairs(self, pairs: Iterable[Clique]) -> None:
+        """Count all pairs of values by a product of indicators of values."""
+        starts = np.cumsum([0, *self._sizes])
+        together = np.zeros((starts[-1], starts[-1]), np.int64)
+        for first_row in range(0, self._codes[0].size, N_EXACT_ROWS):
+            rows = slice(first_row, first_row + N_EXACT_ROWS)
+            values = np.array([codes[rows] for codes in self._codes], np.int64)
+            values += starts[:-1, np.newaxis]  # (n_columns, n_rows)
+            indicators = np.zeros((values.shape[1], starts[-1]), np.float32)
+            indicators[np.arange(values.shape[1]), values] = 1
+            together += (indicators.T @ indicators).astype(np.int64)
+        parts = [slice(*pair) for pair in itertools.pairwise(starts)]
+        for first, second in pairs:
+            self._counts[first, second] = together[parts[first], parts[second]]
 
-    def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
+    def prepare(self, cliques: Sequence[Clique]) -> None:
+        """Do nothing: codes in memory are counted when they are needed."""
+
+    def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
         """Return the records by larger bins."""
         codes = list(self._codes)
-        for place, bins_of_cells in bins.items():
-            codes[place] = bins_of_cells[codes[place]]
+        for column, bin_of_cell in bins.items():
+            codes[column] = bin_of_cell[codes[column]]
         return CodedRecords(codes, domain.sizes)
 
 
@@ -347,87 +362,72 @@ class LargeRecords:
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
         """Count marginals, the new ones in as few passes as memory allows."""
         for index, clique in enumerate(cliques):
-            if self._holder(clique) is None:
-                self._pass(cliques[index:])
-            holder = self._holder(clique)
-            assert holder is not None  # it was just counted
-            axes = map(holder.index, clique)
-            yield sum_others(self._counts[holder], axes)
+            if clique not in self._counts:
+                self._read(cliques[index:])
+            yield self._counts[clique]
 
     def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Count as many marginals as one pass holds."""
-        if None in map(self._holder, cliques):
-            self._pass(cliques)
+        """Count as many marginals as one pass allows."""
+        if not self._counts.keys() >= set(cliques):
+            self._read(cliques)
 
-    def coarser(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
+    def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
         """Return the records by larger bins."""
         return LargeRecords(self._table, domain, self._handle_unknown)
 
-    def _pass(self, cliques: Sequence[Clique]) -> None:
+    def _read(self, cliques: Sequence[Clique]) -> None:
         """Read the table once, for the first of some marginals."""
-        counted = self._cliques_of_pass(cliques)
-        # Which rows are left out depends on all columns.
-        needed = sorted({*sum(counted, ())})
+        counted = self._choose_cliques(cliques)
+        # Which rows are excluded depends on all columns.
+        columns = sorted({*itertools.chain(*counted)})
         if self._handle_unknown == "ignore":
-            needed = list(range(len(self._domain.sizes)))
-        domain = part_of(self._domain, needed)
-        marginals = [tuple(map(needed.index, clique)) for clique in counted]
+            columns = list(range(len(self._domain.sizes)))
+        domain = part_of(self._domain, columns)
+        marginals = [tuple(map(columns.index, clique)) for clique in counted]
         is_checked = self._handle_unknown == "error"
-        # Workers return counts alone; what is not declared raises there.
+        # Workers return counts alone; undeclared values raise there.
         code = partial(encode_records, handle_unknown=self._handle_unknown)
         tally = CellTally(domain, code, marginals, is_checked)
         error = partial(undeclared_in, domain=domain)
         tables = count_large(self._table, tally, error)
-        shapes = marginal_shapes(counted, self._domain.sizes)
-        for clique, table, shape in zip(counted, tables, shapes, strict=True):
+        for clique, table in zip(counted, tables, strict=True):
+            shape = shape_of(clique, self._domain.sizes)
             self._counts[clique] = table.reshape(shape)
         # The oldest counts go first, but none of this pass.
-        sizes = [table.size for table in self._counts.values()]
-        n_cells = sum(sizes)
+        n_kept = sum(table.size for table in self._counts.values())
         for clique in list(self._counts)[: -len(counted)]:
-            if n_cells <= _MAX_KEPT:
-                break
-            n_cells -= self._counts.pop(clique).size
+            if n_kept > MAX_KEPT_CELLS:
+                n_kept -= self._counts.pop(clique).size
 
-    def _cliques_of_pass(self, cliques: Sequence[Clique]) -> list[Clique]:
-        """List the tables that one pass counts, which hold the first marginals."""
-        uncounted: list[Clique] = []
+    def _choose_cliques(self, cliques: Sequence[Clique]) -> list[Clique]:
+        """List the new marginals that one pass counts."""
+        chosen: list[Clique] = []
         n_cells = 0
-        for clique in cliques:
-            if self._holder(clique) is None:
-                n_cells += part_of(self._domain, clique).size
-                if uncounted and n_cells > _MAX_COUNTED:
+        for clique in dict.fromkeys(cliques):
+            if clique not in self._counts:
+                n_cells += n_cells_of(clique, self._domain.sizes)
+                if chosen and n_cells > MAX_CELLS_PER_PASS:
                     break
-                uncounted.append(clique)
-        return cover(uncounted, self._domain.sizes, _CACHE)
-
-    def _holder(self, clique: Clique) -> Clique | None:
-        """Find the smallest table that was counted and holds a marginal."""
-        holders = [counted for counted in self._counts if set(clique).issubset(counted)]
-        return min(holders, key=lambda holder: self._counts[holder].size, default=None)
+                chosen.append(clique)
+        return chosen
 
 
 def open_rows(
-    table: LargeTable,
-    *,
-    y: Any,
-    groups: Any,
-    most: int,
-    rng: np.random.Generator,
+    table: LargeTable, *, y: Any, groups: Any, max_rows: int, rng: np.random.Generator
 ) -> tuple[LargeTable, Any]:
-    """Return at most `most` rows of each person, and a table without rows."""
+    """Return at most `max_rows` rows of each person, and a table without rows."""
     if y is not None:
         raise TypeError(
-            "y must be None, as X is a large table: keep the target among its columns"
+            "`y` must be None if X is a large table. Keep the target among its columns."
         )
     if groups is None:
         return table, table.sample
-    return limit_persons(table, groups, most, rng)
+    return limit_persons(table, groups, max_rows, rng)
 
 
 def undeclared(table: Table, declared: Any) -> list[Any]:
     """List the columns that are not declared."""
-    # A dtype may say more than the data do, as that of a polars Enum.
+    # A dtype may declare values, such as a polars Enum.
     by_dtype, _ = domains_of_dtypes(table)
     known = _declared_names(table, declared) | by_dtype.keys()
     return [name for name in table.names if name not in known]

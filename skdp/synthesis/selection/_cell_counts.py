@@ -1,0 +1,210 @@
+"""Noisy counts of fine cells: private bins, and the distribution within bins."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.domain import Domain, Interval, copy_guarantee
+from skdp.synthesis.model import Clique
+from skdp.synthesis.selection._private_counts import PrivateCounts
+from skdp.synthesis.tables import Shape, Steps, find_intervals, find_points, with_edges
+
+# Tuned by benchmarks/synthesis_numbers.py.
+FRACTION_WITHIN = Fraction(1, 10)
+"""Fraction of a column's part of the budget that is spent within declared bins."""
+
+FRACTION_OF_BINS = Fraction(1, 5)
+"""Fraction of the budget that is spent on finding bins."""
+
+BRANCHES = 8
+CLEAR_STD_ERRORS = 3.0
+CLEAR_NUMBER_STD_ERRORS, CLEAR_NUMBER_STD_ERRORS_PURE = 4.5, 8.5
+"""Standard errors above which a block of cells, or a single cell, has records.
+
+Gaussian noise exceeds 4.5, and Laplace noise 8.5, with a probability of 3e-6."""
+
+REST_STD_ERRORS = 1.0
+"""The same for all unclear blocks together."""
+
+MIN_OPEN_WIDTH = 0.1
+"""Smallest width of the blocks that share what is unclear, relative to all blocks."""
+
+MIN_SHARE = 1e-9
+PAIR_NOISE = 0.05
+"""Noise of a pair, as a fraction of all records, that private bins are cut for."""
+
+
+def measure_cells(
+    private: PrivateCounts, domain: Domain, cells: Mapping[int, Interval], bins: str
+) -> tuple[Domain, dict[int, Shape]]:
+    """Count fine cells; find bins if they are private; continue with bins."""
+    if not cells:
+        return domain, {}
+    fraction = FRACTION_WITHIN / len(domain.columns)
+    if bins == "private":
+        fraction = FRACTION_OF_BINS / len(cells)
+    columns: list[Clique] = [(column,) for column in cells]
+    private.prepare(columns)
+    counts = {}
+    for column, fine in cells.items():
+        counts[column] = _count_cells(private, column, fine, fraction)
+    if bins == "private":
+        domain = _find_bins(private, domain, cells, counts)
+    shapes = {}
+    bins_of_cells = {}
+    intervals = find_intervals(domain)
+    for column, fine in cells.items():
+        edges = np.array(fine.edges, fine.dtype)
+        starts = np.searchsorted(edges, np.array(intervals[column].edges, fine.dtype))
+        column_counts = counts[column]
+        shapes[column] = Shape(
+            fine,
+            starts,
+            column_counts.estimate_within(starts, bins == "private"),
+            column_counts.counts,
+            column_counts.std_error,
+        )
+        # The last cell and the last bin may be missing.
+        bin_of_cell = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+        bins_of_cells[column] = np.append(bin_of_cell, starts.size - 1)
+    private.coarsen(domain, bins_of_cells)
+    return domain, shapes
+
+
+def _count_cells(
+    private: PrivateCounts, column: int, fine: Interval, fraction: Fraction
+) -> CellCounts:
+    """Count the cells of one column."""
+    marginal = private.measure((column,), fraction)
+    clear = CLEAR_NUMBER_STD_ERRORS
+    if not private.budget.is_gaussian:
+        clear = CLEAR_NUMBER_STD_ERRORS_PURE
+    widths = Steps.of(fine).n_values
+    # A single real number has no width.
+    widths = np.where(find_points(fine), MIN_SHARE * widths.sum(), widths)
+    # The last code may be missing, which is no number.
+    numbers = marginal.counts[: len(fine.edges) - 1]
+    return CellCounts(numbers, marginal.std_error, widths, clear)
+
+
+def _find_bins(
+    private: PrivateCounts,
+    domain: Domain,
+    cells: Mapping[int, Interval],
+    counts: Mapping[int, CellCounts],
+) -> Domain:
+    """Cut intervals into bins with about equal counts, as many as pairs can afford."""
+    total = max(1.0, float(np.mean([cell.counts.sum() for cell in counts.values()])))
+    budget = private.budget
+    noise = budget.std_error(budget.left / (2 * len(domain.columns)))
+    n_affordable = max(2, round((PAIR_NOISE * total / noise) ** 0.5))
+    columns = {name: domain[name] for name in domain.columns}
+    intervals = find_intervals(domain)
+    for column, fine in cells.items():
+        edges = np.array(fine.edges, fine.dtype)
+        n_bins = min(len(intervals[column].edges) - 1, n_affordable)
+        cuts = _cut(counts[column].estimate_shares(has_tails=True), n_bins)
+        columns[domain.columns[column]] = with_edges(fine, edges[cuts])
+    found = Domain(columns, constraints=domain.constraints, derived=domain.derived)
+    return copy_guarantee(found, domain)
+
+
+@dataclass(frozen=True, eq=False)
+class CellCounts:
+    """The noisy counts of neighboring cells."""
+
+    counts: NDArray[np.float64]
+    std_error: float
+    widths: NDArray[np.float64]
+    clear_std_errors: float
+    """Standard errors above which a single cell has records."""
+
+    def part(self, start: int, stop: int) -> CellCounts:
+        """Return the counts of some of the cells."""
+        cells = slice(start, stop)
+        return CellCounts(
+            self.counts[cells],
+            self.std_error,
+            self.widths[cells],
+            self.clear_std_errors,
+        )
+
+    def estimate_within(
+        self, starts: NDArray[np.intp], is_private: bool
+    ) -> NDArray[np.float64]:
+        """Return the share of each cell in its bin."""
+        shares = []
+        for number, (start, stop) in enumerate(itertools.pairwise(starts)):
+            # The outermost private bins extend to the bounds, so they have tails.
+            has_tail = is_private and number in (0, starts.size - 2)
+            shares.append(self.part(start, stop).estimate_shares(has_tail))
+        return np.concatenate(shares)
+
+    def estimate_shares(self, has_tails: bool) -> NDArray[np.float64]:
+        """Return the share of each cell: by its count if clear, otherwise by width."""
+        # No cell is impossible: a row may have the bin of these cells all the same.
+        shares = self._divide(has_tails) + MIN_SHARE * self.widths / self.widths.sum()
+        return np.asarray(shares / shares.sum())
+
+    def _divide(self, has_tails: bool) -> NDArray[np.float64]:
+        """Divide 1 among blocks by their counts, then among the cells of each block."""
+        if self.counts.size <= 1:
+            return np.ones(self.counts.size)
+        stops = np.linspace(0, self.counts.size, BRANCHES + 1).astype(int)
+        blocks = []
+        for start, stop in itertools.pairwise(np.unique(stops)):
+            blocks.append(self.part(start, stop))
+        sizes = np.array([block.counts.size for block in blocks])
+        sums = np.array([block.counts.sum() for block in blocks])
+        widths = np.array([block.widths.sum() for block in blocks])
+        limits = np.where(sizes > 1, CLEAR_STD_ERRORS, self.clear_std_errors)
+        is_clear = sums >= limits * self.std_error * sizes**0.5
+        if not is_clear.any():
+            return np.asarray(self.widths / self.widths.sum())
+        # Unclear blocks share their joint count; in tails, only blocks near clear ones do.
+        shares = np.where(is_clear, sums, 0.0)
+        is_open = ~is_clear
+        if has_tails:
+            first, last = np.flatnonzero(is_clear)[[0, -1]]
+            is_open[: max(0, first - 1)] = False
+            is_open[last + 2 :] = False
+        rest = float(sums[~is_clear].sum())
+        margin = REST_STD_ERRORS * self.std_error * sizes[~is_clear].sum() ** 0.5
+        open_width = widths[is_open].sum()
+        # Single numbers alone do not share: noise would become a frequent number.
+        if rest > margin and open_width > MIN_OPEN_WIDTH * widths.sum():
+            shares[is_open] = rest * widths[is_open] / open_width
+        shares /= shares.sum()
+        parts = []
+        for block, share in zip(blocks, shares, strict=True):
+            parts.append(share * block._divide(has_tails))
+        return np.concatenate(parts)
+
+
+def _cut(shares: NDArray[np.float64], max_bins: int) -> list[int]:
+    """Return the edges of at most so many bins of about equal shares."""
+    # Cells with more than a bin's share are bins alone; small cells share the rest.
+    is_large = shares >= 1 / max_bins
+    n_small = max(1, max_bins - int(is_large.sum()))
+    min_share = max(shares[~is_large].sum() / n_small, 1 / (2 * max_bins))
+    remainders = np.cumsum(shares[::-1])[::-1]
+    while True:
+        cuts = [0]
+        share = shares[0]
+        for cell in range(1, shares.size):
+            is_alone = is_large[cell] or is_large[cell - 1]
+            enough = min_share / 4 if is_alone else min_share - shares[cell] / 2
+            enough_left = min_share / 4 if is_alone else min_share / 2
+            if share >= enough and remainders[cell] >= enough_left:
+                cuts.append(cell)
+                share = 0.0
+            share += shares[cell]
+        if len(cuts) <= max_bins:
+            return [*cuts, shares.size]
+        min_share *= 1.1

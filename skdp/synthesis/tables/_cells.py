@@ -1,0 +1,282 @@
+"""Fine public cells of numbers and dates, and numbers drawn within them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.domain import Domain, Interval, declared_kind
+from skdp.tables import number_dtype
+
+# Tuned by benchmarks/synthesis_numbers.py.
+MAX_CELLS = 512
+"""Whole numbers or dates with cells of their own."""
+
+N_EVEN_CELLS, N_GROWING_CELLS = 64, 64
+MIN_GROWING_WIDTH = 2.0**-12
+"""Width of the growing cell next to 0, relative to the interval."""
+
+POINT_WIDTH = 2.0**-20
+"""Width of the cell of a single real number, relative to the interval."""
+
+MAX_SINGLE_NUMBERS = 256
+"""Whole numbers with cells of their own in columns with fractions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The smallest and largest number or date of each bin, and their distance; 0 if real."""
+
+    first: NDArray[Any]
+    last: NDArray[Any]
+    size: Any
+
+    @classmethod
+    def of(cls, interval: Interval) -> Steps:
+        """List the numbers or dates that rows may have in the bins of an interval."""
+        edges = np.array(interval.edges, interval.dtype)
+        if edges.dtype.kind == "M":
+            return cls._of_dates(edges)
+        dtype = number_dtype(declared_kind(interval))
+        if interval.decimals:
+            steps = _first_steps(edges, interval.decimals)
+            is_last = steps[-1] / 10.0**interval.decimals > edges[-1]
+            largest = max(steps[0], steps[-1] - is_last)
+            return cls._between(steps, largest, 10.0**interval.decimals)
+        if dtype.kind not in "iu":
+            return cls(edges[:-1], np.nextafter(edges[1:], edges[:-1]), 0)
+        limits = np.iinfo(dtype)
+        steps = np.clip(np.ceil(edges), float(limits.min), None)
+        largest = min(np.floor(edges[-1]), float(limits.max))
+        if largest > limits.max:  # The largest integer was rounded up to a float.
+            largest = float(np.nextafter(largest, 0.0))
+        return cls._between(steps, largest, 1.0)
+
+    @classmethod
+    def _of_dates(cls, edges: NDArray[np.datetime64]) -> Steps:
+        """List whole days, whole seconds if all edges are, or microseconds."""
+        unit = edges.dtype
+        seconds = edges.astype("datetime64[s]")
+        if np.datetime_data(unit)[0] == "us" and (seconds == edges).all():
+            unit = seconds.dtype
+        steps = edges.astype(unit).astype(np.int64)
+        numbers = cls._between(steps, steps[-1], 1)
+        size = np.array([0, 1], np.int64).astype(unit).astype(edges.dtype)
+        return cls(
+            numbers.first.astype(np.int64).astype(unit).astype(edges.dtype),
+            numbers.last.astype(np.int64).astype(unit).astype(edges.dtype),
+            (size[1] - size[0]).astype(np.int64),
+        )
+
+    @classmethod
+    def _between(cls, steps: NDArray[Any], largest: Any, unit: float) -> Steps:
+        # A bin without a number, such as from 3.1 to 3.9, has the nearest one.
+        first = np.minimum(steps[:-1], largest)
+        last = np.clip(steps[1:] - 1, first, largest)
+        last[-1] = largest  # The last bin is closed.
+        first = np.minimum(first, last)
+        if unit == 1:
+            return cls(first, last, 1)
+        return cls(first / unit, last / unit, 1 / unit)
+
+    @property
+    def n_values(self) -> NDArray[np.float64]:
+        """The number of values of each bin; the widths if numbers are real."""
+        width = (self.last - self.first).astype(float)
+        return np.asarray(np.rint(width / self.size) + 1 if self.size else width)
+
+
+def _first_steps(edges: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:
+    """Return the first decimal number of each bin, as a number of steps."""
+    unit = 10.0**decimals
+    # The product of an edge may be off by its last bits, a quotient is not.
+    steps = np.rint(edges * unit)
+    return np.asarray(steps + (steps / unit < edges))
+
+
+def draw_within(
+    interval: Interval, bins: NDArray[np.integer], positions: NDArray[np.float64]
+) -> NDArray[Any]:
+    """Return the number or date at a position from 0 to 1 of each bin."""
+    steps = Steps.of(interval)
+    first, last = steps.first[bins], steps.last[bins]
+    if first.dtype.kind == "M":
+        n_steps = (last - first).astype(np.int64) // steps.size + 1
+        moved = np.floor(positions * n_steps).astype(np.int64) * steps.size
+        return first + moved.astype(f"timedelta64[{np.datetime_data(first.dtype)[0]}]")
+    if not steps.size:
+        return np.minimum(
+            first + positions * np.diff(np.array(interval.edges))[bins], last
+        )
+    numbers = first + np.floor(positions * steps.n_values[bins]) * steps.size
+    numbers = np.minimum(numbers, last)
+    if interval.decimals:
+        unit = 10.0**interval.decimals
+        return np.rint(numbers * unit) / unit
+    return numbers.astype(number_dtype(declared_kind(interval)))
+
+
+def find_middles(interval: Interval) -> NDArray[Any]:
+    """Return the mean of the values of each bin; dates are rounded down."""
+    steps = Steps.of(interval)
+    if steps.first.dtype.kind == "M":
+        return steps.first + (steps.last - steps.first) // 2
+    if not steps.size:
+        edges = np.array(interval.edges)
+        return edges[:-1] / 2 + edges[1:] / 2
+    return np.asarray(steps.first / 2 + steps.last / 2)
+
+
+def cut_finely(interval: Interval) -> Interval:
+    """Cut bins into fine public cells, by declared facts alone; itself if none are finer."""
+    edges = np.array(interval.edges, interval.dtype)
+    fine = _cut_dates(edges) if edges.dtype.kind == "M" else _cut_numbers(interval)
+    # One cell more than bins is the closed last bin.
+    if fine.size <= edges.size + 1:
+        return interval
+    return with_edges(interval, fine)
+
+
+def _cut_dates(declared: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+    unit = declared.dtype
+    seconds = declared.astype("datetime64[s]")
+    if np.datetime_data(unit)[0] == "us" and (seconds == declared).all():
+        unit = seconds.dtype
+    low, high = declared[[0, -1]].astype(unit).astype(np.int64).tolist()
+    n_cells = min(MAX_CELLS, high - low)
+    # Python's integers do not overflow.
+    steps = [low + cell * (high - low) // n_cells for cell in range(n_cells)]
+    return np.union1d(declared, np.array(steps).astype(unit).astype(declared.dtype))
+
+
+def _cut_numbers(interval: Interval) -> NDArray[np.float64]:
+    declared = np.array(interval.edges)
+    low, high = float(declared[0]), float(declared[-1])
+    unit = np.inf if interval.decimals is None else 10.0**interval.decimals
+    if (high - low) * unit <= MAX_CELLS:
+        steps = np.arange(np.ceil(low * unit), np.floor(high * unit)) / unit
+        return _join_edges(interval, steps)
+    # Even cells for any body, cells that grow from 0 for long tails, and single numbers
+    # that many records may have: 0, or all whole numbers if they are few.
+    smallest = max(MIN_GROWING_WIDTH * (high - low), low, -high)
+    growing = np.geomspace(smallest, max(abs(low), abs(high)), N_GROWING_CELLS)
+    even = np.linspace(low, high, N_EVEN_CELLS + 1)
+    single = np.zeros(1)
+    if high - low <= MAX_SINGLE_NUMBERS:
+        single = np.arange(np.ceil(low), high)
+    width = 1 / unit if unit < np.inf else POINT_WIDTH * (high - low)
+    kept = np.concatenate([declared, single, single + width])
+    fine = np.concatenate([even, growing, -growing])
+    if unit < np.inf:
+        fine = np.rint(fine * unit) / unit
+    fine = fine[(fine >= low) & (fine <= high)]
+    # Other edges are not next to a single number.
+    distances = np.abs(fine[:, np.newaxis] - kept).min(axis=1)
+    fine = np.concatenate([fine[distances > width], single, single + width])
+    return _join_edges(interval, fine)
+
+
+def _join_edges(interval: Interval, fine: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add fine edges to declared ones, without cells that contain no number."""
+    declared = np.array(interval.edges)
+    first_numbers = declared
+    if interval.decimals is not None:
+        # No whole number is between a declared edge 18.5 and an edge 19.
+        steps = _first_steps(declared, interval.decimals)
+        first_numbers = steps / 10.0**interval.decimals
+    is_inside = (fine > declared[0]) & (fine < declared[-1])
+    fine = fine[is_inside & ~np.isin(fine, first_numbers)]
+    return np.union1d(declared, fine)
+
+
+def with_edges(interval: Interval, edges: NDArray[Any]) -> Interval:
+    """Return an interval with other edges."""
+    return Interval(
+        edges=edges.tolist(),
+        missing=interval.missing,
+        real=interval.real,
+        decimals=interval.decimals,
+    )
+
+
+def find_intervals(domain: Domain) -> dict[int, Interval]:
+    """Return the columns of numbers and dates, by index."""
+    intervals = {}
+    for column, name in enumerate(domain.columns):
+        values = domain[name]
+        if isinstance(values, Interval):
+            intervals[column] = values
+    return intervals
+
+
+def cut_domain(domain: Domain) -> dict[int, Interval]:
+    """Return the fine cells of each interval with more cells than bins, by index."""
+    cells = {}
+    for column, interval in find_intervals(domain).items():
+        low, high = interval.edges[0], interval.edges[-1]
+        if isinstance(low, float) and not math.isfinite(high - low):
+            raise ValueError(
+                f"The interval of column {domain.columns[column]!r} is wider than the "
+                f"largest float, {sys.float_info.max:.1e}. Declare closer bounds."
+            )
+        fine = cut_finely(interval)
+        if fine is not interval:
+            cells[column] = fine
+    return cells
+
+
+def find_points(cells: Interval) -> NDArray[np.bool_]:
+    """Mark the cells of single real numbers, which stand for their lower edge."""
+    edges = np.array(cells.edges, cells.dtype)
+    if cells.decimals is not None or edges.dtype.kind == "M":
+        return np.zeros(edges.size - 1, bool)
+    return np.asarray(np.diff(edges) < 2 * POINT_WIDTH * (edges[-1] - edges[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """The distribution of records within the bins of a column, by its fine cells."""
+
+    cells: Interval
+    starts: NDArray[np.intp]
+    """The number of the first cell of each bin, and of all cells."""
+    shares: NDArray[np.float64]
+    """The share of each cell in the records of its bin."""
+    counts: NDArray[np.float64]
+    """The noisy counts of the cells."""
+    std_error: float
+
+    @property
+    def bins(self) -> NDArray[np.intp]:
+        """The bin of each cell."""
+        return np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
+
+    @property
+    def cumulative(self) -> NDArray[np.float64]:
+        """The distribution function at each edge, from b to b + 1 within bin number b."""
+        sums = np.append(0.0, np.cumsum(self.shares))
+        # Shares of a bin may not add up to 1 exactly.
+        sums[self.starts] = np.arange(self.starts.size)
+        return np.maximum.accumulate(sums)
+
+    def draw(self, ranks: NDArray[np.float64]) -> NDArray[Any]:
+        """Return the numbers with some ranks, of which the integer part is the bin."""
+        cumulative = self.cumulative
+        bins = ranks.astype(np.intp)
+        cells = np.searchsorted(cumulative, ranks, side="right") - 1
+        cells = np.clip(cells, self.starts[bins], self.starts[bins + 1] - 1)
+        low = cumulative[cells]
+        width = np.maximum(cumulative[cells + 1] - low, np.finfo(float).tiny)
+        positions = np.clip((ranks - low) / width, 0, np.nextafter(1, 0))
+        positions[find_points(self.cells)[cells]] = 0
+        return draw_within(self.cells, cells, positions)
+
+    def rank(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the ranks of some numbers or dates."""
+        edges = np.array(self.cells.edges, values.dtype).astype(float)
+        return np.interp(values.astype(float), edges, self.cumulative)

@@ -1,0 +1,252 @@
+"""From codes back to a table like the one that `fit` read, and rows that satisfy constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp.base import draw_seed
+from skdp.domain import Domain, Interval, declared_dtype
+from skdp.oracles import check_size
+from skdp.synthesis.model import GraphicalModel
+from skdp.synthesis.tables._cells import Shape, draw_within
+from skdp.synthesis.tables._ranks import Ranks
+from skdp.tables import (
+    Table,
+    column_of,
+    empty_column,
+    labels_of,
+    library_of,
+    read_table,
+)
+
+MAX_SAMPLES = 10**9
+
+MAX_ROUNDS = 200
+"""Rounds in which rows that break a constraint are drawn again."""
+
+MIN_ROUND_ROWS = 256
+"""Rows of a round; with few rows to replace, each is drawn several times."""
+
+
+def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:
+    """Check the number of rows to draw; None for the estimated number."""
+    if n_samples is not None:
+        check_size(n_samples, name=name, least=0, most=MAX_SAMPLES)
+
+
+def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
+    """Return a generator of post-processing, which shares no random bits with the noise."""
+    seed = draw_seed(random_state)
+    if seed is None:
+        return np.random.default_rng()
+    return np.random.default_rng([seed, *map(ord, repr(key))])
+
+
+def select_columns(table: Table, names: Sequence[Any]) -> Table:
+    """Return some columns of a table."""
+    columns = dict(zip(table.names, table.columns, strict=True))
+    return Table(tuple(names), tuple(map(columns.__getitem__, names)), table.native)
+
+
+def make_template(table: Table, domain: Domain, *, is_uniform: bool = False) -> Table:
+    """Keep the libraries and the names of a table, without rows; optionally one library."""
+    # A target may be of another library than the table.
+    libraries = list(map(library_of, table.columns))
+    if is_uniform:
+        library = "numpy"
+        if not isinstance(table.native, np.ndarray):
+            library = nw.from_native(table.native).implementation.value
+        libraries = [library] * len(libraries)
+    columns = []
+    for name, library in zip(domain.columns, libraries, strict=True):
+        columns.append(empty_column(library, declared_dtype(domain[name], library)))
+    return Table(table.names, tuple(columns), _empty_native(table.native))
+
+
+def _empty_native(native: Any) -> Any:
+    if isinstance(native, np.ndarray):
+        return np.empty((0, native.shape[1]), object)
+    if isinstance(native, pd.DataFrame):
+        labels = labels_of(native.columns)
+        return pd.DataFrame(columns=labels, index=pd.RangeIndex(0))
+    return nw.from_dict({}, backend=nw.from_native(native).implementation).to_native()
+
+
+def check_decodable(template: Table, domain: Domain) -> None:
+    """Make sure that all declared values can be written in the library of a table."""
+    listed = []
+    for name, column in zip(domain.columns, template.columns, strict=True):
+        if not isinstance(domain[name], Interval):
+            listed.append((name, column))
+    if listed:
+        names, columns = zip(*listed, strict=True)
+        domain.select(names).decoders(columns)
+
+
+@dataclass(frozen=True)
+class DrawnRows:
+    """Rows as codes, and the numbers and dates that were drawn within their bins."""
+
+    domain: Domain
+    codes: list[NDArray[np.integer]]
+    numbers: dict[Any, NDArray[Any]]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.codes[0])
+
+    def replace(
+        self, rows: NDArray[np.intp], other: DrawnRows, chosen: NDArray[np.intp]
+    ) -> None:
+        """Replace some rows by chosen rows of other ones."""
+        for codes, other_codes in zip(self.codes, other.codes, strict=True):
+            codes[rows] = other_codes[chosen]
+        for name, numbers in other.numbers.items():
+            self.numbers[name][rows] = numbers[chosen]
+
+
+def draw_numbers(
+    domain: Domain,
+    codes: Sequence[NDArray[np.integer]],
+    rng: np.random.Generator,
+    shapes: Mapping[int, Shape] | None = None,
+    positions: Mapping[int, NDArray[np.float64]] | None = None,
+) -> DrawnRows:
+    """Draw numbers and dates within the bins of rows."""
+    numbers = {}
+    for column, name in enumerate(domain.columns):
+        values = domain[name]
+        if not isinstance(values, Interval):
+            continue
+        # A missing number, whose code is behind all bins, is replaced on writing.
+        bins = np.minimum(codes[column], len(values.edges) - 2)
+        within = (positions or {}).get(column)
+        if within is None:
+            within = rng.random(bins.size)
+        if shapes and column in shapes:
+            numbers[name] = shapes[column].draw(bins + within)
+        else:
+            numbers[name] = draw_within(values, bins, within)
+    return DrawnRows(domain, list(codes), numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """A model, and the distribution of numbers within its bins."""
+
+    model: GraphicalModel
+    domain: Domain
+    shapes: Mapping[int, Shape]
+    ranks: Ranks | None
+
+    def draw(self, n: int, rng: np.random.Generator) -> DrawnRows:
+        """Draw rows, some of which may break constraints."""
+        codes = self.model.sample(n, rng)
+        positions = None if self.ranks is None else self.ranks.draw(codes, rng)
+        return draw_numbers(self.domain, list(codes), rng, self.shapes, positions)
+
+
+def write_rows(template: Table, rows: DrawnRows) -> tuple[Any, ...]:
+    """Write rows as columns of the library of a template."""
+    columns = []
+    for name, codes, like in zip(
+        rows.domain.columns, rows.codes, template.columns, strict=True
+    ):
+        values = rows.domain[name]
+        if not isinstance(values, Interval):
+            (decoder,) = rows.domain.select([name]).decoders([like])
+            columns.append(decoder(codes))
+            continue
+        numbers = rows.numbers[name]
+        is_missing = codes == len(values.edges) - 1
+        library = library_of(like)
+        if values.dtype.kind != "f":
+            numbers[is_missing] = np.datetime64("NaT", "us")
+            columns.append(column_of(numbers, library))
+        else:
+            columns.append(
+                column_of(numbers, library, is_missing if values.missing else None)
+            )
+    return tuple(columns)
+
+
+def write_frame(like: Table, rows: DrawnRows) -> Any:
+    """Make a table of rows, for expressions; a dataframe also if the template is an array."""
+    names = rows.domain.columns
+    columns = write_rows(like, rows)
+    if isinstance(like.native, np.ndarray):
+        return pd.DataFrame(dict(zip(names, columns, strict=True)))
+    return make_frame(like, columns, names)
+
+
+def make_frame(template: Table, columns: Sequence[Any], names: Sequence[Any]) -> Any:
+    """Make a table of new rows with these names; a frame of pandas has a new index."""
+    native = template.native
+    if isinstance(native, pd.DataFrame):
+        native = pd.DataFrame(index=pd.RangeIndex(len(columns[0])))
+    return Table(template.names, template.columns, native).rebuild(columns, names)
+
+
+def assemble(template: Table, columns: Mapping[Any, Any]) -> Any:
+    """Make a table of new rows, with the labels of the template if it has as many columns."""
+    frame = make_frame(template, list(columns.values()), list(columns))
+    native = template.native
+    if isinstance(native, pd.DataFrame) and len(columns) == len(native.columns):
+        frame.columns = labels_of(native.columns)
+    return frame
+
+
+def draw_valid(
+    draw: Callable[[int], DrawnRows],
+    n: int,
+    like: Table,
+    rng: np.random.Generator,
+) -> DrawnRows:
+    """Draw rows until all of them satisfy the constraints of their domain."""
+    rows = draw(n)
+    broken = np.flatnonzero(find_broken(like, rows))
+    for _ in range(MAX_ROUNDS):
+        if broken.size == 0:
+            return rows
+        # Each broken row has several draws if there are few, and takes the first valid
+        # one.
+        targets = np.resize(broken, max(broken.size, MIN_ROUND_ROWS))
+        others = draw(targets.size)
+        valid = np.flatnonzero(~find_broken(like, others))
+        replaced, first = np.unique(targets[valid], return_index=True)
+        rows.replace(replaced, others, valid[first])
+        broken = np.setdiff1d(broken, replaced)
+    valid = np.setdiff1d(np.arange(n), broken)
+    if broken.size and valid.size == 0:
+        raise ValueError(
+            "No row of the model satisfies the constraints "
+            f"{list(rows.domain.constraints)}. Remove some of them, or declare bins "
+            "that fit them."
+        )
+    if broken.size:
+        rows.replace(broken, rows, rng.choice(valid, broken.size))
+    return rows
+
+
+def find_broken(like: Table, rows: DrawnRows) -> NDArray[np.bool_]:
+    """Mark the rows that break a constraint."""
+    if not rows.domain.constraints:
+        return np.zeros(rows.n_rows, bool)
+    return ~rows.domain.check_constraints(write_frame(like, rows))
+
+
+def compute_derived(like: Table, rows: DrawnRows) -> dict[Any, Any]:
+    """Compute the derived columns of rows."""
+    if not rows.domain.derived:
+        return {}
+    table = read_table(rows.domain.add_derived(write_frame(like, rows)))
+    computed = dict(zip(table.names, table.columns, strict=True))
+    return {name: computed[name] for name in rows.domain.derived}
