@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skdp.privacy import Share
-from skdp.randomness import SeededSource, watched
+from skdp.randomness import SeededSource, watch_draws
 from skdp.synthesis.selection import NoiseBudget, PrivateCounts
 from skdp.synthesis.tables import CodedRecords
 
@@ -81,7 +81,7 @@ def recorded_draws():
         draws.append(Draw(purposes[-1], np.size(drawn), sampler, Fraction(parameter)))
         return drawn
 
-    with pytest.MonkeyPatch.context() as patch, watched(watch):
+    with pytest.MonkeyPatch.context() as patch, watch_draws(watch):
         for purpose in ("counts", "scores"):
             method = f"add_to_{purpose}"
             original = getattr(NoiseBudget, method)
