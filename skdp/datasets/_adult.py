@@ -207,11 +207,12 @@ def load_adult_aif360() -> Any:
         frame[name] = frame[name].cat.remove_unused_categories()
     dataset = to_aif360(
         frame.drop(columns=["fnlwgt", "income"]),
-        frame["income"].rename("income-per-year"),
+        frame["income"],
         ["race", "sex"],
         privileged={"race": "White", "sex": "Male"},
         positive_label=">50K",
     )
+    dataset.label_names = ["income-per-year"]
     dataset.metadata |= {
         "label_maps": [{1.0: ">50K", 0.0: "<=50K"}],
         "protected_attribute_maps": [

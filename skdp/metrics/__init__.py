@@ -22,9 +22,9 @@ from skdp.metrics._synthetic_tables import (
     marginal_error,
     marginal_errors,
     range_query_error,
+    train_on_synthetic,
 )
 from skdp.metrics._synthetic_tables import marginal_table as marginal_table
-from skdp.metrics._train_on_synthetic import train_on_synthetic
 
 __all__ = [
     "count_error",

@@ -30,6 +30,8 @@ from skdp.metrics._inputs import (
 )
 from skdp.tables import convert_frame, is_frame, read_table
 
+LABEL = "label"
+
 
 def to_aif360(
     X: TableLike,
@@ -51,8 +53,7 @@ def to_aif360(
         categorical or polars Enum column has one for each declared value. The row index
         of a pandas frame becomes the instance names.
     y : array-like or series of shape (n_samples,), or dataframe of one column
-        True or predicted labels. The name of a series is the label name of the dataset;
-        by default "label".
+        True or predicted labels, with the name "label" in the dataset.
     sensitive_features : column name or list of column names
         Columns of X that become protected attributes, 1.0 for privileged and 0.0 for
         other rows.
@@ -109,11 +110,12 @@ def to_aif360(
     labels = read_classes(y, "y")
     if len(labels) != len(frame):
         raise ValueError(f"X has {len(frame)} rows, y has {len(labels)} labels")
-    label_name = str(getattr(y, "name", None) or "label")
-    if label_name in map(str, frame.columns):
-        raise ValueError(f"X must not have a column with the name of y, {label_name!r}")
+    # One name for all datasets: aif360's metrics compare the labels of two.
+    if LABEL in map(str, frame.columns):
+        raise ValueError(f"X must not have a column {LABEL!r}. Rename it.")
     names = _check_names(sensitive_features, list(frame.columns))
     values = read_privileged(privileged, names)
+    # aif360 compares numbers, so a protected attribute is 1.0 for privileged rows.
     for name, listed in zip(names, values, strict=True):
         is_privileged = frame[name].isin(listed).to_numpy(dtype=bool)
         check_both(is_privileged, f"sensitive feature {name!r}")
@@ -124,7 +126,7 @@ def to_aif360(
     # All predictions of a model may be negative.
     if not is_positive.any() and labels.nunique() > 1:
         raise ValueError("y has no label that equals positive_label")
-    numeric[label_name] = is_positive.astype(np.float64)
+    numeric[LABEL] = is_positive.astype(np.float64)
     if numeric.columns.has_duplicates:
         raise ValueError(
             "an encoded column 'column=value' has the name of another column; rename "
@@ -132,7 +134,7 @@ def to_aif360(
         )
     dataset = datasets.BinaryLabelDataset(
         df=numeric,
-        label_names=[label_name],
+        label_names=[LABEL],
         protected_attribute_names=names,
         privileged_protected_attributes=[np.ones(1)] * len(names),
         unprivileged_protected_attributes=[np.zeros(1)] * len(names),
@@ -167,6 +169,7 @@ def _read_frame(X: Any) -> pd.DataFrame:
         text = selectors.categorical().cast(nw.String)
         X = nw.from_native(X, eager_only=True).with_columns(text).to_native()
         X = convert_frame(X, "pandas")
+    # Objects that are all numbers or dates become columns of them.
     frame = X.infer_objects()
     for name in table.names:
         if frame[name].isna().any():
@@ -212,6 +215,7 @@ def _to_numbers(column: pd.Series) -> pd.Series | None:
     kind = pd.api.types.infer_dtype(column, skipna=False)
     if pd.api.types.is_numeric_dtype(column.dtype) or kind in ("decimal", "boolean"):
         return column.astype(np.float64)
+    # Each date would be a column of its own.
     day = pd.Timedelta(days=1)
     if kind in ("date", "datetime", "datetime64"):
         times = pd.to_datetime(column, utc=True)
@@ -298,6 +302,7 @@ def from_aif360(dataset: Any) -> Bunch:
                 f"protected attribute {name!r} has values that the dataset declares "
                 "neither privileged nor unprivileged"
             )
+        # Numbers without a name in the metadata stay numbers.
         data[name] = _rename_values(data[name], names_of_values)
         named = [names_of_values.get(value, value) for value in [*second, *first]]
         declared[name] = list(dict.fromkeys(named))
@@ -330,6 +335,7 @@ def _join_indicators(
     declared = {}
     for column, names in blocks.items():
         block = features[names].to_numpy()
+        # Each row has one value, so other blocks of 0 and 1 are columns of their own.
         is_zero_or_one = np.isin(block, (0, 1)).all()
         if len(names) == 1 or not is_zero_or_one or (block.sum(axis=1) != 1).any():
             columns |= {name: features[name] for name in names}

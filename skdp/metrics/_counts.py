@@ -142,6 +142,7 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | N
     if (true_counts < 0).any():
         raise ValueError("true counts must be at least 0")
     error = np.abs(estimates - true_counts)
+    # Any other estimate of a count of 0 is infinitely wrong.
     percent = np.where(error == 0, 0.0, np.inf)
     np.divide(100 * error, true_counts, out=percent, where=true_counts > 0)
     if index is not None:
@@ -167,6 +168,7 @@ def _match_counts(true: Any, estimate: Any) -> tuple[Numbers, Numbers, pd.Index 
 
 def _select_counts(counts: Any) -> Any:
     """Return the column "count" of a DataFrame; return other counts unchanged."""
+    # `estimate_counts` returns such a table.
     if isinstance(counts, pd.DataFrame) and "count" in counts.columns:
         return counts["count"]
     return counts
@@ -212,6 +214,7 @@ def _match_labels(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
 
 def labels_of(index: pd.Index) -> list[Any]:
     """Return labels as Python objects, which are equal for all dtypes."""
+    # pandas does not match None with nan, or a categorical index with text.
     if index.nlevels > 1:
         return [tuple(map(_plain_part, label)) for label in index]
     return [plain(label) for label in index.get_level_values(0)]

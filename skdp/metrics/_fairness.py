@@ -205,6 +205,7 @@ def fairness_report(
     columns = read_columns(sensitive_features, "sensitive_features")
     n_rows = max(map(len, columns.values()))
     codes = read_predictions(y_true, y_pred, positive_label, n_rows)
+    # Known groups are counted by cells, so only the cells are compared with `privileged`.
     cells, cell_of_row = code_cells(columns.values())
     is_privileged = None
     if privileged is not None:
@@ -363,6 +364,7 @@ def debiased_fairness(
 
 def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], Codes]:
     """Return the names of the groups, and the group of each cell."""
+    # aif360 has two groups, each of any number of cells.
     if is_privileged is not None:
         return ["unprivileged", "privileged"], is_privileged.astype(np.intp)
     names = []
@@ -381,6 +383,7 @@ def _write_table(
     for index, (metric, definition) in enumerate(RATES.items()):
         for group, name in enumerate(names):
             lines.append((metric, definition, name, rates[index, group]))
+    # A single group has nothing to be compared with.
     if len(names) > 1:
         compare = compare_with_privileged if has_privileged else compare_extremes
         texts = WITH_PRIVILEGED if has_privileged else OF_EXTREMES

@@ -49,7 +49,8 @@ def _convert_to_series(values: Any, missing: bool) -> pd.Series:
 def read_classes(values: Any, name: str) -> pd.Series:
     """Read a column of class labels; raise for numbers with fractions."""
     column = read_column(values, name)
-    # An integer column needs no check.
+    # scikit-learn's type_of_target also finds fractions, but warns of many classes. An
+    # integer column needs no check.
     if column.dtype.kind in "biu" or not any(map(_is_fraction, column.unique())):
         return column
     raise ValueError(
@@ -94,6 +95,7 @@ def read_columns(features: Any, name: str) -> dict[Any, pd.Series]:
 
 def check_lengths(lengths: Mapping[str, int]) -> None:
     """Raise if inputs differ in their numbers of rows."""
+    # Rows are matched by position.
     if len(set(lengths.values())) > 1:
         *names, last_name = lengths
         *sizes, last_size = map(str, lengths.values())
@@ -124,6 +126,7 @@ def read_predictions(
             "y_true and y_pred must have a label in common, got none. Convert both to "
             "the same labels."
         )
+    # Of more than two labels, all but the positive one are negative.
     is_true, is_predicted = true.isin([label]), predicted.isin([label])
     codes: Codes = 2 * is_true.to_numpy(np.intp) + is_predicted.to_numpy(np.intp)
     return codes
@@ -151,6 +154,7 @@ def code_cells(columns: Iterable[pd.Series]) -> tuple[Cells, Codes]:
         values.append([*coded.categories, None])
         # The code of missing values is -1, the index of None.
         codes.append(coded.codes.astype(np.intp) % len(values[-1]))
+    # Only combinations that occur become groups: several columns have many more.
     shape = list(map(len, values))
     occurring, cell_of_row = np.unique(
         np.ravel_multi_index(codes, shape), return_inverse=True
@@ -191,6 +195,7 @@ def _list_values(values: Any) -> list[Any]:
             "Pass its result as the sensitive feature, for example "
             "`sensitive_features=age > 25, privileged=True`."
         )
+    # nan, None and NA are one missing value.
     return [None if is_missing(value) else value for value in listed]
 
 

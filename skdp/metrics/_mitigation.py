@@ -126,11 +126,13 @@ def private_threshold_optimizer(
     if scores.categories.dtype.kind not in "biuf":
         raise ValueError("y_pred must be numbers: predictions of 0 and 1, or scores")
     positive = find_positive_rows(labels, positive_label).astype(np.int8)
+    # Rows need nonnegative counts, so the estimated distribution is projected.
     joint = joint_distribution(
         positive, scores, reports, encoder, columns=columns, postprocess="simplex"
     )
     rows = _draw_table(joint)
     names = list(domain.columns)
+    # The error of fairlearn does not mention the noise.
     n_labels = rows.groupby(names, observed=True)["y_true"].nunique()
     if n_labels.min() < 2:
         raise ValueError(
@@ -150,6 +152,7 @@ def private_threshold_optimizer(
 
 def find_positive_rows(labels: pd.Categorical, positive_label: Any) -> Mask:
     """Find the rows with the positive label."""
+    # As a series, because the categories False and True do not contain 1.
     categories = pd.Series(labels.categories)
     label = find_positive_label(positive_label, y_true=categories)
     is_positive: Mask = categories.isin([label]).to_numpy(dtype=bool)[labels.codes]
@@ -360,13 +363,17 @@ def private_reweighing(
             "no row of a group is estimated to have one of the labels: too few rows "
             "for this much noise"
         )
+    # Kamiran and Calders (2012): the expected count under independence over the count.
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
     factors = (expected / table)[codes]
+    # Indicators of a row add up to 1, so the mean weight over the noise is the weight of
+    # its true group.
     weights: Numbers = (factors * (indicators @ by_group)).sum(axis=1)
     is_negative = weights < 0
     if not is_negative.any():
         return weights
     weights[is_negative] = 0
+    # The proportion of each label stays what it was.
     for label in (False, True):
         rows = positive == label
         weights[rows] *= rows.sum() / weights[rows].sum()

@@ -39,6 +39,7 @@ class PrivateParity(ClassificationMoment):
 
     def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
         check_row_order(X=X, y=y, sensitive_features=sensitive_features)
+        # fairlearn compares predictions with 0 and 1.
         labels = read_classes(y, "y")
         if not set(labels) <= {0, 1}:
             raise ValueError("y must have the labels 0 and 1 only")

@@ -41,6 +41,7 @@ def read_groups(
     names = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     reports = _convert_to_table(reports, protocol.report_columns)
+    # Columns that are reported together have one block of cells, others a block each.
     domain = protocol.domain.select(names)
     debiased = encoder.debias(reports, columns=names)
     if is_frame(debiased):
@@ -85,6 +86,7 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
     """Return the columns of the groups; raise if reports do not contain the group of a row."""
     if isinstance(encoder, ReportTransformer):
         check_is_fitted(encoder)
+    # Only encoders of categories have a strategy.
     protocol: Any = getattr(encoder, "protocol_", None)
     if isinstance(encoder, type) or getattr(protocol, "strategy", None) is None:
         kind = encoder if isinstance(encoder, type) else type(encoder)
@@ -113,6 +115,7 @@ def list_cells(domain: Domain) -> Cells:
 def find_declared(privileged: Any, domain: Domain) -> Mask:
     """Find the privileged groups; raise for values that are not declared."""
     names = list(domain.columns)
+    # A misspelled value among several would be ignored.
     for name, values in zip(names, read_privileged(privileged, names), strict=True):
         labels = list(domain[name].labels)
         if not all(value in labels for value in values):
@@ -239,6 +242,7 @@ def joint_distribution(
     given = {"y_true": y_true, "y_pred": y_pred}
     given = {name: values for name, values in given.items() if values is not None}
     labels = read_labels(reports, len(indicators), **given)
+    # The code of a combination of labels; the last label varies fastest.
     codes = np.zeros(len(indicators), np.intp)
     n_codes = 1
     for label in labels:
@@ -255,7 +259,6 @@ def joint_distribution(
     index = domain.cells()
     if labels:
         levels = [label.categories for label in labels]
-        groups = list_cells(domain)
-        rows = [(*c, *g) for c in itertools.product(*levels) for g in groups]
-        index = pd.MultiIndex.from_tuples(rows, names=[*given, *index.names])
+        levels += [domain[name].labels for name in domain.columns]
+        index = pd.MultiIndex.from_product(levels, names=[*given, *index.names])
     return pd.DataFrame(table, index=index)

@@ -1,20 +1,24 @@
-"""Errors of synthetic tables: of their marginals, and of answers to range queries."""
+"""Errors of synthetic tables: marginals, answers to range queries, and models trained on them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import check_scoring
 
 from skdp.base import ColumnName, TableLike, read_array
 from skdp.domain import Categories, Domain, DomainLike, Interval
+from skdp.metrics._inputs import read_classes, read_column
 from skdp.oracles import check_size
+from skdp.pages import warn
 from skdp.tables import (
     ColumnError,
     Table,
@@ -148,17 +152,16 @@ def marginal_errors(
             f"{sorted(set(names) ^ set(other_names), key=str)}"
         )
     check_size(order, least=1, most=len(names), name="order")
-    codes = _code_columns(tables, names, domain)
+    _, codes = _code_columns(tables, names, domain)
+    n_real = len(tables[0].columns[0])
     marginals = list(combinations(names, order))
-    errors = [_total_variation([codes[name] for name in m]) for m in marginals]
+    errors = [_total_variation(codes[list(m)], n_real) for m in marginals]
     return pd.DataFrame({"columns": marginals, "error": errors})
 
 
-def _total_variation(columns: list[CodedColumn]) -> float:
+def _total_variation(codes: pd.DataFrame, n_real: int) -> float:
     # The number of all cells may exceed 2**64, so only occurring cells are counted.
-    codes = pd.DataFrame(dict(enumerate(column.codes for column in columns)))
     cells = codes.groupby(list(codes), sort=False).ngroup().to_numpy()
-    n_real = columns[0].n_real
     real = np.bincount(cells[:n_real], minlength=cells.max() + 1)
     synthetic = np.bincount(cells[n_real:], minlength=len(real))
     # The difference of integers is exact.
@@ -183,55 +186,44 @@ def marginal_table(
     if not names or len(set(names)) < len(names):
         raise ValueError(f"a marginal must have distinct columns, got {names}")
     tables = _read_table("real", real), _read_table("synthetic", synthetic)
-    coded = _code_columns(tables, names, domain)
-    labels = [coded[name].labels for name in names]
-    sizes = list(map(len, labels))
+    labels, codes = _code_columns(tables, names, domain)
+    sizes = list(map(len, labels.values()))
     n_cells = math.prod(sizes)
     if n_cells > MAX_CELLS:
         raise ValueError(
             f"the marginal of {names} must have at most 2**22 cells, got {n_cells}. "
             "Declare fewer values in domain."
         )
-    index = pd.MultiIndex.from_product(labels, names=names)
-    cells = np.ravel_multi_index([coded[name].codes for name in names], sizes)
-    n_real = coded[names[0]].n_real
-    parts = {"real": cells[:n_real], "synthetic": cells[n_real:]}
+    index = pd.MultiIndex.from_product(labels.values(), names=names)
+    cells = np.ravel_multi_index(list(codes.to_numpy().T), sizes)
+    n_real = len(tables[0].columns[0])
     shares = {}
-    for name, part in parts.items():
+    for name, part in {"real": cells[:n_real], "synthetic": cells[n_real:]}.items():
         shares[name] = np.bincount(part, minlength=n_cells) / len(part)
-    return pd.DataFrame(
-        shares, index=index.get_level_values(0) if len(names) == 1 else index
-    )
-
-
-@dataclass(frozen=True)
-class CodedColumn:
-    """Codes of a column in two tables, the rows of the real one first."""
-
-    labels: list[Any]
-    codes: NDArray[np.unsignedinteger]
-    n_real: int
+    if len(names) == 1:
+        return pd.DataFrame(shares, index=index.get_level_values(0))
+    return pd.DataFrame(shares, index=index)
 
 
 def _code_columns(
     tables: tuple[Table, Table], names: list[Any], domain: Any
-) -> dict[Any, CodedColumn]:
-    """Code columns of two tables by their declared values."""
+) -> tuple[dict[Any, list[Any]], pd.DataFrame]:
+    """Return labels of columns, and their codes in both tables, the real rows first."""
+    # A value that one table lacks has the proportion 0 there.
     declared = _read_domain(domain)
-    coded = {}
+    labels, codes = {}, {}
     for name in names:
         columns = [_column(table, name) for table in tables]
         values = declared.get(name)
         if values is None:
             values = _observed_values(name, columns)
         parts = [_encode(name, values, column) for column in columns]
-        codes = np.concatenate(parts)
-        labels = list(values.labels)
+        codes[name] = np.concatenate(parts)
+        labels[name] = list(values.labels)
         # Missing and undeclared values have the last code.
-        if (codes == len(labels)).any():
-            labels.append(OUTSIDE)
-        coded[name] = CodedColumn(labels, codes, len(parts[0]))
-    return coded
+        if (codes[name] == len(values)).any():
+            labels[name].append(OUTSIDE)
+    return labels, pd.DataFrame(codes)
 
 
 def _encode(name: Any, values: Values, column: Any) -> NDArray[np.unsignedinteger]:
@@ -243,6 +235,7 @@ def _observed_values(name: Any, columns: list[Any]) -> Categories:
     """Return the values that occur in either table."""
     real, real_missing = _distinct_values(name, columns[0], "real")
     synthetic, synthetic_missing = _distinct_values(name, columns[1], "synthetic")
+    # 1 and "1" would have no value in common.
     if real and synthetic and kind_of(real[0]) != kind_of(synthetic[0]):
         raise ValueError(
             f"column {name!r} must have values of one type, got {kind_of(real[0])} in "
@@ -386,6 +379,7 @@ def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> NDArray[np.
             f"the range of column {name!r} must be (low, high), numbers, dates or None;"
             " values go in a list"
         )
+    # A range without bounds has all values but missing ones, of any type.
     if not kinds:
         return _encode(name, Categories([None]), column) == 1
     low, high = bounds
@@ -411,8 +405,156 @@ def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> NDArray[np.
 
 def _is_among(name: Any, column: Any, values: list[Any]) -> NDArray[np.bool_]:
     """Find the rows with one of some values."""
+    # A listed value has a code below the number of values.
     try:
         codes = _encode(name, Categories(values), column)
     except (TypeError, ValueError) as error:
         raise ValueError(f"a condition on column {name!r}: {error}") from None
     return codes < len(values)
+
+
+def train_on_synthetic(
+    estimator: BaseEstimator,
+    synthetic: TableLike,
+    real_test: TableLike,
+    *,
+    target: ColumnName,
+    scoring: str | Sequence[str] | Callable[..., float | dict[str, float]] = "roc_auc",
+    real_train: TableLike | None = None,
+) -> pd.DataFrame:
+    """Train a model on synthetic rows and score it on real ones.
+
+    Also called TSTR, "train on synthetic, test on real" [1]_. If the score is close to
+    the score of the same model trained on real rows, the synthetic rows can replace them.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Classifier or regressor of scikit-learn, or a Pipeline that ends in one. It is
+        cloned, and must accept the features unprocessed.
+    synthetic : dataframe
+        Synthetic rows to train on.
+    real_test : dataframe
+        Real rows to score on, used neither by the synthesizer nor in `real_train`. The
+        columns may be in another order.
+    target : column name
+        Column to predict.
+    scoring : str, callable, or list of str, default="roc_auc"
+        Names of scikit-learn's scores, or a scorer ``f(estimator, X, y)``.
+    real_train : dataframe, default=None
+        Real rows to train on for comparison.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The row "synthetic", and "real" if `real_train` is given; one column per score.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a table has no rows, lacks the target or has missing values in it, or the
+        columns differ.
+
+    Warns
+    -----
+    UserWarning
+        If all rows to train a classifier on are of one class. The score is then the
+        score of a constant prediction: an AUC of 0.5.
+
+    See Also
+    --------
+    marginal_error : Error of marginals, without a model.
+
+    Notes
+    -----
+    **Privacy.** The scores depend on the real rows and are not protected. A model that
+    is trained on private synthetic rows is private.
+
+    References
+    ----------
+    .. [1] C. Esteban, S. L. Hyland, G. Rätsch (2017). Real-valued (medical) time series
+       generation with recurrent conditional GANs. arXiv:1706.02633.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdp.metrics import train_on_synthetic
+    >>> train = pd.DataFrame({"age": [25, 35, 45, 55], "buys": ["no", "no", "yes", "yes"]})
+    >>> test = pd.DataFrame({"age": [20, 30, 42, 50], "buys": ["no", "no", "yes", "yes"]})
+    >>> synthetic = pd.DataFrame({"age": [25, 55, 55, 65], "buys": ["no", "no", "yes", "yes"]})
+    >>> train_on_synthetic(LogisticRegression(), synthetic, test, target="buys", scoring=["roc_auc", "accuracy"],
+    ...                    real_train=train)
+                roc_auc  accuracy
+    trained_on
+    synthetic       1.0       0.5
+    real            1.0       1.0
+    """
+    read_target = read_classes if is_classifier(estimator) else read_column
+    tables = {"synthetic": synthetic, "real_train": real_train, "real_test": real_test}
+    features, targets = {}, {}
+    names: list[Any] = []
+    for label, table in tables.items():
+        if table is not None:
+            # All tables have the columns of the synthetic one, in its order.
+            features[label], y, names = _take_target(label, table, target, names)
+            targets[label] = read_target(y, f"the target of {label}")
+    scorer = check_scoring(estimator, scoring)
+    X_test, y_test = features.pop("real_test"), targets["real_test"]
+    rows = {}
+    for label, X in features.items():
+        model = _fit(estimator, X, targets[label], y_test, label)
+        score = scorer(model, X_test, y_test)
+        # Several scores are a dict.
+        if not isinstance(score, dict):
+            score_name = getattr(scoring, "__name__", "score")
+            score = {scoring if isinstance(scoring, str) else score_name: score}
+        rows[label.removesuffix("_train")] = score
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("trained_on")
+
+
+def _take_target(
+    label: str, data: Any, target: Any, names: list[Any]
+) -> tuple[Any, Any, list[Any]]:
+    """Return the features in the order of `names`, if there are any, the target, and the names."""
+    if not is_frame(data):
+        raise TypeError(f"{label} must be a dataframe, got {type(data).__name__}")
+    table = read_table(data)
+    columns = dict(zip(table.names, table.columns, strict=True))
+    if target not in columns:
+        raise ValueError(f"{label} has no column {target!r}; it has {list(columns)}")
+    y = columns.pop(target)
+    if not columns or len(y) == 0:
+        raise ValueError(f"{label} must have rows, and columns besides the target")
+    names = names or list(columns)
+    if set(names) != set(columns):
+        raise ValueError(
+            f"{label} and synthetic must have the same columns; in one of them only: "
+            f"{sorted(set(names) ^ set(columns), key=str)}"
+        )
+    return table.rebuild([columns[name] for name in names], names), y, names
+
+
+def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, label: str) -> Any:
+    if not is_classifier(estimator):
+        return clone(estimator).fit(X, y)
+    # 1 and "1" are two classes, so every prediction would be wrong.
+    kinds = set(map(kind_of, y.unique()))
+    if kinds.isdisjoint(map(kind_of, y_test.unique())):
+        raise ValueError(
+            f"the targets of {label} and real_test must have values of one type"
+        )
+    if y.nunique() > 1:
+        return clone(estimator).fit(X, y)
+    warn(
+        f"all rows of {label} are of one class of the target; the score is the score of "
+        "a constant prediction",
+        UserWarning,
+        about="guide/training_on_synthetic_rows",
+        stacklevel=3,
+    )
+    # Scores need a probability of each class of the test rows.
+    constant = y.iloc[0]
+    classes = [constant, *y_test.unique()]
+    model = DummyClassifier(strategy="constant", constant=constant)
+    return model.fit(np.zeros((len(classes), 1)), classes)

@@ -21,6 +21,7 @@ COLUMNS = {
     "member": [True, False, False, True],
 }
 LABELS = ["no", "yes", "no", "yes"]
+COLUMNS_TABLE = pd.DataFrame(COLUMNS)
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
@@ -48,7 +49,7 @@ def test_a_table_of_any_library_becomes_the_same_numbers(library):
 def test_several_sensitive_features_and_several_privileged_values():
     dataset = to_aif360(
         pd.DataFrame(COLUMNS),
-        pd.Series(LABELS, name="income"),
+        LABELS,
         ["sex", "age"],
         privileged={"age": [50, 53], "sex": ("Male", "Other")},
         positive_label="yes",
@@ -57,8 +58,7 @@ def test_several_sensitive_features_and_several_privileged_values():
     assert dataset.protected_attribute_names == ["sex", "age"]
     assert dataset.protected_attributes.tolist() == [[0, 0], [1, 1], [1, 0], [1, 1]]
     assert dataset.feature_names[0] == "age"
-    assert dataset.label_names == ["income"]
-    assert dataset.convert_to_dataframe(de_dummy_code=True)[0]["income"].tolist() == LABELS
+    assert dataset.convert_to_dataframe(de_dummy_code=True)[0]["label"].tolist() == LABELS
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
         ({"sensitive_features": ["sex", "age"]}, r"mapping with the keys \['sex', 'age'\]"),
         ({"privileged": {"gender": "Male"}}, r"keys \['sex'\], got \['gender'\]"),
         ({"privileged": "male"}, "sensitive feature 'sex' has no row with a privileged value"),
-        ({"y": pd.Series(LABELS, name="job")}, "the name of y, 'job'"),
+        ({"X": pd.DataFrame(COLUMNS | {"label": 1})}, "X must not have a column 'label'"),
         ({"y": pd.DataFrame({"a": LABELS, "b": LABELS})}, "y must be one column, got 2"),
         ({"sample_weight": [1, 2]}, "X has 4 rows, sample_weight has 2"),
         ({"sample_weight": [1, 2, -1, 1]}, "sample_weight must be at least 0"),
@@ -205,6 +205,16 @@ def test_there_and_back_again():
     assert table.data["sex"].tolist() == [0, 1, 0, 1]
     assert table.privileged == {"sex": [1], "age": [1]}
     assert table.positive_label == 1
+
+
+def test_true_and_predicted_labels_make_datasets_that_aif360_compares():
+    """Whatever the names of their series are."""
+    from aif360.metrics import ClassificationMetric
+
+    labels = pd.Series(LABELS, name="income"), np.array(["yes", "yes", "no", "yes"])
+    datasets = [to_aif360(COLUMNS_TABLE, y, "sex", privileged="Male", positive_label="yes") for y in labels]
+    groups = {"unprivileged_groups": [{"sex": 0.0}], "privileged_groups": [{"sex": 1.0}]}
+    assert ClassificationMetric(*datasets, **groups).accuracy() == 0.75
 
 
 def test_columns_with_a_sign_that_are_no_indicators_stay():

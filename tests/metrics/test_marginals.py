@@ -140,6 +140,10 @@ def test_the_cells_beyond_the_values_are_there_only_if_there_are_such_rows():
 
     assert labels(0) == ["[0, 1]"]
     assert labels(0, None) == labels(0, 2) == ["[0, 1]", "outside the domain"]
+    missing = Interval(0, 1, bins=1, missing=True)
+    real, synthetic = pd.DataFrame({"a": [0, None]}), pd.DataFrame({"a": [0.5]})
+    table = marginal_table(real, synthetic, ["a"], domain={"a": missing})
+    assert table["real"].to_list() == [0.5, 0.5]
 
 
 ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.model_selection import train_test_split
 
 from skdp import RandomizedResponseEncoder
 from skdp.metrics import (
@@ -15,11 +14,9 @@ from skdp.metrics import (
     private_threshold_optimizer,
     to_aif360,
 )
-from tests.conftest import each
 
 RNG = np.random.default_rng(0)
 N = 600
-ROWS = pd.RangeIndex(N)
 GROUP = pd.Series(RNG.choice(["a", "b"], N), name="group")
 PREDICTED = pd.Series((RNG.random(N) < np.where(GROUP == "b", 0.7, 0.4)).astype(int))
 TRUE = pd.Series((RNG.random(N) < 0.3 + 0.4 * PREDICTED).astype(int))
@@ -91,31 +88,7 @@ def test_the_same_labels_in_another_order_are_refused(function, name):
         call(**inputs | {name: reordered})
 
 
-@pytest.mark.filterwarnings("ignore")
-@each("function", FUNCTIONS)
-def test_other_labels_and_one_order_of_all_are_matched_by_position(function):
-    call, inputs = FUNCTIONS[function]
-    expected = call(**inputs)
-    names = list(inputs)
-    # The labels of none are those of the next one; then those of all are permuted.
-    others = {name: inputs[name].set_axis(ROWS + N * place) for place, name in enumerate(names)}
-    permuted = {name: inputs[name].set_axis(ROWS[::-1]) for name in names}
-    for relabelled in (others, permuted):
-        result = call(**relabelled)
-        if isinstance(expected, pd.DataFrame):
-            pd.testing.assert_frame_equal(result, expected)
-        else:
-            np.testing.assert_array_equal(result, expected)
-
-
 def test_a_reordered_input_is_refused_among_arrays():
     reordered = PREDICTED.sample(frac=1, random_state=1)
     with pytest.raises(ValueError, match="sensitive_features has the labels of y_pred in another order"):
         fairness_report(TRUE.to_numpy(), reordered, GROUP, privileged="b")
-
-
-def test_the_parts_of_a_split_are_taken():
-    _, true, _, predicted, _, reports = train_test_split(TRUE, PREDICTED, REPORTS, random_state=0)
-    table = debiased_fairness(true, predicted.to_numpy(), reports, ENCODER, privileged="b")
-    arrays = debiased_fairness(true.to_numpy(), predicted.to_numpy(), reports.to_numpy(), ENCODER, privileged="b")
-    pd.testing.assert_frame_equal(table, arrays)
