@@ -152,6 +152,7 @@ class ReportDesign(SavedByArguments):
                 f"a column for each report. Got {matrix.shape}."
             )
         sums = matrix.sum(axis=1)
+        # NaN fails the first comparison.
         if not (matrix >= 0).all() or np.abs(sums - 1).max() > ROUNDING:
             raise ValueError(
                 "`channel` must have probabilities that add up to 1 in each row, got "
@@ -608,6 +609,7 @@ def _select_rows(
 ) -> Numbers:
     """Return the column of each row's report in the matrix of its group."""
     groups, reports = encode_reports(design, table)
+    # (n_groups, n_reports, n_values)
     stacked = np.stack([matrices[key].T for key in design.channels])
     return np.asarray(stacked[groups, reports], float)
 
@@ -767,12 +769,13 @@ def estimate_proportions(
     possible_variances = _sum_squares(values, possible, squares) / counts.total**2
     _warn_of_impossible(labels, proportions, np.sqrt(possible_variances))
     _warn_of_misfit(labels, counts, proportions @ channels)
+    # The variance of the weighted mean of numbers with variance 1 (Kish 1965).
+    kish = float(counts.squares.sum()) / counts.total**2
     sampled = SampledCounts.of_means(
         proportions,
         np.maximum(variances, possible_variances),
         counts.total,
-        # The variance of the weighted mean of numbers with variance 1 (Kish 1965).
-        float(counts.squares.sum()) / counts.total**2,
+        kish,
         counts.n_rows - 1,
     )
     return sampled.table(confidence_level, what="frequency", index=labels)

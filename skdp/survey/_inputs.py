@@ -137,10 +137,11 @@ def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
         supports = supports & is_reported[:, index, np.newaxis]
         values = list(field.domain.cells())
         cells = np.arange(len(values))
+        parts = []
+        for name in field.columns:
+            parts.append((str(name), list(field.domain[name].labels)))
         question = Question(
-            parts=[
-                (str(name), list(field.domain[name].labels)) for name in field.columns
-            ],
+            parts=parts,
             values=values,
             columns=columns,
             likelihood=1 + excess * supports,

@@ -237,7 +237,9 @@ def maximize(model: HiddenModel, clusters: NDArray[np.intp] | None) -> Fit:
     covariance = np.full((len(parameters), len(parameters)), np.nan)
     if inverse is not None:
         # The sandwich is also valid for a wrong model (Huber 1967).
-        sums = sum_by_cluster(scores * model.weights[:, np.newaxis], clusters)
+        weighted = scores * model.weights[:, np.newaxis]
+        sums = sum_by_cluster(weighted, clusters)
+        # The sums of all clusters add up to 0, as in survey packages.
         correction = len(sums) / max(len(sums) - 1, 1)
         sandwich = correction * inverse @ (sums.T @ sums) @ inverse
         if _is_identified(model, sandwich):
@@ -257,6 +259,7 @@ def _polish(
         inverse = _invert((information + information.T) / 2)
         if inverse is None:
             return parameters, None
+        # The gradient and the information are of the loss, which is minimized.
         slope = gradient(parameters)
         step = -inverse @ slope
         parameters = parameters + step
