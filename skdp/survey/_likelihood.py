@@ -21,10 +21,6 @@ MAX_SQUARED_STEP = 1e-14
 # Smallest eigenvalue of an information matrix with unit diagonal, above its rounding.
 MIN_EIGENVALUE = 1e-8
 
-# Largest standard error of a log odds ratio: odds of e**100 and e**-100 are not
-# distinguishable, as if a predictor determines the target.
-MAX_LOG_ODDS_ERROR = 100.0
-
 # Log of the smallest standard deviation of the errors, relative to the target: the
 # likelihood of a target that the predictors determine has no maximum.
 MIN_LOG_SIGMA = math.log(1e-9)
@@ -241,9 +237,7 @@ def maximize(model: HiddenModel, clusters: NDArray[np.intp] | None) -> Fit:
         sums = sum_by_cluster(weighted, clusters)
         # The sums of all clusters add up to 0, as in survey packages.
         correction = len(sums) / max(len(sums) - 1, 1)
-        sandwich = correction * inverse @ (sums.T @ sums) @ inverse
-        if _is_identified(model, sandwich):
-            covariance = sandwich
+        covariance = correction * inverse @ (sums.T @ sums) @ inverse
     return Fit(parameters, covariance, float(model.weights @ values))
 
 
@@ -278,13 +272,6 @@ def _invert(information: Numbers) -> Numbers | None:
     if np.linalg.eigvalsh(information / scales)[0] < MIN_EIGENVALUE:
         return None
     return np.asarray(np.linalg.inv(information))
-
-
-def _is_identified(model: HiddenModel, covariance: Numbers) -> bool:
-    """Return whether the standard errors of log odds ratios are small enough."""
-    errors = np.sqrt(np.diag(covariance)[: model.n_coefficients])
-    is_numeric = isinstance(model.target, NumberTarget)
-    return is_numeric or bool(errors.max() < MAX_LOG_ODDS_ERROR)
 
 
 def sum_by_cluster(rows: Numbers, clusters: NDArray[np.intp] | None) -> Numbers:

@@ -125,6 +125,19 @@ def test_without_reports_it_is_least_squares():
     assert model.sigma_ == pytest.approx(np.sqrt((residuals**2).mean()))
 
 
+def test_direct_answers_are_true_predictors():
+    """Fits and predictions are those of least squares with an indicator; columns without text names keep their order."""
+    X, sex, y, _ = generated()
+    model = ReportLinearRegression(ReportDesign.direct("sex", values=[0, 1])).fit(X.assign(sex=sex), y)
+    plain = LinearRegression().fit(X.assign(sex=sex), y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6)
+    np.testing.assert_allclose(model.predict(X.assign(sex=sex)), plain.predict(X.assign(sex=sex)), rtol=1e-6)
+    numbered = X.set_axis([1, 2], axis=1)
+    model = ReportLinearRegression().fit(numbered, y)
+    with pytest.raises(ValueError, match=r"X must have the predictors of fit, \[1, 2\], got \[2, 1\]"):
+        model.predict(numbered[[2, 1]])
+
+
 THREE = ReportDesign("a", np.full((3, 3), 0.1) + 0.7 * np.eye(3), values=[10, 20, 50])
 TWO = ReportDesign("b", [[0.8, 0.2], [0.3, 0.7]], values=["f", "m"])
 TARGET = ReportDesign("y", [[0.9, 0.1], [0.2, 0.8]], values=[0, 1])
