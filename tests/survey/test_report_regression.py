@@ -126,7 +126,7 @@ def test_without_reports_it_is_least_squares():
 
 
 def test_direct_answers_are_true_predictors():
-    """Fits and predictions are those of least squares with an indicator; columns without text names keep their order."""
+    """Fits and predictions are those of least squares; columns without text names keep their order."""
     X, sex, y, _ = generated()
     model = ReportLinearRegression(ReportDesign.direct("sex", values=[0, 1])).fit(X.assign(sex=sex), y)
     plain = LinearRegression().fit(X.assign(sex=sex), y)
