@@ -42,7 +42,8 @@ from skdp.privacy._losses import (
 # Points of a grid. The standard deviation of a sum is then above 200 of them.
 MAX_POINTS = 1 << 13
 
-# Steps of the grid in a single loss, which is then on the grid.
+# Steps of a grid in the step of another grid, if distributions on different grids are
+# added.
 N_STEPS = 1 << 9
 
 # Limits for which the following margins hold.
@@ -151,11 +152,10 @@ class Distribution:
     @classmethod
     def from_channel(cls, epsilon: float, share: float) -> Distribution:
         """Return the distribution of a `PureLoss`: epsilon, -epsilon or 0."""
-        masses = np.zeros(2 * N_STEPS + 1)
-        masses[0] = share * math.exp(-epsilon) / (1 + math.exp(-epsilon))
-        masses[-1] = share / (1 + math.exp(-epsilon))
-        masses[N_STEPS] = 1 - share
-        return cls(epsilon / N_STEPS, -N_STEPS, masses)
+        # Equal losses stay on this coarse grid, whatever their number is.
+        rare = share * math.exp(-epsilon) / (1 + math.exp(-epsilon))
+        likely = share / (1 + math.exp(-epsilon))
+        return cls(epsilon, -1, np.array([rare, 1 - share, likely]))
 
     @property
     def points(self) -> NDArray[np.float64]:
@@ -181,11 +181,15 @@ class Distribution:
 
     def plus(self, other: Distribution, rare: float) -> Distribution:
         """Return the distribution of the sum of two independent losses."""
-        # The finer grid, unless the sum would have too many points.
+        # Losses on different grids get a finer grid, unless the sum would have too many
+        # points.
         width = (self.masses.size + 1) * self.step + (
             other.masses.size + 1
         ) * other.step
-        step = max(min(self.step, other.step), width / MAX_POINTS)
+        finest = min(self.step, other.step)
+        if self.step != other.step:
+            finest /= N_STEPS
+        step = max(finest, width / MAX_POINTS)
         one, another = self._on_grid(step), other._on_grid(step)
         count = self.count + other.count
         masses = np.convolve(one.masses, another.masses)
@@ -213,9 +217,9 @@ class Distribution:
         upper = np.minimum(upper, 1)
         first = int(below[0])
         indices = below.astype(np.int64) - first
-        masses = np.zeros(int(indices[-1]) + 2)
-        np.add.at(masses, indices, self.masses * (1 - upper))
-        np.add.at(masses, indices + 1, self.masses * upper)
+        size = int(indices[-1]) + 2
+        masses = np.bincount(indices, self.masses * (1 - upper), size)
+        masses += np.bincount(indices + 1, self.masses * upper, size)
         return Distribution(step, first, masses, self.infinite, self.count)
 
 

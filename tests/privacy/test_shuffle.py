@@ -85,6 +85,13 @@ def test_parts_are_bounded_for_all_pairs_of_records(together):
         assert tables.is_bounded(pair, part * math.log(pair.worst_ratio))
 
 
+def test_the_grid_of_joint_reports_keeps_the_mean_of_each_ratio():
+    pairs = [RandomizedResponse(k, epsilon).shuffle_pair() for k, epsilon in ((2, 1.0), (3, 0.7), (5, 0.31))]
+    ratios = ReportPair.product(pairs).ratios
+    for values in (ratios.first, ratios.second):
+        assert ratios.masses @ values == pytest.approx(1, abs=1e-12)
+
+
 class Columns:
     """Two columns, of which only sums are released: each is shuffled by itself."""
 

@@ -506,6 +506,18 @@ def test_the_headline_says_first_what_is_released_unprotected():
         assert said_first in str(privacy_statement(fitted))
 
 
+@each("plain", [False, True])
+def test_the_headline_has_the_numbers_of_the_guarantee_of_a_step(plain):
+    model = logistic(classes=[0, 1])
+    steps = [StandardScaler(), model] if plain else [model]
+    statement = state(make_pipeline(*steps).fit(NUMBERS, pd.Series(Y, name="ill")))
+    own = "epsilon = 1, delta = 0.000001"
+    total = "epsilon = 2, delta = 0.00000371829" if plain else own
+    assert f"Guarantee: {total}" in str(statement)
+    assert (f"That is {own} for adding or removing one record, counted twice." in str(statement)) is plain
+    assert set(statement.rows["epsilon"].dropna()) == {steps[-1].guarantee_.epsilon}
+
+
 def test_a_seed_is_stated_where_no_column_has_a_guarantee():
     scaler = DPStandardScaler(1.0, bounds=(0, 100), random_state=0).fit(pd.DataFrame({"a": np.arange(100.0)}))
     assert "Drawn from a seed, NOT SECURE: DPStandardScaler" in str(state(scaler))

@@ -250,7 +250,9 @@ class Account:
     def admit(self, what: str, guarantee: PrivacyGuarantee) -> Account:
         """Return the account after a charge, if the budget covers it."""
         converted = self._convert(what, guarantee)
-        budget = replace(self.budget, relation=converted.relation)
+        budget = self.budget
+        if budget.relation is None:
+            budget = replace(budget, relation=converted.relation)
         added = sums_of(converted)
         after = self.sums.plus(added)
         for name, amount, limit in zip(Sums._fields, after, budget.limits, strict=True):

@@ -456,7 +456,4 @@ def _targets_in_scope(
             return []
     if not names and guarantee.relation != "replace_values":
         return []
-    protect = getattr(estimator, "protect", None)
-    if isinstance(protect, str) and protect == "target":
-        return list(guarantee.scope)
     return [name for name in guarantee.scope if name not in names]
