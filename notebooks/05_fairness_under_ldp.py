@@ -724,7 +724,7 @@ for group, (size, mean) in selected.iterrows():
             predicted,
             seen[epsilon],
             encoder,
-            privileged=group,
+            privileged=dict(zip(both, group, strict=True)),
             positive_label=">50K",
         )
         own = table.set_index(["metric", "group"]).loc[("selection_rate", "privileged")]

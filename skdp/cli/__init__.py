@@ -75,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     """Run a command; only its module imports the library."""
+    # Imports take seconds, which --help must not take.
     module = import_module(f"skdp.cli.{options.module}")
     written = getattr(module, f"run_{options.command.replace('-', '_')}")(options)
     if written is not None:
@@ -95,6 +96,7 @@ def _print_warnings(parser: argparse.ArgumentParser) -> Iterator[None]:
 
 def _format(text: str, parser: argparse.ArgumentParser, kind: str = "error") -> str:
     """Format a message in one line, with options in place of parameters."""
+    # Messages of the library name its parameters, and users have typed options.
     for action in parser._actions:
         if action.option_strings:
             option = action.option_strings[0]
@@ -135,6 +137,7 @@ def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
 def _store_input(folder: Path) -> Path:
     """Write standard input to a file with the suffix of its format."""
     stream: Any = sys.stdin.buffer
+    # The name of a file states its format, and a stream has no name.
     start = stream.read(max(map(len, SUFFIXES)))
     suffix = ".csv"
     for first_bytes, suffix_of_format in SUFFIXES.items():

@@ -8,6 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+# Formats of tables, and of reports.
 TABLE = ".csv, .tsv, .parquet, .arrow, .feather or .ipc; - is standard input"
 REPORTS = (
     "a file (.csv, .tsv, also with .gz, .parquet, .arrow, .feather, .ipc; a path or a"
@@ -37,6 +38,7 @@ def _number(is_valid: Callable[[float], bool], expected: str) -> Callable[[str],
     """Return a parser of numbers for argparse."""
 
     def parse(text: str) -> float:
+        # nan fails all conditions.
         try:
             value = float(text)
         except ValueError:
@@ -52,6 +54,7 @@ def _integer(minimum: int) -> Callable[[str], int]:
     """Return a parser of integers for argparse."""
 
     def parse(text: str) -> int:
+        # int accepts signs, spaces and underscores.
         if not text.isdecimal() or int(text) < minimum:
             raise argparse.ArgumentTypeError(
                 f"expected a whole number of at least {minimum}, got {text!r}"
@@ -67,6 +70,7 @@ _level = _number(lambda value: 0 < value < 1, "a number in (0, 1)")
 
 
 def _delimiter(text: str) -> str:
+    # Shells have no short form of a tab.
     return "\t" if text == r"\t" else text
 
 
@@ -88,6 +92,7 @@ def _add_delimiter(command: Any) -> None:
 
 
 def _add_seed(command: Any) -> None:
+    # Secure random bits are the default of all commands.
     command.add_argument(
         "--seed",
         dest="random_state",
@@ -100,6 +105,7 @@ def _add_seed(command: Any) -> None:
 def _add_release(command: Any) -> None:
     """Add the output of a release, its domain, epsilon and ledger."""
     add = command.add_argument
+    # Files are never overwritten: a second release must have another name.
     add("out", type=Path, help="a new file; - is standard output, as CSV")
     add("--domain", type=Path, help="the domain file; draft-domain writes a draft")
     add("--ledger", type=Path, help="a ledger to charge")
@@ -118,6 +124,7 @@ def _add_handle_unknown(command: Any, choices: list[str], effects: str) -> None:
 
 
 def _add_protocol(command: Any) -> None:
+    # Parquet and Arrow files, and tallies, contain their protocol.
     command.add_argument(
         "--protocol",
         type=Path,
@@ -168,12 +175,13 @@ def _add_report(command: Any) -> None:
         default=1e-9,
         help="delta of the synthetic rows (default: 1e-9)",
     )
+    # The options below describe --data.
     add("--data", type=Path, help="a CSV or Parquet file in place of Adult")
     _add_delimiter(command)
     add(
         "--domain",
         type=Path,
-        help="domain file of --data: columns to protect, and others to synthesize",
+        help="domain file of --data: columns to protect and to synthesize",
     )
     add("--columns", nargs="+", help="the columns of --data to protect together")
     add("--target", help="the column that classifiers predict")
@@ -222,6 +230,7 @@ def _add_synthesize(command: Any) -> None:
     add("--delta", type=_delta, default=0.0, help="far below 1 / rows (default: 0)")
     add("--marginals", choices=MARGINALS, default="auto", help="(default: auto)")
     add("--target", metavar="COLUMN", help="the column that models will predict")
+    # Bins of numbers are public, or part of the release.
     add(
         "--bins",
         choices=BINS,
@@ -233,6 +242,7 @@ def _add_synthesize(command: Any) -> None:
         type=_integer(0),
         help="rows to write (default: the estimated number of records)",
     )
+    # The guarantee is for all rows of a person if a column identifies persons.
     add(
         "--max-rows-per-person",
         type=_integer(1),
@@ -249,6 +259,7 @@ def _add_synthesize(command: Any) -> None:
     _add_handle_unknown(
         command, ["error", "clip", "ignore"], "the nearest bin, or no row"
     )
+    # Rows of a saved model are post-processing.
     add("--save", type=Path, metavar="MODEL", help="a new file for the fitted model")
     add(
         "--load",
@@ -286,6 +297,7 @@ def _add_privatize(command: Any) -> None:
             " numeric (default: randomized_response)"
         ),
     )
+    # A protocol has all parameters of a transformer, so they need no options.
     add(
         "--load",
         type=Path,
@@ -293,6 +305,7 @@ def _add_privatize(command: Any) -> None:
         help="a protocol that --save or save of a transformer wrote, in place of these",
     )
     add("--save", type=Path, metavar="PROTOCOL", help="a new file for the protocol")
+    # Permanent reports: the key decides the report of a record and a value.
     add(
         "--record-id",
         metavar="COLUMN",
@@ -306,6 +319,7 @@ def _add_privatize(command: Any) -> None:
         "--new-key", type=Path, metavar="FILE", help="a new file for a random key"
     )
     _add_handle_unknown(command, ["error", "uniform"], "or a random value")
+    # Other columns are left out unless they are named.
     kept = command.add_mutually_exclusive_group()
     kept.add_argument(
         "--keep",

@@ -72,6 +72,7 @@ def run_privatize(options: argparse.Namespace) -> Path:
         )
     transformer, columns = _make_transformer(options)
     keep = _choose_kept_columns(options, columns)
+    # Nothing above reads a row, so all errors of options come before the charge.
     transformer.set_params(ledger=_open_ledger(options))
     privatize_file(
         options.data,
@@ -102,20 +103,21 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
     if options.load is not None:
         names = ["domain", "columns", "epsilon", "strategy", "transformer"]
         _refuse(options, [*names, "handle_unknown"], "is in the protocol of --load")
-        loaded = read_protocol_file(options.load)
+        loaded = load_protocol_file(options.load)
         if getattr(loaded, "memoize", False) and key is None:
             raise ValueError(
                 f"{options.load.name} is for permanent reports: --record-id and --key "
                 "are required"
             )
+        # The clone has randomness and a ledger of its own.
         transformer = clone(loaded).set_params(**parameters)
         columns = list(loaded.protocol_.columns)
         if isinstance(transformer, RapporEncoder):
             # Its columns are not declared.
             transformer.fit(pd.DataFrame({name: [""] for name in columns}))
         return transformer, columns
-    domain = _read_domain(options)
-    domain = domain.select(_read_columns(options.columns, domain))
+    domain = _load_domain(options)
+    domain = domain.select(_split_names(options.columns, domain))
     parameters |= {"epsilon": options.epsilon, "strategy": options.strategy}
     if key is not None:
         parameters["memoize"] = True
@@ -127,15 +129,15 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
     return TRANSFORMERS[options.transformer](**parameters), list(domain.columns)
 
 
-def _read_domain(options: argparse.Namespace) -> Domain:
+def _load_domain(options: argparse.Namespace) -> Domain:
     """Read the domain file of a release, which also needs epsilon."""
     for name in ("domain", "epsilon"):
         if getattr(options, name) is None:
             raise ValueError(f"--{name} is required")
-    return read_domain_file(options.domain)
+    return load_domain_file(options.domain)
 
 
-def read_domain_file(path: Path) -> Domain:
+def load_domain_file(path: Path) -> Domain:
     """Read a domain file."""
     try:
         return Domain.from_toml(path.read_text(encoding="utf-8"))
@@ -146,8 +148,9 @@ def read_domain_file(path: Path) -> Domain:
         raise ValueError(f"domain file {path}: {text}") from None
 
 
-def _read_columns(texts: list[str] | None, domain: Domain) -> list[Any]:
+def _split_names(texts: list[str] | None, domain: Domain) -> list[Any]:
     """Read names of columns; "age,sex" is two names, unless a column is called so."""
+    # Shells complete names with spaces, and users write commas.
     names: list[Any] = []
     for text in domain.columns if texts is None else texts:
         names += [text] if text in domain.columns else text.split(",")
@@ -158,7 +161,7 @@ def _read_columns(texts: list[str] | None, domain: Domain) -> list[Any]:
     return names
 
 
-def read_protocol_file(path: Path) -> ReportTransformer:
+def load_protocol_file(path: Path) -> ReportTransformer:
     """Read a protocol that `ReportTransformer.save` wrote."""
     try:
         return ReportTransformer.load(path)
@@ -191,6 +194,7 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
         if options.budget is not None:
             raise ValueError("--budget requires --ledger")
         return None
+    # A ledger that is lost must not start again from 0.
     if options.budget is None and not options.ledger.exists():
         raise ValueError(f"there is no ledger {options.ledger}; --budget creates one")
     return PrivacyLedger(
@@ -214,15 +218,17 @@ def _find_key(options: argparse.Namespace) -> SecretKey | None:
         )
     if path is None:
         return None
+    # A seed would have no effect.
     if options.random_state is not None:
         raise ValueError(
             "--seed must not be given with --record-id: a key decides reports"
         )
-    return _read_key(path) if options.key is not None else _draw_key(path)
+    return _load_key(path) if options.key is not None else _draw_key(path)
 
 
-def _read_key(path: Path) -> SecretKey:
+def _load_key(path: Path) -> SecretKey:
     """Read a key of hexadecimal digits."""
+    # Hexadecimal digits survive editors and shells.
     with path.open("rb") as file:
         text = file.read(MAX_KEY_BYTES)
     try:
@@ -247,6 +253,7 @@ def _draw_key(path: Path) -> SecretKey:
 
 def run_synthesize(options: argparse.Namespace) -> Path:
     """Write synthetic rows of a table, or of a saved model."""
+    # A fitted model has its own parameters.
     if options.load:
         allowed = {"data", "out", "load", "rows", "random_state"}
         names = {action.dest for action in options.parser._actions} - allowed
@@ -254,7 +261,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         model = DPMarginalSynthesizer.load(options.data)
         model.set_params(random_state=options.random_state)
         return sample_file(model, options.out, n_samples=options.rows)
-    domain = _read_domain(options)
+    domain = _load_domain(options)
     table = TableFile(options.data, delimiter=options.delimiter)
     table.check_columns(domain.columns)
     _print_left_out({*table.names} - {*domain.columns, options.person_column}, table)

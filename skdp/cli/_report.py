@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skdp.base import read_frame
-from skdp.cli._release import read_domain_file
+from skdp.cli._release import load_domain_file
 from skdp.datasets import load_adult
 from skdp.evaluation import age_sex_report, study_report
 
@@ -42,13 +42,14 @@ def run_report(options: argparse.Namespace) -> Path:
 def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) -> Path:
     if options.domain is None or options.columns is None:
         raise ValueError("--data requires --domain and --columns; see draft-domain")
-    declared = read_domain_file(options.domain)
+    declared = load_domain_file(options.domain)
     frame = read_frame(options.data, declared, delimiter=options.delimiter)
     absent = {*options.columns, *declared.columns, options.target} - {*frame, None}
     if absent:
         raise ValueError(
             f"{options.data.name} has no columns {sorted(absent)}; it has {list(frame)}"
         )
+    # Columns that are not protected together are synthesized beside them.
     others = [name for name in declared.columns if name not in options.columns]
     domain = declared.select([*options.columns, *others])
     n_cells = domain.select(options.columns).size
@@ -79,6 +80,7 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
 
 def _find_value(text: str, values: Iterable[Any]) -> Any:
     """Return the value that a word means, such as 1 or 1.0 for "1", or the word."""
+    # Labels of the data have types, and words of a shell are text.
     for value in values:
         is_number = isinstance(value, float) and text == f"{value:.15g}"
         if is_number or text == str(value):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from skdp.cli._options import SOURCES
-from skdp.cli._release import read_protocol_file
+from skdp.cli._release import load_protocol_file
 from skdp.engines import estimate_file, tally_files
 from skdp.engines.files import columns_beside_reports, read_protocol
 from skdp.local import ReportTransformer
@@ -31,12 +31,13 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
     """Estimate counts or means from reports."""
     table = estimate_file(
         options.data,
-        _read_protocol(options),
+        _load_protocol(options),
         rows=options.rows,
         postprocess=options.postprocess,
         confidence_level=options.confidence_level,
         delimiter=options.delimiter,
     )
+    # Counts are read by people here, and by programs in files.
     if options.out is None:
         print(table.round(1).to_string())
         return None
@@ -47,13 +48,13 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
 
 def run_tally(options: argparse.Namespace) -> Path:
     """Sum up reports and tallies."""
-    protocol = _read_protocol(options)
+    protocol = _load_protocol(options)
     tally_files(options.data, protocol, target=options.out, delimiter=options.delimiter)
     return Path(options.out)
 
 
-def _read_protocol(options: argparse.Namespace) -> ReportTransformer | None:
-    return None if options.protocol is None else read_protocol_file(options.protocol)
+def _load_protocol(options: argparse.Namespace) -> ReportTransformer | None:
+    return None if options.protocol is None else load_protocol_file(options.protocol)
 
 
 def run_statement(options: argparse.Namespace) -> Path | None:
@@ -73,6 +74,7 @@ def run_statement(options: argparse.Namespace) -> Path | None:
 
 def _make_statement(source: str) -> PrivacyStatement:
     path = Path(source)
+    # The first bytes decide, because ledgers and models have any name.
     if path.is_file():
         with path.open("rb") as file:
             start = file.read(N_FIRST_BYTES)
@@ -81,6 +83,7 @@ def _make_statement(source: str) -> PrivacyStatement:
         if start.startswith(MODEL):
             return privacy_statement(load(path))
     elif "://" not in source:
+        # A misspelled file is not an object of a module.
         if path.suffix and ":" not in source:
             raise FileNotFoundError(f"there is no file {path}")
         found = _import_object(source)
@@ -102,6 +105,7 @@ def _state_reports(source: str) -> PrivacyStatement:
     columns = columns_beside_reports(source, transformer)
     if not columns:
         return statement
+    # An analyst sees them beside the reports.
     protection = "unprotected: true values are in the table"
     facts = [Fact(name, "", protection) for name in columns]
     return replace(statement, facts=(*statement.facts, *facts))

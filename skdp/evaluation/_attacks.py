@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 from skdp.base import ColumnLike, TableLike, check_row_order, draw_seed
 from skdp.domain import Domain
 from skdp.local import SAMPLED, ReportTransformer
-from skdp.metrics import read_columns
+from skdp.metrics import parse_columns
 from skdp.oracles import FrequencyOracle
 from skdp.tables import ColumnError, shielded
 
@@ -157,8 +157,8 @@ def attribute_inference(
             f"estimator must be a classifier, got {type(estimator).__name__}."
         )
     check_row_order(released=released, sensitive=sensitive)
-    columns = read_columns(released, "released")
-    true_columns = read_columns(sensitive, "sensitive")
+    columns = parse_columns(released, "released")
+    true_columns = parse_columns(sensitive, "sensitive")
     truth = _code_combinations(true_columns)
     frame = _frame_of(columns, as_given=estimator is not None)
     if len(truth) != len(frame):

@@ -37,9 +37,9 @@ from skdp.metrics import (
     fairness_report,
     find_positive_label,
     import_optional,
+    list_privileged,
+    parse_classes,
     private_parity,
-    read_classes,
-    read_privileged,
 )
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 
@@ -312,12 +312,12 @@ def _read_table(
                 raise ValueError(f"column {name!r} has values outside the domain")
         elif is_curated or not (is_number or _is_categorical(domain, name)):
             raise ValueError(f"column {name!r} must be declared in domain")
-    true = read_classes(y, "y")
+    true = parse_classes(y, "y")
     label = find_positive_label(positive_label, y=true)
     labels = true.isin([label]).to_numpy().astype(np.int64)
     if true.nunique() != 2 or not 0 < labels.mean() < 1:
         raise ValueError("y must have two classes, positive_label among them")
-    (values,) = read_privileged(privileged, [sensitive])
+    (values,) = list_privileged(privileged, [sensitive])
     if X[sensitive].isin(values).nunique() < 2:
         raise ValueError(
             f"column {sensitive!r} must have privileged and unprivileged values in X, got "

@@ -14,7 +14,7 @@ from sklearn.metrics import pairwise_distances_argmin_min, roc_auc_score
 
 from skdp.base import TableLike, check_confidence_level, draw_seed
 from skdp.evaluation._attacks import code_column
-from skdp.metrics import read_columns
+from skdp.metrics import parse_columns
 from skdp.privacy import PrivacyGuarantee
 
 Numbers = NDArray[np.float64]
@@ -174,7 +174,7 @@ def _nearness(
 ) -> tuple[Numbers, Numbers]:
     """Score rows by the negative distance to the nearest synthetic row."""
     tables = {"synthetic": synthetic, "members": members, "non_members": non_members}
-    read = {label: read_columns(table, label) for label, table in tables.items()}
+    read = {label: parse_columns(table, label) for label, table in tables.items()}
     names = list(read["synthetic"])
     for label, columns in read.items():
         if {*columns} != {*names}:

@@ -9,9 +9,9 @@ from skdp.metrics._counts import count_error, percent_error
 from skdp.metrics._counts import labels_of as labels_of
 from skdp.metrics._fairness import debiased_fairness, fairness_report
 from skdp.metrics._inputs import find_positive_label as find_positive_label
-from skdp.metrics._inputs import read_classes as read_classes
-from skdp.metrics._inputs import read_columns as read_columns
-from skdp.metrics._inputs import read_privileged as read_privileged
+from skdp.metrics._inputs import list_privileged as list_privileged
+from skdp.metrics._inputs import parse_classes as parse_classes
+from skdp.metrics._inputs import parse_columns as parse_columns
 from skdp.metrics._mitigation import (
     private_parity,
     private_reweighing,

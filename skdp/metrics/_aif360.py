@@ -24,9 +24,9 @@ from skdp.domain import Domain
 from skdp.metrics._inputs import (
     check_both,
     find_positive_label,
-    read_classes,
-    read_numbers,
-    read_privileged,
+    list_privileged,
+    parse_classes,
+    parse_numbers,
 )
 from skdp.tables import convert_frame, is_frame, read_table
 
@@ -60,7 +60,7 @@ def to_aif360(
     privileged : value, list of values, or mapping of column name to such
         Privileged values; for several sensitive features, a mapping.
     positive_label : label, default=None
-        Favourable label, which becomes 1.0; all others become 0.0. None is 1, if all
+        Favourable label, which becomes 1.0; other labels become 0.0. None is 1, if all
         labels are 0 and 1, or False and True.
     sample_weight : array-like or series of shape (n_samples,), default=None
         Nonnegative finite weights, aif360's ``instance_weights``. None is 1 for each row.
@@ -90,7 +90,7 @@ def to_aif360(
     Notes
     -----
     **Privacy.** A conversion: the dataset contains the values of X and y, protected or
-    not. With a privatized sensitive feature, metrics are those of the reported groups.
+    not. With a privatized sensitive feature, metrics compare the reported groups.
 
     Examples
     --------
@@ -106,15 +106,15 @@ def to_aif360(
     """
     datasets = import_optional("aif360.datasets")
     check_row_order(X=X, y=y, sample_weight=sample_weight)
-    frame = _read_frame(X)
-    labels = read_classes(y, "y")
+    frame = _convert_frame(X)
+    labels = parse_classes(y, "y")
     if len(labels) != len(frame):
         raise ValueError(f"X has {len(frame)} rows, y has {len(labels)} labels")
     # One name for all datasets: aif360's metrics compare the labels of two.
     if LABEL in map(str, frame.columns):
         raise ValueError(f"X must not have a column {LABEL!r}. Rename it.")
     names = _check_names(sensitive_features, list(frame.columns))
-    values = read_privileged(privileged, names)
+    values = list_privileged(privileged, names)
     # aif360 compares numbers, so a protected attribute is 1.0 for privileged rows.
     for name, listed in zip(names, values, strict=True):
         is_privileged = frame[name].isin(listed).to_numpy(dtype=bool)
@@ -143,18 +143,18 @@ def to_aif360(
     )
     # A column of weights would be a feature.
     if sample_weight is not None:
-        weights = read_numbers(sample_weight, "sample_weight")
+        weights = parse_numbers(sample_weight, "sample_weight")
         if len(weights) != len(frame):
             raise ValueError(
                 f"X has {len(frame)} rows, sample_weight has {len(weights)}"
             )
         if (weights < 0).any():
             raise ValueError("sample_weight must be at least 0")
-        dataset.instance_weights = weights.copy()  # aif360 changes weights in place
+        dataset.instance_weights = weights.copy()  # aif360 changes them
     return dataset
 
 
-def _read_frame(X: Any) -> pd.DataFrame:
+def _convert_frame(X: Any) -> pd.DataFrame:
     """Read a table of any library as pandas."""
     if isinstance(X, np.ndarray) and X.ndim == 2:
         X = pd.DataFrame(X, columns=list(read_table(X).names))

@@ -22,7 +22,7 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     ----------
     true, estimate : array-like of shape (n_cells,), or DataFrame with a column "count"
         True and estimated counts; of the DataFrame of `estimate_counts`, the column
-        "count". Two pandas Series are matched by label, all others by position.
+        "count". Two pandas Series are matched by label, and other counts by position.
     metric : {"l1", "l2", "total_variation"}, default="l1"
         "l1": sum of the absolute errors. "l2": Euclidean distance, which weights large
         errors more. "total_variation": half the sum of the absolute differences of the
@@ -153,8 +153,8 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | N
 def _match_counts(true: Any, estimate: Any) -> tuple[Numbers, Numbers, pd.Index | None]:
     """Read both counts in the same order, and their labels, if there are any."""
     true, estimate = _select_counts(true), _select_counts(estimate)
-    true_counts = _read_counts(true, "true")
-    estimates = _read_counts(estimate, "estimate")
+    true_counts = _convert_counts(true, "true")
+    estimates = _convert_counts(estimate, "estimate")
     if true_counts.shape != estimates.shape:
         raise ValueError(
             "true and estimate must have the same shape, got "
@@ -174,7 +174,7 @@ def _select_counts(counts: Any) -> Any:
     return counts
 
 
-def _read_counts(values: Any, name: str) -> Numbers:
+def _convert_counts(values: Any, name: str) -> Numbers:
     array = (
         values.to_numpy() if isinstance(values, pd.Series) else read_array(values, name)
     )

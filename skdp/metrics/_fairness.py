@@ -24,9 +24,9 @@ from skdp.metrics._inputs import (
     Codes,
     Mask,
     code_cells,
+    encode_predictions,
     find_privileged,
-    read_columns,
-    read_predictions,
+    parse_columns,
 )
 from skdp.metrics._rates import (
     Estimate,
@@ -37,7 +37,7 @@ from skdp.metrics._rates import (
     sum_known_groups,
     sum_reported_groups,
 )
-from skdp.metrics._reported_groups import find_declared, list_cells, read_groups
+from skdp.metrics._reported_groups import debias_groups, find_declared, list_cells
 from skdp.pages import warn
 
 Rows = Literal["population", "table"]
@@ -135,8 +135,8 @@ def fairness_report(
     **Privacy.** The values depend on the true labels and groups and are not protected.
     With privatized sensitive features, differences are closer to 0 than the true ones.
 
-    With `privileged`, the values equal those of aif360 [1]_, without it those of
-    fairlearn [2]_ (``demographic_parity_difference``, ``demographic_parity_ratio``,
+    The definitions are from aif360 [1]_ with `privileged`, and from fairlearn [2]_
+    without it (``demographic_parity_difference``, ``demographic_parity_ratio``,
     ``equal_opportunity_difference`` and ``equalized_odds_difference(agg="mean")``).
     Unlike in fairlearn, the true positive rate of a group without a positive row is
     nan, and so is the ratio if all selection rates are 0.
@@ -202,9 +202,9 @@ def fairness_report(
     """
     level = check_confidence_level(confidence_level)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
-    columns = read_columns(sensitive_features, "sensitive_features")
+    columns = parse_columns(sensitive_features, "sensitive_features")
     n_rows = max(map(len, columns.values()))
-    codes = read_predictions(y_true, y_pred, positive_label, n_rows)
+    codes = encode_predictions(y_true, y_pred, positive_label, n_rows)
     # Known groups are counted by cells, so only the cells are compared with `privileged`.
     cells, cell_of_row = code_cells(columns.values())
     is_privileged = None
@@ -350,8 +350,8 @@ def debiased_fairness(
     check_choice("rows", rows, get_args(Rows))
     level = check_confidence_level(confidence_level)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
-    domain, indicators = read_groups(sensitive_features, encoder, columns)
-    codes = read_predictions(y_true, y_pred, positive_label, len(indicators))
+    domain, indicators = debias_groups(sensitive_features, encoder, columns)
+    codes = encode_predictions(y_true, y_pred, positive_label, len(indicators))
     is_privileged = None
     if privileged is not None:
         is_privileged = find_declared(privileged, domain)

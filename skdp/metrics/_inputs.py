@@ -22,7 +22,7 @@ Codes = NDArray[np.intp]
 Cells = list[tuple[Any, ...]]
 
 
-def read_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
+def parse_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
     """Read a column of any library; `missing` allows missing values."""
     (column,) = one_column(values, name).columns
     try:
@@ -46,9 +46,9 @@ def _convert_to_series(values: Any, missing: bool) -> pd.Series:
     return column
 
 
-def read_classes(values: Any, name: str) -> pd.Series:
+def parse_classes(values: Any, name: str) -> pd.Series:
     """Read a column of class labels; raise for numbers with fractions."""
-    column = read_column(values, name)
+    column = parse_column(values, name)
     # scikit-learn's type_of_target also finds fractions, but warns of many classes. An
     # integer column needs no check.
     if column.dtype.kind in "biu" or not any(map(_is_fraction, column.unique())):
@@ -63,9 +63,9 @@ def _is_fraction(value: Any) -> bool:
     return isinstance(value, Real) and not float(value).is_integer()
 
 
-def read_numbers(values: Any, name: str) -> Numbers:
+def parse_numbers(values: Any, name: str) -> Numbers:
     """Read a column of finite numbers."""
-    column = read_column(values, name)
+    column = parse_column(values, name)
     if not pd.api.types.is_numeric_dtype(column.dtype):
         raise ValueError(f"{name} must be numbers")
     numbers = column.to_numpy(dtype=np.float64)
@@ -74,13 +74,13 @@ def read_numbers(values: Any, name: str) -> Numbers:
     return numbers
 
 
-def read_columns(features: Any, name: str) -> dict[Any, pd.Series]:
+def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
     """Read columns by name, with missing values; an unnamed column has the name None."""
     if not is_frame(features):
         if read_array(features, name).ndim < 2:
             # The name of an unnamed polars series is "".
             label = getattr(features, "name", None)
-            column = read_column(features, name, missing=True)
+            column = parse_column(features, name, missing=True)
             return {None if label == "" else label: column}
         features = np.array(features, dtype=object)
     table = read_table(features)
@@ -89,7 +89,7 @@ def read_columns(features: Any, name: str) -> dict[Any, pd.Series]:
     columns = {}
     for column_name, column in zip(table.names, table.columns, strict=True):
         label = name if len(table.names) == 1 else f"{name} column {column_name!r}"
-        columns[column_name] = read_column(column, label, missing=True)
+        columns[column_name] = parse_column(column, label, missing=True)
     return columns
 
 
@@ -105,12 +105,12 @@ def check_lengths(lengths: Mapping[str, int]) -> None:
         )
 
 
-def read_predictions(
+def encode_predictions(
     y_true: Any, y_pred: Any, positive_label: Any, n_groups: int
 ) -> Codes:
     """Return the code of each row: 2 if it is truly positive, plus 1 if predicted so."""
-    true = read_classes(y_true, "y_true")
-    predicted = read_classes(y_pred, "y_pred")
+    true = parse_classes(y_true, "y_true")
+    predicted = parse_classes(y_pred, "y_pred")
     lengths = {"y_true": len(true), "y_pred": len(predicted)}
     check_lengths(lengths | {"sensitive_features": n_groups})
     label = find_positive_label(positive_label, y_true=true, y_pred=predicted)
@@ -126,7 +126,7 @@ def read_predictions(
             "y_true and y_pred must have a label in common, got none. Convert both to "
             "the same labels."
         )
-    # Of more than two labels, all but the positive one are negative.
+    # All labels but the positive one are negative.
     is_true, is_predicted = true.isin([label]), predicted.isin([label])
     codes: Codes = 2 * is_true.to_numpy(np.intp) + is_predicted.to_numpy(np.intp)
     return codes
@@ -165,7 +165,7 @@ def code_cells(columns: Iterable[pd.Series]) -> tuple[Cells, Codes]:
     return cells, cell_of_row
 
 
-def read_privileged(privileged: Any, names: Sequence[Any]) -> list[list[Any]]:
+def list_privileged(privileged: Any, names: Sequence[Any]) -> list[list[Any]]:
     """Return the privileged values of each column."""
     if not isinstance(privileged, Mapping):
         if len(names) > 1:
@@ -201,7 +201,7 @@ def _list_values(values: Any) -> list[Any]:
 
 def find_privileged(privileged: Any, names: Sequence[Any], cells: Cells) -> Mask:
     """Find the privileged groups, which match in all columns."""
-    values = read_privileged(privileged, names)
+    values = list_privileged(privileged, names)
     is_privileged = np.ones(len(cells), bool)
     for column, listed in enumerate(values):
         is_privileged &= [cell[column] in listed for cell in cells]

@@ -15,11 +15,11 @@ from skdp.metrics._aif360 import import_optional
 from skdp.metrics._inputs import Mask, Numbers, find_positive_label
 from skdp.metrics._reported_groups import (
     check_encoder,
+    debias_groups,
+    encode_labels,
     find_declared,
     joint_distribution,
     project_rows,
-    read_groups,
-    read_labels,
     sum_indicators,
 )
 from skdp.pages import warn
@@ -121,8 +121,10 @@ def private_threshold_optimizer(
     {('Female', 0): 0.23, ('Female', 1): 0.66, ('Male', 0): 0.25, ('Male', 1): 0.67}
     """
     postprocessing = import_optional("fairlearn.postprocessing")
-    domain, indicators = read_groups(reports, encoder, columns)
-    labels, scores = read_labels(reports, len(indicators), y_true=y_true, y_pred=y_pred)
+    domain, indicators = debias_groups(reports, encoder, columns)
+    labels, scores = encode_labels(
+        reports, len(indicators), y_true=y_true, y_pred=y_pred
+    )
     if scores.categories.dtype.kind not in "biuf":
         raise ValueError("y_pred must be numbers: predictions of 0 and 1, or scores")
     positive = find_positive_rows(labels, positive_label).astype(np.int8)
@@ -348,9 +350,9 @@ def private_reweighing(
     >>> (rows["hired"] / rows["all"]).round(2).to_dict()
     {'Female': 0.39, 'Male': 0.41}
     """
-    domain, indicators = read_groups(reports, encoder, columns)
+    domain, indicators = debias_groups(reports, encoder, columns)
     is_privileged = find_declared(privileged, domain)
-    (labels,) = read_labels(reports, len(indicators), y_true=y_true)
+    (labels,) = encode_labels(reports, len(indicators), y_true=y_true)
     positive = find_positive_rows(labels, positive_label)
     if positive.all() or not positive.any():
         raise ValueError("y_true must have rows with and without positive_label")
@@ -373,7 +375,7 @@ def private_reweighing(
     if not is_negative.any():
         return weights
     weights[is_negative] = 0
-    # The proportion of each label stays what it was.
+    # The proportions of the labels stay the same.
     for label in (False, True):
         rows = positive == label
         weights[rows] *= rows.sum() / weights[rows].sum()

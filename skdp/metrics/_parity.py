@@ -10,8 +10,8 @@ import pandas as pd
 from fairlearn.reductions import ClassificationMoment, ErrorRate
 
 from skdp.base import check_row_order
-from skdp.metrics._inputs import Numbers, read_classes
-from skdp.metrics._reported_groups import read_groups
+from skdp.metrics._inputs import Numbers, parse_classes
+from skdp.metrics._reported_groups import debias_groups
 
 # Labels of the rows whose rates are equal.
 EVENTS = {
@@ -40,11 +40,13 @@ class PrivateParity(ClassificationMoment):
     def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
         check_row_order(X=X, y=y, sensitive_features=sensitive_features)
         # fairlearn compares predictions with 0 and 1.
-        labels = read_classes(y, "y")
+        labels = parse_classes(y, "y")
         if not set(labels) <= {0, 1}:
             raise ValueError("y must have the labels 0 and 1 only")
         super().load_data(X, labels.astype(int))
-        domain, indicators = read_groups(sensitive_features, self.encoder, self.columns)
+        domain, indicators = debias_groups(
+            sensitive_features, self.encoder, self.columns
+        )
         if len(indicators) != len(labels):
             raise ValueError(
                 f"y has {len(labels)} labels, sensitive_features has {len(indicators)}"

@@ -1,7 +1,7 @@
 """Rates of groups and their comparisons, with standard errors and confidence intervals.
 
 One engine for known groups and for groups that are estimated from reports. A rate has the score interval (Wilson 1927;
-Fieller 1954), or that of Clopper and Pearson (1934) if the groups are known. Differences and ratios combine score
+Fieller 1954), or Clopper and Pearson's (1934) if the groups are known. Differences and ratios combine score
 intervals by MOVER. ``benchmarks/fairness.py`` measures the coverage.
 """
 
@@ -17,7 +17,7 @@ from scipy.special import betaincinv
 from skdp.metrics._inputs import Codes, Mask, Numbers
 
 # The rows that a rate counts and its other rows, as indicators of the codes of labels
-# (see `read_predictions`): selection rate, true and false positive rate.
+# (see `encode_predictions`): selection rate, true and false positive rate.
 SELECTED = np.array([[0, 1, 0, 1], [0, 0, 0, 1], [0, 1, 0, 0]])
 OTHERS = np.array([[1, 0, 1, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
 

@@ -26,22 +26,22 @@ from skdp.metrics._inputs import (
     Numbers,
     check_lengths,
     find_privileged,
-    read_classes,
-    read_column,
-    read_privileged,
+    list_privileged,
+    parse_classes,
+    parse_column,
 )
 from skdp.oracles import project_to_simplex
 from skdp.tables import is_frame, read_table
 
 
-def read_groups(
+def debias_groups(
     reports: Any, encoder: Any, columns: Any = None
 ) -> tuple[Domain, Numbers]:
     """Return the groups and an unbiased indicator of each: (n_rows, n_groups)."""
     names = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     reports = _convert_to_table(reports, protocol.report_columns)
-    # Columns that are reported together have one block of cells, others a block each.
+    # Jointly reported columns have one block of cells, separate ones a block each.
     domain = protocol.domain.select(names)
     debiased = encoder.debias(reports, columns=names)
     if is_frame(debiased):
@@ -116,7 +116,7 @@ def find_declared(privileged: Any, domain: Domain) -> Mask:
     """Find the privileged groups; raise for values that are not declared."""
     names = list(domain.columns)
     # A misspelled value among several would be ignored.
-    for name, values in zip(names, read_privileged(privileged, names), strict=True):
+    for name, values in zip(names, list_privileged(privileged, names), strict=True):
         labels = list(domain[name].labels)
         if not all(value in labels for value in values):
             raise ValueError(
@@ -126,14 +126,14 @@ def find_declared(privileged: Any, domain: Domain) -> Mask:
     return find_privileged(privileged, names, list_cells(domain))
 
 
-def read_labels(reports: Any, n_rows: int, **columns: Any) -> list[pd.Categorical]:
+def encode_labels(reports: Any, n_rows: int, **columns: Any) -> list[pd.Categorical]:
     """Read columns of labels of the rows of reports."""
     check_row_order(**columns, reports=reports)
     labels = []
     lengths = {"reports": n_rows}
     for name, values in columns.items():
         # y_pred may be scores with few levels.
-        read = read_classes if name == "y_true" else read_column
+        read = parse_classes if name == "y_true" else parse_column
         column = read(values, name)
         lengths[name] = len(column)
         labels.append(pd.Categorical(column))
@@ -238,10 +238,10 @@ def joint_distribution(
            Male    2902.0       61.0   0.29
     """
     check_choice("postprocess", postprocess, ("none", "simplex"))
-    domain, indicators = read_groups(reports, encoder, columns)
+    domain, indicators = debias_groups(reports, encoder, columns)
     given = {"y_true": y_true, "y_pred": y_pred}
     given = {name: values for name, values in given.items() if values is not None}
-    labels = read_labels(reports, len(indicators), **given)
+    labels = encode_labels(reports, len(indicators), **given)
     # The code of a combination of labels; the last label varies fastest.
     codes = np.zeros(len(indicators), np.intp)
     n_codes = 1
@@ -258,7 +258,7 @@ def joint_distribution(
     }
     index = domain.cells()
     if labels:
-        levels = [label.categories for label in labels]
-        levels += [domain[name].labels for name in domain.columns]
+        levels = [list(label.categories) for label in labels]
+        levels += [list(domain[name].labels) for name in domain.columns]
         index = pd.MultiIndex.from_product(levels, names=[*given, *index.names])
     return pd.DataFrame(table, index=index)

@@ -16,7 +16,7 @@ from sklearn.metrics import check_scoring
 
 from skdp.base import ColumnName, TableLike, read_array
 from skdp.domain import Categories, Domain, DomainLike, Interval
-from skdp.metrics._inputs import read_classes, read_column
+from skdp.metrics._inputs import parse_classes, parse_column
 from skdp.oracles import check_size
 from skdp.pages import warn
 from skdp.tables import (
@@ -59,7 +59,7 @@ def marginal_error(
     domain : Domain or mapping of column name to values or Interval, default=None
         Values of columns. A numeric column with many values needs an `Interval`.
         Undeclared and missing values count as one more value. The values of a column
-        that is not declared are those that occur in either table.
+        that is not declared are the values that occur in either table.
 
     Returns
     -------
@@ -144,7 +144,7 @@ def marginal_errors(
     1       (sex, age)   0.00
     2    (smokes, age)   0.25
     """
-    tables = _read_table("real", real), _read_table("synthetic", synthetic)
+    tables = _check_table("real", real), _check_table("synthetic", synthetic)
     names, other_names = (list(table.names) for table in tables)
     if set(names) != set(other_names):
         raise ValueError(
@@ -185,7 +185,7 @@ def marginal_table(
     names = list(columns)
     if not names or len(set(names)) < len(names):
         raise ValueError(f"a marginal must have distinct columns, got {names}")
-    tables = _read_table("real", real), _read_table("synthetic", synthetic)
+    tables = _check_table("real", real), _check_table("synthetic", synthetic)
     labels, codes = _code_columns(tables, names, domain)
     sizes = list(map(len, labels.values()))
     n_cells = math.prod(sizes)
@@ -194,7 +194,7 @@ def marginal_table(
             f"the marginal of {names} must have at most 2**22 cells, got {n_cells}. "
             "Declare fewer values in domain."
         )
-    index = pd.MultiIndex.from_product(labels.values(), names=names)
+    index = pd.MultiIndex.from_product(list(labels.values()), names=names)
     cells = np.ravel_multi_index(list(codes.to_numpy().T), sizes)
     n_real = len(tables[0].columns[0])
     shares = {}
@@ -210,7 +210,7 @@ def _code_columns(
 ) -> tuple[dict[Any, list[Any]], pd.DataFrame]:
     """Return labels of columns, and their codes in both tables, the real rows first."""
     # A value that one table lacks has the proportion 0 there.
-    declared = _read_domain(domain)
+    declared = _list_declared(domain)
     labels, codes = {}, {}
     for name in names:
         columns = [_column(table, name) for table in tables]
@@ -257,7 +257,7 @@ def _distinct_values(name: Any, column: Any, label: str) -> tuple[list[Any], boo
         raise ValueError(f"column {name!r} of {label} {error}") from None
 
 
-def _read_table(label: str, data: Any) -> Table:
+def _check_table(label: str, data: Any) -> Table:
     if not is_frame(data):
         data = read_array(data, label)
         if data.ndim != 2:
@@ -278,7 +278,7 @@ def _column(table: Table, name: Any) -> Any:
     return table.columns[table.names.index(name)]
 
 
-def _read_domain(domain: Any) -> dict[Any, Values]:
+def _list_declared(domain: Any) -> dict[Any, Values]:
     """Return the declared values of columns."""
     if domain is None:
         return {}
@@ -336,7 +336,7 @@ def range_query_error(
     >>> range_query_error(real, synthetic, [{"age": (18, 38)}, {"age": (38, None), "sex": ["M"]}])
     0.25
     """
-    tables = _read_table("real", real), _read_table("synthetic", synthetic)
+    tables = _check_table("real", real), _check_table("synthetic", synthetic)
     errors = []
     for query in queries:
         if not isinstance(query, Mapping) or not query:
@@ -490,7 +490,7 @@ def train_on_synthetic(
     synthetic       1.0       0.5
     real            1.0       1.0
     """
-    read_target = read_classes if is_classifier(estimator) else read_column
+    read_target = parse_classes if is_classifier(estimator) else parse_column
     tables = {"synthetic": synthetic, "real_train": real_train, "real_test": real_test}
     features, targets = {}, {}
     names: list[Any] = []

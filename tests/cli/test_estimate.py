@@ -83,25 +83,6 @@ def test_a_protocol_that_contradicts_the_file_is_refused(folder, capsys, protoco
     assert "split.parquet: " in refuse(capsys, "estimate", "split.parquet", "--protocol", protocol)
 
 
-def test_means_have_no_postprocessing(capsys):
-    error = refuse(capsys, "estimate", "numeric.parquet", "--postprocess", "simplex")
-    assert "postprocess is for counts, not for means, got 'simplex'" in error
-
-
-def test_counts_are_of_the_table_or_of_the_population(folder):
-    reports = pd.read_parquet("joint.parquet")
-    encoder = RandomizedResponseEncoder.load("joint.json")
-    for options, expected in [
-        ([], encoder.estimate_counts(reports)),
-        (["--rows", "population"], encoder.estimate_counts(reports, rows="population")),
-    ]:
-        place = f"counts{len(options)}.csv"
-        assert main(["estimate", "joint.parquet", "--out", place, *options]) == 0
-        written = pd.read_csv(place)
-        for name in ("count", "std_error", "lower", "upper"):
-            assert written[name].to_numpy() == pytest.approx(expected[name].to_numpy())
-
-
 def test_reports_of_words_have_estimates_of_their_own(capsys):
     PEOPLE[["sex"]].to_parquet("sexes.parquet")
     privatize_file("sexes.parquet", "words.parquet", RapporEncoder(1.0))
@@ -148,12 +129,6 @@ def test_tallies_of_two_protocols_are_refused(parts, capsys):
     contents = [json.loads((parts / f"{name}.json").read_text()) for name in ("a", "other")]
     (parts / "swapped.json").write_text(json.dumps(contents[0] | {"skdp.protocol": contents[1]["skdp.protocol"]}))
     assert "holds no tally of the protocol that it says" in refuse(capsys, "estimate", parts / "swapped.json")
-
-
-@pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"skdp.protocol": {}}', "\udcff"])
-def test_what_is_no_tally_is_refused(tmp_path, capsys, content):
-    (tmp_path / "bad.json").write_bytes(content.encode("utf-8", "surrogateescape"))
-    assert "skdp estimate: error: " in refuse(capsys, "estimate", tmp_path / "bad.json")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no poll")

@@ -99,13 +99,6 @@ def test_numbers_have_a_mean(files, capsys):
     assert mean == pytest.approx(np.mean(np.arange(ROWS) % 121), abs=5)
 
 
-def test_the_version(capsys):
-    with pytest.raises(SystemExit) as caught:
-        call("--version")
-    assert caught.value.code == 0
-    assert capsys.readouterr().out == f"skdp {skdp.__version__}\n"
-
-
 def test_wrong_options_are_refused_before_a_charge(files, capsys):
     call("privatize", "in.csv", "one.csv", *BASE, "--columns", "sex", "--save", "p.json")
     call("privatize", "in.csv", "memo.csv", *BASE, "--columns", "sex", "--record-id", "id", "--new-key", "key",

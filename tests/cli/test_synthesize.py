@@ -73,19 +73,6 @@ def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, capsys):
         assert "secret" not in shown
 
 
-def test_constraints_of_the_domain_hold(tmp_path):
-    table, domain, out = tmp_path / "stays.csv", tmp_path / "domain.toml", tmp_path / "out.csv"
-    pd.DataFrame({"from": [1, 9] * 50, "to": [9, 1] * 50, "paid": [None, 3.5] * 50}).to_csv(table, index=False)
-    days, paid = Interval(0, 10, bins=2), Interval(0, 10, bins=2, real=True, missing=True)
-    columns = {"from": days, "to": days, "paid": paid}
-    declared = Domain(columns, constraints=["`from` <= to"], derived={"sum": "`from` + to"})
-    domain.write_text(declared.to_toml(), encoding="utf-8")
-    assert run(table, out, domain, "--epsilon", 1, "--rows", 300, "--seed", 0) == 0
-    rows = pd.read_csv(out)
-    assert (rows["from"] <= rows["to"]).all()
-    assert (rows["from"] + rows["to"] == rows["sum"]).all()
-
-
 def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
     ledger = tmp_path / "ledger.sqlite"
     new = ["--ledger", ledger, "--budget", 3]

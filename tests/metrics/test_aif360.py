@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import DPMean, RandomizedResponseEncoder
+from skdp import RandomizedResponseEncoder
 from skdp.metrics import from_aif360, to_aif360
 from tests.conftest import each
 
@@ -111,12 +111,6 @@ def test_what_does_not_fit_is_refused(change, message):
     }
     with pytest.raises(ValueError, match=message):
         to_aif360(**arguments | change)
-
-
-@pytest.mark.parametrize("table", [np.zeros(4), [[1, 2]], pl.LazyFrame(COLUMNS)])
-def test_only_tables_that_hold_their_rows_are_taken(table):
-    with pytest.raises(TypeError, match="frame"):
-        to_aif360(table, LABELS, "sex", privileged="Male", positive_label="yes")
 
 
 ODD_COLUMNS = {
@@ -237,13 +231,6 @@ def test_a_column_with_the_name_before_the_sign_stays():
     assert table.data["k"].tolist() == ["A", "B", "B"]
     only_one = from_aif360(to_aif360(frame[["sex", "job", "job=A"]], [0, 1, 0], "sex", privileged=1))
     assert only_one.data.columns.tolist() == ["sex", "job", "job=A"]
-
-
-@each("estimator", [RandomizedResponseEncoder(categories={"sex": [0.0, 1.0]}), DPMean(bounds=(0, 1))])
-def test_estimators_name_the_converter(estimator):
-    dataset = to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
-    with pytest.raises(TypeError, match=r"BinaryLabelDataset is not read here: skdp\.metrics\.from_aif360"):
-        estimator.fit(dataset)
 
 
 def test_reports_in_the_row_index_are_the_groups_of_aif360_sklearn():

@@ -146,19 +146,6 @@ def test_the_largest_and_the_smallest_rate_are_compared_with_coverage(tpr, fpr):
     assert np.mean(widths) < 0.31  # of two groups it is .27
 
 
-@pytest.mark.filterwarnings("ignore:undefined")
-def test_of_two_groups_that_are_apart_the_range_has_the_interval_of_the_difference():
-    predicted = np.repeat([1, 0, 1, 0], [70, 40, 30, 70])
-    groups, given = ["a"] * 110 + ["b"] * 100, {"positive_label": 1, "confidence_level": 0.95}
-    ends = ["value", "lower", "upper"]
-    with_privileged = fairness_report(np.ones(210), predicted, groups, privileged="b", **given).set_index("metric")
-    extremes = fairness_report(np.ones(210), predicted, groups, **given).set_index("metric")
-    parity, impact = (with_privileged.loc[name, ends] for name in ("statistical_parity_difference", "disparate_impact"))
-    assert extremes.loc["statistical_parity_difference", ends].tolist() == pytest.approx(parity.tolist())
-    inverse = [1 / impact["value"], 1 / impact["upper"], 1 / impact["lower"]]
-    assert extremes.loc["disparate_impact", ends].tolist() == pytest.approx(inverse)
-
-
 # Groups known from reports
 
 

@@ -1,5 +1,4 @@
 import pickle
-import sys
 import warnings
 from contextlib import contextmanager
 
@@ -268,14 +267,3 @@ def test_data_of_the_constraint_are_checked(y, rows, message):
 
 
 # --- without the other libraries --------------------------------------------------------------------------------------
-
-
-def test_without_fairlearn_it_says_what_to_install(monkeypatch):
-    people, _, true, predicted = table(50)
-    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
-    for module in ("fairlearn.postprocessing", "fairlearn.reductions"):
-        monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"pip install (fairlearn|aif360)"):
-        private_threshold_optimizer(true, predicted, reports, encoder, positive_label=1)
-    with pytest.raises(ImportError, match=r"pip install (fairlearn|aif360)"):
-        private_parity(encoder)

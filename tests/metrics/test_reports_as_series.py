@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from skdp import RandomizedResponseEncoder, UnaryEncodingTransformer
@@ -33,14 +32,8 @@ REPORTS = ENCODER.transform(PEOPLE[["group"]])
 KINDS = {
     "series": REPORTS["group"],
     "series without a name": REPORTS["group"].rename(None),
-    "categories": REPORTS["group"].astype("category"),
-    "array": REPORTS["group"].to_numpy(),
-    "array of one column": REPORTS.to_numpy(),
     "list": REPORTS["group"].tolist(),
     "polars": pl.Series("group", REPORTS["group"].tolist()),
-    "polars frame": pl.DataFrame({"group": REPORTS["group"].tolist()}),
-    "arrow": pa.array(REPORTS["group"].tolist()),
-    "arrow table": pa.table({"group": REPORTS["group"].tolist()}),
 }
 
 
@@ -79,14 +72,9 @@ def test_a_series_of_other_reports_is_refused():
     series = other.fit_transform(PEOPLE[["group"]])["group"]
     with pytest.raises(ValueError, match="epsilon"):  # the protocol that the column carries
         joint_distribution(None, None, series, ENCODER)
-    several = RandomizedResponseEncoder(
-        1.0, categories={"group": ["a", "b"], "sex": ["f", "m"]}, strategy="split", random_state=0
-    ).fit(PEOPLE[["group"]].assign(sex="f"))
     unary = UnaryEncodingTransformer(1.0, categories={"group": ["a", "b"]}, random_state=0).fit(PEOPLE[["group"]])
-    for encoder in (several, unary):
-        for reports in (REPORTS["group"], KINDS["array"], KINDS["polars"]):
-            with pytest.raises(ValueError, match=r"have the columns .*, got a single column"):
-                joint_distribution(None, None, reports, encoder)
+    with pytest.raises(ValueError, match=r"have the columns .*, got a single column"):
+        joint_distribution(None, None, REPORTS["group"], unary)
     with pytest.raises(ValueError, match=r"columns \['group'\], got an array of 2 columns"):
         joint_distribution(None, None, np.full((600, 2), "a"), ENCODER)
     with pytest.raises(ValueError, match="reports"):

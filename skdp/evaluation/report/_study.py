@@ -22,7 +22,7 @@ from skdp.domain import Domain, Interval
 from skdp.evaluation._common import read_epsilons
 from skdp.evaluation.report._counts import declared_codes
 from skdp.local import RandomizedResponseEncoder
-from skdp.metrics import find_positive_label, read_classes, read_privileged
+from skdp.metrics import find_positive_label, list_privileged, parse_classes
 
 # The name of the epsilon parameter of `Study.model`.
 PARAM_NAME = "columns__private__encoder__epsilon"
@@ -267,7 +267,7 @@ def _positive(column: pd.Series, label: Any) -> pd.Series:
         raise ValueError(
             f"`target`: column {column.name!r} has missing values; leave these rows out"
         )
-    read_classes(column, f"`target`: column {column.name!r}")
+    parse_classes(column, f"`target`: column {column.name!r}")
     # Compared with all other labels together, of which there may be several.
     positive = column.isin([find_positive_label(label, target=column)])
     if min(positive.sum(), (~positive).sum()) < _FEWEST:
@@ -281,7 +281,7 @@ def _positive(column: pd.Series, label: Any) -> pd.Series:
 
 def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]:
     """Check the privileged values: declared ones, and not all, which some rows have."""
-    (values,) = read_privileged(privileged, [column.name])
+    (values,) = list_privileged(privileged, [column.name])
     labels = list(domain[column.name].labels)
     # Privileged must be a group that can occur, and leave one that is not.
     is_declared = pd.Series(values).isin(labels) & pd.Series(values).notna()
