@@ -827,7 +827,7 @@ def _warn_of_impossible(
     if distances[worst] > MAX_DISTANCE:
         _warn(
             f"Column {labels.name!r} has an estimated proportion of "
-            f"{proportions[worst]:.3g} for {labels[worst]!r}, {distances[worst]:.0f} "
+            f"{proportions[worst]:.3g} for {labels.tolist()[worst]!r}, {distances[worst]:.0f} "
             "standard errors outside [0, 1]. Check the probabilities and the groups of "
             "the design, or suspect non-compliance"
         )

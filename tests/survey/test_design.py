@@ -221,6 +221,13 @@ def test_proportions_outside_0_and_1_warn(design, counts, kind):
     assert (shares["upper"] - shares["lower"] > 1e-3).all()
 
 
+def test_values_in_warnings_are_those_of_the_design():
+    """Not np.int64(0)."""
+    design = ReportDesign.warner("a", 0.75, values=[0, 1])
+    with pytest.warns(UserWarning, match=r"proportion of 1.5 for 0, "):
+        design.estimate_frequencies(pd.DataFrame({"a": [0] * 1000}))
+
+
 def test_impossible_proportions_of_cheaters_warn():
     """The names of the halves are exchanged: 77 % cheaters beside -70 % no."""
     cards = {"a": ReportDesign.forced("q", yes=0.2), "b": ReportDesign.forced("q", yes=0.7)}
