@@ -160,7 +160,8 @@ class Distribution:
     @property
     def points(self) -> NDArray[np.float64]:
         """The losses."""
-        return (self.first + np.arange(self.masses.size)) * self.step
+        indices = self.first + np.arange(self.masses.size, dtype=float)
+        return indices * self.step
 
     def delta(self, epsilon: float, mu: float) -> float:
         """Return delta at epsilon of the sum and a Gaussian loss, without a margin for rounding."""
@@ -218,7 +219,8 @@ class Distribution:
         first = int(below[0])
         indices = below.astype(np.int64) - first
         size = int(indices[-1]) + 2
-        masses = np.bincount(indices, self.masses * (1 - upper), size)
+        masses = np.zeros(size)
+        masses += np.bincount(indices, self.masses * (1 - upper), size)
         masses += np.bincount(indices + 1, self.masses * upper, size)
         return Distribution(step, first, masses, self.infinite, self.count)
 

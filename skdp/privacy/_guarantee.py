@@ -220,9 +220,8 @@ class PrivacyGuarantee(JsonRecord):
 
     def _check_total(self) -> None:
         """Check that the losses are not smaller than epsilon; drop losses without further information."""
-        total = total_epsilon(self.losses)
-        is_known = self.losses and total is not None
-        if is_known and self.epsilon > total * (1 + _ROUNDING):
+        total = total_epsilon(self.losses) if self.losses else None
+        if total is not None and self.epsilon > total * (1 + _ROUNDING):
             raise ValueError(
                 f"losses add up to epsilon {round_up(total)}, less than the stated "
                 f"{self.epsilon}. Pass the losses of the whole release, or none."

@@ -171,13 +171,7 @@ def _log_mean_above(
     n_steps = math.ceil(_MAX_FREQUENCY / noise / step)
     z = tau + 1j * step * np.arange(n_steps + 1)
 
-    # E[e**(z V)] - 1, precise where it is small. With s and c the sine and cosine of half
-    # the angle, e**(a + i b) - 1 = e**a - 1 - 2 e**a s**2 + 2 i e**a s c: several times
-    # as fast as complex exponentials.
-    half_angles = np.multiply.outer(values / 2, z.imag)
-    sines = np.sin(half_angles)
-    real = float(masses @ np.expm1(tau * values)) - 2 * weights @ sines**2
-    excess = real + 2j * (weights @ (sines * np.cos(half_angles)))
+    excess = _moment_excess(values, masses, z)
     smoothing = (noise * z) ** 2 / 2
     exponents = n * np.log1p(excess) + smoothing
     height = float(exponents[0].real)
@@ -201,6 +195,19 @@ def _log_mean_above(
     if not (errors.max() < 0.1 and math.isfinite(total)):
         return None
     return height + math.log(step / (2 * math.pi) * (total + remaining))
+
+
+def _moment_excess(values: Floats, masses: Floats, z: NDArray[Any]) -> NDArray[Any]:
+    """Return E[e**(z V)] - 1 of a value V, precise where it is small, for points z with one real part."""
+    # With s and c the sine and cosine of half the angle, e**(a + i b) - 1 = e**a - 1 - 2
+    # e**a s**2 + 2 i e**a s c: several times as fast as complex exponentials.
+    tau = z[0].real
+    weights = masses * np.exp(tau * values)
+    half_angles = np.multiply.outer(values / 2, z.imag)
+    sines = np.sin(half_angles)
+    real = float(masses @ np.expm1(tau * values)) - 2 * weights @ sines**2
+    excess: NDArray[Any] = real + 2j * (weights @ (sines * np.cos(half_angles)))
+    return excess
 
 
 def _saddle(values: Floats, masses: Floats, n: int) -> float:

@@ -10,8 +10,7 @@ import pytest
 
 from skdp import BudgetExceeded, PrivacyGuarantee
 from skdp.exact import exp_bounds, log_upper
-from skdp.privacy import GaussianLoss, PureLoss, gaussian_epsilon, zcdp_epsilon
-from skdp.privacy._losses import pure_mu
+from skdp.privacy import GaussianLoss, PureLoss, gaussian_epsilon, pure_mu, zcdp_epsilon
 from skdp.privacy.ledger._account import Account, Budget
 
 

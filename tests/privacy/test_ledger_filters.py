@@ -16,9 +16,9 @@ from skdp.privacy import (
     PureLoss,
     gaussian_delta,
     gaussian_epsilon,
+    pure_mu,
     zcdp_epsilon,
 )
-from skdp.privacy._losses import pure_mu
 from tests.conftest import each
 
 D = 1e-6

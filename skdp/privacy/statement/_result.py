@@ -54,8 +54,8 @@ class PrivacyStatement(JsonRecord):
     Parameters
     ----------
     facts : tuple of Fact
-        Named tuples of ``column, step, protection, guarantee, count``. ``guarantee`` is None if the step does not
-        protect the column, ``count`` the number of equal releases.
+        Named tuples of ``column, step, protection, guarantee, n_releases``. ``guarantee`` is None if the step does not
+        protect the column.
     total : PrivacyGuarantee or None
         Sum of the guarantees, for the columns in its scope. None if no column is covered.
     notes : tuple of str
@@ -319,8 +319,8 @@ def _list_fact(fact: Fact) -> tuple[Any, ...]:
     return (
         column,
         fact.protection,
-        round_up(fact.count * Fraction(epsilon)),
-        round_up(fact.count * Fraction(delta)),
+        round_up(fact.n_releases * Fraction(epsilon)),
+        round_up(fact.n_releases * Fraction(delta)),
         guarantee.relation,
         guarantee.trust,
         fact.step,

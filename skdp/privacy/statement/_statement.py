@@ -238,53 +238,30 @@ def _order_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
 
 def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, str, list[str]]:
     """Return the total, the total before its conversion in words, and notes about both."""
-    exposed = walk.exposed()
-    promised = {name for step in walk.steps for name in step.guarantee.scope}
-    covered = [name for name in walk.columns if name in promised - exposed]
-    notes: list[str] = []
-    if not covered or ALL_COLUMNS in exposed:
-        return None, "", notes
-
-    # Steps that protect the values of named columns only.
-    of_values = [
-        step for step in walk.steps if step.guarantee.relation == "replace_values"
-    ]
-    public = []
-    for name in covered:
-        if any(name not in step.guarantee.scope for step in of_values):
-            public.append(name)
-    if public:
-        steps = [step.step for step in of_values]
-        notes.append(note_public(map(format_name, public), steps))
-        covered = [name for name in covered if name not in public]
-        if not covered:
-            return None, "", notes
-
+    covered, notes = _find_covered(walk)
     steps = [
         step for step in walk.steps if not set(covered).isdisjoint(step.guarantee.scope)
     ]
+    if not steps:
+        return None, "", notes
     stated = [step.guarantee for step in steps]
     if not walk.reveals_records():
         return replace(_sum(stated), scope=tuple(covered)), "", notes
-    converted, conversions = [], []
+
+    # Each guarantee is converted by itself: the delta of the sum would be larger.
+    is_of_values = bool(_steps_for_values(walk))
+    converted = []
+    conversions = []
     for step in steps:
-        guarantee = step.guarantee
-        if guarantee.relation == "add_remove":
-            # Replacing values keeps the number of rows of a person.
-            is_convertible = guarantee.unit == "record" or of_values
-            try:
-                replaced = guarantee.to("replace") if is_convertible else None
-            except ValueError:
-                replaced = None
-            if replaced is None:
-                return None, "", [*notes, note_no_total(guarantee, step.step)]
+        guarantee = _convert(step.guarantee, is_of_values=is_of_values)
+        if guarantee is None:
+            return None, "", [*notes, note_no_total(step.guarantee, step.step)]
+        if step.guarantee.relation == "add_remove":
             conversions.append(
-                f"{step.step}: {format_amounts(replaced.epsilon, replaced.delta)} instead "
-                f"of {format_amounts(guarantee.epsilon, guarantee.delta)}"
+                f"{step.step}: {format_amounts(guarantee.epsilon, guarantee.delta)} "
+                f"instead of {format_amounts(step.guarantee.epsilon, step.guarantee.delta)}"
             )
-            guarantee = replaced
-        # Each guarantee is converted by itself: the delta of the sum would be larger.
-        if of_values:
+        if is_of_values:
             guarantee = guarantee.to("replace_values", columns=covered)
         converted.append(guarantee)
     total = replace(_sum(converted), scope=tuple(covered))
@@ -296,6 +273,45 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, str, list[str]]:
         amounts = format_amounts(before.epsilon, before.delta)
         conversion = f"{amounts} for {before._format_neighbors()}, counted twice"
     return total, conversion, [note_conversion(total, conversions), *notes]
+
+
+def _find_covered(walk: Walk) -> tuple[list[Any], list[str]]:
+    """Return the columns that a total covers, and a note about columns without a total."""
+    exposed = walk.exposed()
+    protected = {name for step in walk.steps for name in step.guarantee.scope}
+    covered = [name for name in walk.columns if name in protected - exposed]
+    if ALL_COLUMNS in exposed:
+        return [], []
+    steps = _steps_for_values(walk)
+    public = []
+    for name in covered:
+        if any(name not in step.guarantee.scope for step in steps):
+            public.append(name)
+    if not public:
+        return covered, []
+    note = note_public(map(format_name, public), [step.step for step in steps])
+    return [name for name in covered if name not in public], [note]
+
+
+def _steps_for_values(walk: Walk) -> list[StatedStep]:
+    """Return the steps that protect the values of named columns only."""
+    return [step for step in walk.steps if step.guarantee.relation == "replace_values"]
+
+
+def _convert(
+    guarantee: PrivacyGuarantee, *, is_of_values: bool
+) -> PrivacyGuarantee | None:
+    """Convert a guarantee to replacing; None if no guarantee follows."""
+    if guarantee.relation != "add_remove":
+        return guarantee
+    # A person may be replaced by a person with another number of rows, unless only
+    # values are replaced.
+    if guarantee.unit != "record" and not is_of_values:
+        return None
+    try:
+        return guarantee.to("replace")
+    except ValueError:
+        return None
 
 
 def _sum(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:

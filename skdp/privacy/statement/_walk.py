@@ -12,6 +12,7 @@ from skdp.markup import written_text
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._estimators import (
+    Protects,
     declared_names,
     find_domains,
     find_ledgers,
@@ -79,7 +80,7 @@ class Fact(NamedTuple):
     # None if the step does not protect the column.
     guarantee: PrivacyGuarantee | None = None
     # Number of equal releases.
-    count: int = 1
+    n_releases: int = 1
 
 
 @dataclass(frozen=True)
@@ -307,21 +308,18 @@ class Walk:
         for domain in find_domains(estimator):
             self._domains.setdefault(domain, set()).update(scope)
 
-        has_rows = hasattr(estimator, "transform")
-        if protects and has_rows and guarantee.relation == "add_remove":
-            self._note("counted", step)
-        if is_of_values or not has_rows:
-            # The other columns are public, or were read for predictions.
-            self._expose(uncovered, LEARNED, step)
         is_public_target = is_of_values and not targets and not flow.has_new_target
         if is_public_target and has_further_column(estimator):
             self._note("target", step)
+        is_counted = bool(protects) and guarantee.relation == "add_remove"
+        if is_counted and hasattr(estimator, "transform"):
+            self._note("counted", step)
+        if is_of_values or not hasattr(estimator, "transform"):
+            # The other columns are public, or were read for predictions.
+            self._expose(uncovered, LEARNED, step)
         # A resampler that was given a target returns a private one; before fit, it will.
-        if protects and not has_rows and (targets or not stated.fitted):
-            flow = replace(flow, has_new_target=True)
-        if not has_rows and not hasattr(estimator, "fit_resample"):
-            return flow.behind(frozenset())
-        return flow.behind(uncovered if protects else flow.raw)
+        has_target = bool(targets) or not stated.fitted
+        return _flow_behind(estimator, flow, uncovered, protects, has_target=has_target)
 
     def _cover(
         self,
@@ -409,6 +407,24 @@ class Walk:
         relations = {step.guarantee.relation for step in self.steps}
         is_revealed = self.exposed() or self.notes["counted"] or self.notes["target"]
         return bool(is_revealed) or not relations <= {"add_remove"}
+
+
+def _flow_behind(
+    estimator: Any,
+    flow: Flow,
+    uncovered: Names,
+    protects: Protects,
+    *,
+    has_target: bool,
+) -> Flow:
+    """Return the output of an estimator with a guarantee."""
+    if hasattr(estimator, "transform"):
+        return flow.behind(uncovered if protects else flow.raw)
+    if not hasattr(estimator, "fit_resample"):
+        return flow.behind(frozenset())  # predictions
+    if protects and has_target:
+        flow = replace(flow, has_new_target=True)
+    return flow.behind(uncovered if protects else flow.raw)
 
 
 def _is_dropped(part: Any) -> bool:

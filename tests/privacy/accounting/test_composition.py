@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri_exp
 
 from skdp import PrivacyGuarantee, PrivacyLedger
-from skdp.privacy import PureLoss, StatedLoss, compose, gaussian_delta, zcdp_epsilon
-from skdp.privacy._losses import pure_mu
+from skdp.privacy import PureLoss, StatedLoss, compose, gaussian_delta, pure_mu, zcdp_epsilon
 from tests.conftest import each
 from tests.privacy.accounting.enumerated import exp, true_delta
 
