@@ -1,4 +1,4 @@
-"""Oracles whose report is bits: unary encoding, subset selection, and Bloom filters of cohorts."""
+"""Oracles with bits as reports: unary encoding, with one or two rounds, and subset selection."""
 
 from __future__ import annotations
 
@@ -182,9 +182,9 @@ class UnaryEncoding(FrequencyOracle):
         shares = np.sort(prior)[::-1]
         p = float(self.p)
         q = float(self.q)
-        # If its own bit is 1, the guess is the most frequent value. Otherwise, it is
-        # decided by the first 1 among the others: the probability of the bits if all of
-        # them lie, times how much likelier they are under either guess.
+        # If its own bit is 1, the guess is the most frequent value. Otherwise the first 1
+        # of all other bits decides: the probability of the bits if all are random, times
+        # the likelihood ratio of either guess.
         n_others = self.k - 1
         first_one = (1 - q) ** np.arange(1, self.k) * q
         guess = np.maximum(shares[1:] * p / q, shares[0] * (1 - p) / (1 - q))
@@ -281,7 +281,7 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
 
 
 class SubsetSelection(FrequencyOracle):
-    """Subset selection on codes: report a set of w of the k values.
+    """Subset selection on codes: report a set with w of the k values.
 
     >>> oracle = SubsetSelection(14, 1.0)
     >>> oracle.subset_size, round(oracle.mean_squared_error, 2)

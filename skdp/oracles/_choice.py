@@ -12,7 +12,7 @@ from skdp.oracles._bits import SubsetSelection, UnaryEncoding
 from skdp.oracles._hashing import LocalHashing
 from skdp.oracles._randomized_response import RandomizedResponse
 
-# Of two oracles with equal errors, the first is chosen.
+# The first of two oracles with equal errors is chosen.
 ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
     "randomized_response": RandomizedResponse,
     "subset_selection": SubsetSelection,

@@ -41,7 +41,7 @@ class Draws:
 def client_report(
     sampler: Mapping[str, Any], code: int, source: ByteSource
 ) -> list[int]:
-    """Randomise one code as a client does.
+    """Randomize one code on the side of the client.
 
     >>> from skdp.oracles import RandomizedResponse, client_report
     >>> from skdp.randomness import SecureSource
@@ -52,7 +52,7 @@ def client_report(
     Parameters
     ----------
     sampler : mapping
-        What `FrequencyOracle.sampler` returns, also after a round trip through JSON.
+        Return value of `FrequencyOracle.sampler`, also after a round trip through JSON.
     code : int
         The true value, ``0, ..., k - 1``.
     source : ByteSource
@@ -71,12 +71,11 @@ def client_report(
 
     Notes
     -----
-    **Privacy.** The same channel as that of the oracle, exactly; the tests enumerate
-    it. How many bytes are read depends on the random bytes only, not on the code, nor
-    on whether the report is the truth. A sampler is taken as it is: of a protocol of
-    others, take that of ``ReportTransformer.from_json(text).protocol_.oracles``, which
-    follows from the same parameters as the guarantee, or check it as
-    ``examples/client/check.mjs`` does.
+    **Privacy.** The exact channel of the oracle; the tests enumerate it. The number of
+    bytes that are read depends on the random bytes only. The sampler is not checked:
+    take the sampler of a foreign protocol from
+    ``ReportTransformer.from_json(text).protocol_.oracles``, which follows from the same
+    parameters as the guarantee, or check it as ``examples/client/check.mjs`` does.
     """
     if isinstance(code, bool) or not isinstance(code, int):
         raise TypeError(f"code must be an int, got {type(code).__name__}")
@@ -91,14 +90,13 @@ def client_report(
 def _response(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     word = draws.uniform(1 << sampler["word_bits"])
     quotient, remainder = divmod(word, sampler["k"])
-    # A coin and a uniform value are drawn always: time must not tell whether they
-    # decide.
-    is_lie = draws.coin(int(sampler["threshold"]))
-    lie = draws.uniform(sampler["k"])
+    # A coin and a uniform value are always drawn: the time must not depend on the word.
+    is_uniform = draws.coin(int(sampler["threshold"]))
+    uniform = draws.uniform(sampler["k"])
     if quotient < sampler["bound"]:
         return [remainder]
-    if quotient == sampler["bound"] and is_lie:
-        return [lie]
+    if quotient == sampler["bound"] and is_uniform:
+        return [uniform]
     return [code]
 
 
@@ -111,15 +109,15 @@ def _bits(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
 
 def _subset(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     k = sampler["k"]
-    is_lie = draws.coin(int(sampler["lie"]))
-    # The first places of a shuffle; without a lie, the first draw gives way to the true
-    # value.
+    is_uniform = draws.coin(int(sampler["lie"]))
+    # The first positions of a shuffle. If the set is not uniform, the true value replaces
+    # the first draw.
     order = list(range(k))
-    for place in range(sampler["size"]):
-        chosen = place + draws.uniform(k - place)
-        if place == 0 and not is_lie:
+    for position in range(sampler["size"]):
+        chosen = position + draws.uniform(k - position)
+        if position == 0 and not is_uniform:
             chosen = code
-        order[place], order[chosen] = order[chosen], order[place]
+        order[position], order[chosen] = order[chosen], order[position]
     bits = [0] * k
     for value in order[: sampler["size"]]:
         bits[value] = 1

@@ -46,7 +46,7 @@ _SMALL_PRIME = 65_521
 # For more values.
 _LARGE_PRIME = (1 << 31) - 1
 
-# Of local hashing: enough for an epsilon of 11, where the best number is e^epsilon.
+# Enough buckets for an epsilon of 11: the best number is about e^epsilon.
 MAX_BUCKETS = _SMALL_PRIME
 
 
@@ -92,7 +92,7 @@ class AffineHash:
         self.k = k
         self.g = g
         self.prime = _SMALL_PRIME if max(k, g) <= _SMALL_PRIME else _LARGE_PRIME
-        # Sums of two residues of 16 bits may wrap, which `count_matches` detects.
+        # `count_matches` detects sums of two residues that wrap at 16 bits.
         self._word: Any = np.uint16 if self.prime == _SMALL_PRIME else np.uint32
         self._shift = 16 if self.prime == _SMALL_PRIME else 31
         self.seed_bits = 2 * self._shift
@@ -132,7 +132,7 @@ class AffineHash:
         return seeds >> shift, seeds & np.uint64((1 << self._shift) - 1)
 
     def valid(self, seeds: NDArray[np.uint64]) -> bool:
-        """Return whether `draw` can return all of the seeds.
+        """Check that `draw` can return all of the seeds.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class AffineHash:
     def count_matches(
         self, seeds: NDArray[np.uint64], buckets: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Count, for each value, the reports whose bucket is that of the value.
+        """Count the reports with the bucket of each value.
 
         Parameters
         ----------
@@ -311,7 +311,7 @@ def best_n_buckets(k: int, epsilon: float | Fraction) -> int:
 
 
 class LocalHashing(FrequencyOracle):
-    """Local hashing on codes: report a public seed and the randomised bucket of the value.
+    """Local hashing on codes: report a public seed and the randomized bucket of the value.
 
     >>> oracle = LocalHashing(1_000, 1.0)
     >>> oracle.n_buckets, oracle.report_bytes, round(oracle.mean_squared_error, 2)
@@ -375,7 +375,7 @@ class LocalHashing(FrequencyOracle):
         self._inner = inner
         self.n_buckets = inner.k
         self.p = inner.p
-        # Another value is supported if it meets the true one, or by a lie.
+        # A false value is supported if it shares the bucket, or by a misreport.
         collision = self.hash_family.collision
         self.q = collision * inner.p + (1 - collision) * inner.q
 
@@ -493,7 +493,9 @@ class LocalHashing(FrequencyOracle):
             )
         is_bucket = reports[:, 1].max(initial=0) < self.n_buckets
         if not is_bucket or not self.hash_family.valid(reports[:, 0]):
-            raise ValueError("the seeds or buckets are not those of this oracle")
+            raise ValueError(
+                "reports must have seeds and buckets of this oracle, got others."
+            )
 
     def channel(self, seed: int = 0) -> list[list[Fraction]]:
         """Return the exact probability of each bucket given each value and the public seed.

@@ -91,7 +91,7 @@ class NumericMechanism(ABC):
 
     @property
     def loss(self) -> PureLoss:
-        """The privacy loss of a report, which dominates that of all pairs of positions."""
+        """The privacy loss of a report, which dominates the losses of all pairs of positions."""
         ratio = self.worst_ratio
         if ratio == 1:
             return PureLoss(self.epsilon, share=1.0)
@@ -99,7 +99,7 @@ class NumericMechanism(ABC):
         return PureLoss(self.epsilon, share=round_up(share))
 
     def shuffle_pair(self) -> ReportPair:
-        """Return the reports of the two positions that shuffling protects least, in classes.
+        """Return the pair of positions with the weakest protection by shuffling.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class NumericMechanism(ABC):
         """
 
     def parameters(self) -> dict[str, Any]:
-        """Return what a server must know to read the reports.
+        """Return the parameters with which a server reads the reports.
 
         Returns
         -------
@@ -301,16 +301,8 @@ class ClampedLaplace(NumericMechanism):
         return laplace_loss(Fraction(self.epsilon), self.steps)
 
     def shuffle_pair(self) -> ReportPair:
-        # The squarings that give the power are rounded up to fractions of few digits.
-        power = Fraction(1)
-        # Fractional bits of a ratio that is rounded up, as its exact form has millions.
-        n_bits = 256
-        for bit in format(self.steps, "b"):
-            square = power * power
-            if bit == "1":
-                square /= self.ratio
-            power = Fraction(math.ceil(square * (1 << n_bits)), 1 << n_bits)
-        return ReportPair.of_any(power)
+        # An upper bound with few digits: the exact ratio has millions.
+        return ReportPair.of_any(exp_bounds(Fraction(self.epsilon))[1])
 
     @cached_property
     def estimates(self) -> list[Fraction]:  # type: ignore[override]
@@ -372,7 +364,7 @@ def square_wave_width(epsilon: float) -> float:
 
 
 class SquareWave(NumericMechanism):
-    """Report a place in a window that begins at the true position, or any place: the mechanism for distributions.
+    """Report a number in a window at the true position, or any number: the mechanism for distributions.
 
     >>> SquareWave(1024, 1.0).width
     524
@@ -423,7 +415,7 @@ class SquareWave(NumericMechanism):
         self._threshold = lie_threshold(capped, ratio)
         self.lie = Fraction(self._threshold, ONE)
         self.worst_ratio = 1 + ratio * (1 - self.lie) / self.lie
-        # The probabilities of a place outside of the window, and inside.
+        # The probabilities of a report outside of the window, and inside.
         self._outside = self.lie / self.n_reports
         self._inside = self._outside + (1 - self.lie) / self.width
 
@@ -488,8 +480,8 @@ class SquareWave(NumericMechanism):
     def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
         lie = float(self.lie)
         truth = float(1 - self.lie)
-        # The variance of a place is (N^2 - 1) / 12 if it is any, (w^2 - 1) / 12 in the
-        # window, and that of the mean.
+        # A uniform report has the variance (N^2 - 1) / 12, a report in the window (w^2 -
+        # 1) / 12; the means of the two differ by the offset.
         spread = (lie * (self.n_reports**2 - 1) + truth * (self.width**2 - 1)) / 12
         offset = (positions - self.steps / 2) ** 2
         return spread / truth**2 + offset * (lie / truth)

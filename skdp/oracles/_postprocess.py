@@ -1,4 +1,4 @@
-"""Postprocessing of unbiased estimates: counts that are not negative, or that also add up.
+"""Postprocessing of unbiased estimates to nonnegative counts, or counts with a fixed sum.
 
 The values of ``postprocess=``, where e are the unbiased estimates of n reports.
 Postprocessing has no privacy cost. Changed estimates are biased; intervals are those of
@@ -35,7 +35,7 @@ class Postprocessor(Protocol):
 
 
 def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
-    """Project counts onto those that are not negative and add up to a total ("norm-sub").
+    """Project counts onto nonnegative counts with a given total ("norm-sub").
 
     >>> project_to_simplex([8.0, 4.0, -2.0], 10).tolist()
     [7.0, 3.0, 0.0]
@@ -63,8 +63,8 @@ def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
         return counts
     descending = np.sort(counts)[::-1]
     excess = (np.cumsum(descending) - total) / np.arange(1, counts.size + 1)
-    # What is subtracted if the s largest counts stay above 0: the largest s for which
-    # they do.
+    # The constant to subtract is the excess of the largest number of counts that stay
+    # above 0.
     n_positive = int(np.count_nonzero(descending > excess))
     return np.maximum(counts - excess[max(n_positive, 1) - 1], 0)
 

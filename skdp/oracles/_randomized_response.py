@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     FrequencyOracle,
     capped_epsilon,
-    count_bytes,
     count_numbers,
     draw_by_row,
     pure_noise,
@@ -32,7 +31,7 @@ from skdp.randomness import (
 
 
 class RandomizedResponse(FrequencyOracle):
-    """Generalised (k-ary) randomised response, "GRR", on codes.
+    """Randomized response among k values ("GRR") on codes.
 
     Warner's two coins: the true value if the first coin shows heads, else "yes" or "no"
     by the second one.
@@ -70,8 +69,8 @@ class RandomizedResponse(FrequencyOracle):
     Notes
     -----
     **Privacy.** Local model, replacement of the value. `epsilon` is computed from the
-    integers that are drawn and rounded up; it never exceeds the request. As a lie
-    always remains possible, it is finite for any request: at most 80 ln 2 = 55.5, or 96
+    integers that are drawn and rounded up; it never exceeds the request. As a uniform
+    draw always remains possible, it is finite for any request: at most 80 ln 2 = 55.5, or 96
     ln 2 = 66.6 for more than 256 values. The number of bytes that are read does not
     depend on the codes.
 
@@ -88,47 +87,22 @@ class RandomizedResponse(FrequencyOracle):
 
     def __init__(self, k: int, epsilon: float | Fraction) -> None:
         self.k = check_size(k)
-        # The lower bound of e^eps makes a lie more likely: rounded toward more noise.
+        # The lower bound of e^eps makes a uniform draw likelier: toward more noise.
         power = exp_bounds(capped_epsilon(epsilon))[0]
-        self._set_lie(min(Fraction(1), self.k / (power + self.k - 1)))
-        if self.lie == 1:
-            raise pure_noise(epsilon)
-
-    @classmethod
-    def from_lie(cls, k: int, lie: Fraction) -> Self:
-        """Make an oracle from the probability of a lie.
-
-        Parameters
-        ----------
-        k : int
-            The number of values.
-        lie : Fraction
-            The least probability that a code is replaced by a uniform draw, in [0, 1];
-            0 reports the true value.
-
-        Returns
-        -------
-        RandomizedResponse
-            The oracle; its probability is rounded up.
-        """
-        oracle = cls.__new__(cls)
-        oracle.k = check_size(k)
-        oracle._set_lie(lie)
-        return oracle
-
-    def _set_lie(self, least: Fraction) -> None:
-        """Set the integers of the least probability of a lie that they can express."""
+        smallest = min(Fraction(1), self.k / (power + self.k - 1))
         self._bits = 16 if self.k <= 256 else 32
         n_words = 1 << self._bits
-        self._bound = math.floor(least * n_words / self.k)
-        # The words whose quotient is the bound, and the share of them that lie.
+        self._bound = math.floor(smallest * n_words / self.k)
+        # The words whose quotient is the bound, and the uniform draws among them.
         n_tied = min(self.k, n_words - self._bound * self.k)
-        n_lies = least * n_words - self._bound * self.k
-        self._threshold = math.ceil(n_lies / n_tied * ONE) if n_tied else 0
+        n_uniform = smallest * n_words - self._bound * self.k
+        self._threshold = math.ceil(n_uniform / n_tied * ONE) if n_tied else 0
         self.lie = self._bound * self.k + n_tied * Fraction(self._threshold, ONE)
         self.lie /= n_words
         self.p = 1 - self.lie * (self.k - 1) / self.k
         self.q = self.lie / self.k
+        if self.lie == 1:
+            raise pure_noise(epsilon)
 
     def sampler(self) -> dict[str, Any]:
         return {
@@ -171,10 +145,10 @@ class RandomizedResponse(FrequencyOracle):
             change *= quotient < self._bound
             reports[start : start + step] = np.bitwise_xor(block, change)
             tied.append(np.flatnonzero(quotient == self._bound) + start)
-        places = np.concatenate([*tied, np.empty(0, np.intp)])
-        is_lie = bernoulli(rows_of(source, places), self._threshold, places.size)
-        lies = places[is_lie]
-        reports[lies] = uniform_integers(rows_of(source, lies), self.k, lies.size)
+        rows = np.concatenate([*tied, np.empty(0, np.intp)])
+        is_uniform = bernoulli(rows_of(source, rows), self._threshold, rows.size)
+        rows = rows[is_uniform]
+        reports[rows] = uniform_integers(rows_of(source, rows), self.k, rows.size)
         return reports
 
     def _draw_keyed(
@@ -196,8 +170,6 @@ class RandomizedResponse(FrequencyOracle):
 
     def tally(self, reports: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
         self._check_codes(reports)
-        if self.k <= 256:
-            return count_bytes(reports, self.k)
         return count_numbers(reports, self.k)
 
     def channel(self) -> list[list[Fraction]]:

@@ -25,13 +25,13 @@ from skdp.randomness import (
     subsets,
 )
 
-# Of a set, so that exact numbers are computed in less than a second.
+# Members of a set: exact integers take less than a second.
 MAX_MEMBERS = 1024
 
-# Of a channel whose reports are vectors of bits.
+# Values of a channel, whose reports are vectors of bits.
 MAX_VALUES = 16
 
-# The units of shares of sets, and of p and q.
+# Units of proportions of sets, and of p and q.
 _SCALE, _DIGITS = 1 << 320, 1 << 128
 
 
@@ -43,11 +43,11 @@ def pad_sets(
     source: ByteSource,
 ) -> NDArray[np.unsignedinteger]:
     """Make sets of exactly m codes, of the codes of all sets one after the other, and the size of each."""
-    # All members of a set of s <= m, and the codes k + s, k + s + 1, ... for "none"; of
-    # a larger one m of its members, uniform but for s 2**-64, the first places of a
-    # shuffle. **Privacy.** That need not be exact: the report of a larger set is a mean
-    # of reports of sets of m, whose ratios are bounded. As many bytes are read in any
-    # case.
+    # A set of s <= m members has the codes k + s, k + s + 1, ... for "none". A larger set
+    # has m of its members, the first positions of a shuffle, uniform but for s 2**-64.
+    # **Privacy.** The shuffle need not be exact: the report of a larger set is a mean of
+    # reports of sets of m, whose ratios are bounded. The number of bytes that are read
+    # does not depend on the sets.
     starts = np.cumsum(sizes) - sizes
     members = values.astype(np.min_scalar_type(k + max_size))
     large = np.flatnonzero(sizes > max_size)
@@ -66,7 +66,7 @@ def pad_sets(
 
 
 class SetSelection(SupportCounts):
-    """Set selection on sets of codes ("PrivSet"): report a set of w of the values that is likely to meet the true set.
+    """Set selection on sets of codes ("PrivSet"): report a set of values that probably meets the true set.
 
     >>> oracle = SetSelection(100, 5, 1.0)
     >>> oracle.subset_size, round(oracle.mean_squared_error, 1)
@@ -75,8 +75,8 @@ class SetSelection(SupportCounts):
     The true set is padded to m members (`pad_sets`), out of m further codes that stand for "none". A
     set of w of all K = k + m codes is e^eps times likelier if it has a member in common
     with the padded set than if it has none ([1]_). Equivalently, with a certain
-    probability (a lie) it is uniform among all sets, otherwise among those that meet
-    the padded set. The codes that stand for "none" are then left out. A larger set is
+    probability it is uniform among all sets, otherwise among the sets that meet the
+    padded set. The codes that stand for "none" are then left out. A larger set is
     replaced by m of its members. The error grows as m. With m = 1 it is subset
     selection; with w = 1 a member is sampled and reported by randomised response, whose
     epsilon sampling amplifies to ``ln(m (e^eps - 1) + 1)`` ([2]_).
@@ -97,8 +97,8 @@ class SetSelection(SupportCounts):
     subset_size : int
         The size of the sets that are drawn.
     weights : tuple of int
-        Of 2**64: the probability of a lie, and of sets whose first member in common
-        with the padded set is its i-th.
+        Probabilities in units of 2**-64: of a uniform set, and of sets whose first member
+        in common with the padded set is its i-th.
     p, q : Fraction
         The probabilities that a report holds a value of the true set (the mean over its
         m places), and another one; exact but for m 2**-60.
@@ -169,11 +169,11 @@ class SetSelection(SupportCounts):
         return shares
 
     def _hit_weights(self, most_ratio: Fraction) -> tuple[int, ...]:
-        """Return the weights W_0 of a lie, and W_i of a first hit at the i-th member."""
+        """Return the weights W_0 of a uniform set, and W_i of a first hit at the i-th member."""
         shares = self._first_hits()
         total = Fraction(sum(shares), _SCALE)
-        # As L + sum(W) = 2**64 and W <= excess L share, a lie of weight at least L
-        # remains, and so does the ratio.
+        # As L + sum(W) = 2**64 and W <= excess L share, a uniform set of weight at least L
+        # remains, and the ratio is kept.
         excess = min(most_ratio - 1, (ONE - 1) / total)
         factor = excess * max(1, math.floor(ONE / (1 + excess * total)))
         numerator, denominator = factor.as_integer_ratio()
@@ -189,8 +189,7 @@ class SetSelection(SupportCounts):
         for place, weight in enumerate(hits, 1):
             q += _DIGITS * weight * (size - 1) // (n_codes - place)
         q //= ONE
-        # A set has `size` members: those of the padded set, and those of the k codes
-        # that are not in it.
+        # A set has `size` members: some of the padded set, and some of the k other codes.
         p = (size * _DIGITS - self.k * q) // self.max_size
         return Fraction(p, _DIGITS), Fraction(q, _DIGITS)
 
@@ -206,10 +205,10 @@ class SetSelection(SupportCounts):
 
     @property
     def variation(self) -> Fraction:
-        # Most of the sets that meet one padded set and miss another one are those of
-        # two without a common member: after a first hit, the rest of them has to miss m
-        # codes, which is likeliest after the first place. Sets that meet both differ by
-        # the rounding of the weights.
+        # Two padded sets without a common member have the most sets that meet one and miss
+        # the other: after a first hit, the rest of a set has to miss m codes, which is
+        # likeliest after the first member. Sets that meet both differ by the rounding of
+        # the weights.
         missing = _SCALE
         n_left = self._n_codes - 1
         for _ in range(self.max_size):
@@ -232,31 +231,11 @@ class SetSelection(SupportCounts):
             sets += combinations(range(self.k), size)
         return sets
 
-    def error(self, mean_size: float) -> float:
-        """Return the mean over the values of n times the variance of a frequency.
-
-        Parameters
-        ----------
-        mean_size : float
-            The mean number of values of a set, of those that are kept; from 0 to m.
-
-        Returns
-        -------
-        float
-            In closed form.
-        """
-        true_variance = self.p * (1 - self.p)
-        false_variance = self.q * (1 - self.q)
-        gain = float(self.k * (self.p - self.q) ** 2)
-        return (
-            float(self.k * false_variance)
-            + mean_size * float(true_variance - false_variance)
-        ) / gain
-
     @property
     def mean_squared_error(self) -> float:
-        """The largest `error` over the mean sizes that sets may have."""
-        return max(self.error(0), self.error(self.max_size))
+        """The mean over the values of n times the variance of a frequency, for the worst mean size of sets."""
+        p, q = float(self.p), float(self.q)
+        return float(_largest_error(self.k, self.max_size, p, q)) / self.k
 
     def check_size(self, n: int) -> None:
         """Refuse a number of reports that would take more than 2 GiB.
@@ -292,7 +271,7 @@ class SetSelection(SupportCounts):
     def report(
         self, sets: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
-        """Randomise sets.
+        """Randomize sets.
 
         Parameters
         ----------
@@ -322,12 +301,11 @@ class SetSelection(SupportCounts):
     def _draw(
         self, sets: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
-        """Draw the sets with all codes: of each row first the place of the first hit, or 0 for a lie."""
+        """Draw sets of all codes: first the index of the first hit, 0 for a uniform set."""
         n_codes = self._n_codes
         size = self.subset_size
         first_hit = categorical(source, self.weights, len(sets))
-        # As if the members were the last codes, the first of them the last one; then
-        # every code takes its place.
+        # The members are the last codes, in reverse; then each code is moved to its column.
         drawn = np.zeros((len(sets), n_codes), np.uint8)
         for place in range(self.max_size + 1):
             rows = np.flatnonzero(first_hit == place)
@@ -405,7 +383,7 @@ class SetSelection(SupportCounts):
 
 
 def _largest_error(k: int, m: int, p: Any, q: Any) -> Any:
-    """Return, times k, the largest `SetSelection.error` of support probabilities."""
+    """Return k times the largest mean squared error of support probabilities."""
     true_variance = p * (1 - p)
     false_variance = q * (1 - q)
     return (

@@ -146,12 +146,12 @@ def test_epsilon_may_be_any_number(make_oracle, epsilon):
 @each("epsilon", [1e-300, 5e-324, Fraction(1, 10**400)])
 def test_requests_that_leave_nothing_but_noise_are_refused(make_oracle, epsilon):
     """No integer over 2**64 is between the probability of a lie and 1: estimates would have no finite error."""
-    with pytest.raises(ValueError, match="is too small: the reports would be pure noise"):
+    with pytest.raises(ValueError, match="epsilon must be larger"):
         make_oracle(6, epsilon)
 
 
 def test_a_second_round_that_leaves_nothing_but_noise_is_refused():
-    with pytest.raises(ValueError, match="is too small: the reports would be pure noise"):
+    with pytest.raises(ValueError, match="epsilon must be larger"):
         TwoRoundUnaryEncoding(UnaryEncoding(3, 1.0), 1e-300)
 
 
@@ -268,7 +268,7 @@ def test_columns_of_whole_numbers_are_read_as_reports(name):
     for number in (-1, largest + 1, 1 << 63):
         block = np.zeros((3, oracle.width), np.int64 if number < 0 else np.uint64)
         block[1, -1] = number
-        with pytest.raises(ValueError, match=r"not (ones|those) of this|zeros and ones|between 0 and"):
+        with pytest.raises(ValueError, match=r"must be integers|seeds and buckets|zeros and ones|between 0 and"):
             oracle.read(block)
 
 

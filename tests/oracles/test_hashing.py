@@ -221,7 +221,7 @@ def test_seeds_do_not_depend_on_the_codes_and_the_tally_counts_supports():
 def test_reports_of_another_oracle_are_refused(reports):
     oracle = LocalHashing(10, 1.0, n_buckets=4)
     for read in (oracle.tally, oracle.supports, oracle.unbiased):
-        with pytest.raises(ValueError, match=r"reports must be|not those of this oracle"):
+        with pytest.raises(ValueError, match="reports must"):
             read(reports)
 
 

@@ -359,7 +359,11 @@ class RoundsToCertainty(Mutant):
     def _make_oracle(self, k, epsilon):
         power = math.exp(epsilon)
         p = power / (power + k - 1)
-        return RandomizedResponse.from_lie(k, (1 - Fraction(p)) * Fraction(k, k - 1))
+        oracle = RandomizedResponse(k, epsilon)
+        if p == 1:
+            oracle._bound = oracle._threshold = 0
+            oracle.p, oracle.q = Fraction(1), Fraction(0)
+        return oracle
 
     def _promise(self, oracles, domain, memo):
         return PrivacyGuarantee(self.epsilon, scope=domain.columns, mechanism="?")
