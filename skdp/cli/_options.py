@@ -115,6 +115,7 @@ def _add_release(command: Any) -> None:
 
 
 def _add_handle_unknown(command: Any, choices: list[str], effects: str) -> None:
+    # The default is an error, because all other effects bias the estimates.
     command.add_argument(
         "--handle-unknown",
         choices=choices,
@@ -135,6 +136,7 @@ def _add_protocol(command: Any) -> None:
 
 def _add_report(command: Any) -> None:
     add = command.add_argument
+    # The page compares all of them, so the default is a wide range.
     add(
         "--epsilon",
         dest="epsilons",
@@ -207,6 +209,7 @@ def _add_report(command: Any) -> None:
 def _add_draft_domain(command: Any) -> None:
     add = command.add_argument
     _add_table(command, f"your table: {TABLE}")
+    # The draft has values of the data, so it is a file to edit.
     add("domain", type=Path, help="a new file, .toml; - is standard output")
     add(
         "--bins",
@@ -363,6 +366,7 @@ def _add_estimate(command: Any) -> None:
 
 def _add_tally(command: Any) -> None:
     add = command.add_argument
+    # Sums of many collectors are added in any order.
     add("data", nargs="+", help=f"reports: {REPORTS}")
     _add_protocol(command)
     _add_delimiter(command)
@@ -375,6 +379,7 @@ def _add_tally(command: Any) -> None:
 
 
 def _add_statement(command: Any) -> None:
+    # A statement is made for readers who do not run the code.
     command.add_argument("source", metavar="SOURCE", help=SOURCES)
     command.add_argument("--out", type=Path, help="a new file, .html or .json")
 
@@ -457,5 +462,6 @@ def add_commands(commands: Any) -> None:
     for name, (module, add_options, output, help_line, description) in COMMANDS.items():
         command = commands.add_parser(name, help=help_line, description=description)
         add_options(command)
+        # Errors show the usage of the command, and modules are imported by name.
         command.set_defaults(parser=command, module=module)
         command.set_defaults(output=output[0], suffix=output[1])

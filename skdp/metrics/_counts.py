@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -93,15 +93,7 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     return distance / 2 if metric == "total_variation" else distance
 
 
-@overload
-def percent_error(true: float, estimate: float) -> float: ...
-@overload
-def percent_error(true: pd.Series, estimate: ArrayLike) -> pd.Series: ...
-@overload
-def percent_error(
-    true: ArrayLike, estimate: ArrayLike
-) -> float | pd.Series | Numbers: ...
-def percent_error(true: ArrayLike, estimate: ArrayLike) -> float | pd.Series | Numbers:
+def percent_error(true: ArrayLike, estimate: ArrayLike) -> Any:
     """Compute each error as a percentage of the true count.
 
     Parameters
@@ -160,6 +152,7 @@ def _match_counts(true: Any, estimate: Any) -> tuple[Numbers, Numbers, pd.Index 
             "true and estimate must have the same shape, got "
             f"{true_counts.shape} and {estimates.shape}"
         )
+    # Arrays and lists are matched by position.
     labelled = [counts for counts in (true, estimate) if isinstance(counts, pd.Series)]
     if len(labelled) == 2:
         estimates = estimates[_match_labels(true.index, estimate.index)]
@@ -228,6 +221,7 @@ def _plain_part(part: Any) -> Any:
 
 def _normalize(counts: Numbers, name: str) -> Numbers:
     """Return proportions."""
+    # Unbiased estimates may be negative.
     total = counts.sum()
     if not (np.isfinite(total) and total > 0):
         raise ValueError(f"the counts of {name} must add up to a positive number")

@@ -78,6 +78,7 @@ class PrivateParity(ClassificationMoment):
         """Upper and lower bounds of each event and group."""
         return self._index
 
+    # fairlearn minimizes the misclassification rate.
     def default_objective(self) -> Any:
         return ErrorRate()
 

@@ -73,6 +73,7 @@ class GroupSums:
 
     def sampled(self, rows: str) -> Numbers:
         """Return the number of rows whose sampling is part of the variance."""
+        # Only the noise of given rows is random.
         return np.maximum(self.total, 0) * (rows == "population")
 
 
@@ -160,6 +161,7 @@ def score_rates(sums: GroupSums, rows: str, level: float) -> Rates:
 
 def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Numbers, Numbers]:
     """Return the roots of ``squared * t**2 - 2 * linear * t + constant``."""
+    # Rounding may make the discriminant negative.
     root = np.sqrt(np.maximum(linear**2 - squared * constant, 0))
     return (linear - root) / squared, (linear + root) / squared
 
@@ -170,6 +172,7 @@ def estimate_rates(sums: GroupSums, rows: str, level: float) -> Estimate:
     if sums.is_reported:
         return rates
     # Wilson's interval of a rate of 0.0035 covers in 84 % of samples of 50 rows.
+    # Comparisons use score intervals, from which MOVER has its coverage.
     tail = (1 - level) / 2
     counts, others = sums.selected, sums.others
     # betaincinv requires positive parameters.

@@ -147,8 +147,10 @@ def sum_indicators(
     """Estimate the rows of each code and group, and the variances of the noise."""
     counts = np.zeros((n_codes, indicators.shape[1]))
     squares = np.zeros_like(counts)
-    np.add.at(counts, codes, indicators)
-    np.add.at(squares, codes, indicators**2)
+    for code in range(n_codes):
+        block = indicators[codes == code]
+        counts[code] = block.sum(axis=0)
+        squares[code] = (block**2).sum(axis=0)
     # A true indicator is its own square, so the variance is the mean of the square minus
     # the mean.
     return counts, np.maximum(squares - counts, 0)
