@@ -119,7 +119,7 @@ def _search_epsilon(
     parts = []
     for loss in pure:
         share = loss.share if isinstance(loss, PureLoss) else 1.0
-        # Losses that are far smaller than others are rounded up to a negligible loss.
+        # Far smaller losses are rounded up to a negligible loss.
         epsilon = max(float(loss._epsilon or 0), largest * 2.0**-40)
         parts.append(
             Distribution.from_channel(epsilon, share).to_power(loss.count, rare)

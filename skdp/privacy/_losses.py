@@ -410,7 +410,7 @@ def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
     elif number < 1:
         mu = 2 * math.sqrt(2) * erfinv(math.tanh(number / 2))
         # Four operations lose at most half of the smallest float each, and the last one
-        # multiplies the errors of the others by less than 3.
+        # multiplies the earlier errors by less than 3.
         mu += 8 * math.ulp(0.0)
     else:
         mu = -2 * ndtri(1 / (1 + math.exp(number)))

@@ -174,7 +174,7 @@ def learns_nothing(estimator: Any) -> bool:
 
 
 def _has_declared_categories(encoder: Any) -> bool:
-    """Check if an encoder has the categories that it declares, and no others from an earlier fit."""
+    """Check if an encoder has the categories that it declares, and none from an earlier fit."""
     if isinstance(encoder.categories, str):
         return False
     fitted = getattr(encoder, "categories_", None)

@@ -203,7 +203,7 @@ class PrivacyStatement(JsonRecord):
         return texts
 
     def _not_covered(self) -> list[str]:
-        """List what the total does not cover."""
+        """List the gaps of the total."""
         texts = []
         for fact in self.facts:
             is_open = fact.guarantee is None and fact.protection != NOT_RELEASED
@@ -224,13 +224,10 @@ class PrivacyStatement(JsonRecord):
             guess = guess_probability(total.epsilon, total.delta)
             meaning = describe_total(total) | {"guess_probability": guess}
         columns = []
-        for row in self.rows.to_dict("records"):
-            missing = {
-                name for name, value in row.items() if value == "" or value != value
-            }
-            columns.append(
-                {name: None if name in missing else row[name] for name in _COLUMNS}
-            )
+        for fact in self.facts:
+            values = [None if value == "" else value for value in _list_fact(fact)]
+            row = dict(zip(_COLUMNS, written_row(values), strict=True))
+            columns.append(row | {"column": format_name(fact.column)})
         is_seeded = any(not step.guarantee.secure for step in self.steps)
         return {
             "headline": written_text(self._headline()),
@@ -249,7 +246,7 @@ class PrivacyStatement(JsonRecord):
         }
 
     def to_html(self) -> str:
-        """Return a page that explains the statement.
+        """Return the statement as an HTML page with explanations.
 
         Returns
         -------
@@ -287,6 +284,7 @@ class PrivacyStatement(JsonRecord):
     def _format_table(self) -> pd.DataFrame:
         """Return the facts with words in place of codes."""
         table = self.rows.drop(columns=["relation", "trust"])
+        table["column"] = [format_name(fact.column) for fact in self.facts]
         for name in ("epsilon", "delta"):
             table[name] = [_format(value) for value in self.rows[name]]
         guarantees = [fact.guarantee for fact in self.facts]

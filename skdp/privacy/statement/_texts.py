@@ -190,7 +190,7 @@ def describe_randomness(*, has_draws: bool, is_seeded: bool) -> str:
 
 
 def list_not_covered(total: PrivacyGuarantee | None) -> list[str]:
-    """List what no guarantee of a statement covers."""
+    """List the gaps of every guarantee of this kind."""
     texts = []
     if total is not None and total.relation == "replace_values":
         columns = join_names(total.scope)

@@ -217,7 +217,7 @@ class Walk:
             if not _is_dropped(part) and columns != ():
                 selected = self._select(flow, columns)
                 flows.append(self._visit_part(part, selected, path, name))
-        # A fitted transformer lists its remainder among the others.
+        # A fitted transformer lists its remainder as a part.
         part = estimator.remainder
         if is_fitted_transformer or _is_dropped(part):
             return _join_flows(flows)
@@ -329,7 +329,7 @@ class Walk:
         *,
         is_of_values: bool,
     ) -> tuple[Names, Names]:
-        """Return the columns of X that a guarantee covers, and the unprotected others."""
+        """Return the columns of X that a guarantee covers, and the other unprotected columns."""
         if is_of_values:
             # Behind other steps, a change of a protected column may change public ones.
             split = flow.split(names, chosen) if flow.columns is not None else None
@@ -445,7 +445,7 @@ def _selected_columns(
         return tuple(listed) if is_text else None
     if flow.columns is None:
         return None
-    # A fitted transformer knows the positions, however its columns were selected.
+    # A fitted transformer has the positions, however its columns were selected.
     positions = getattr(estimator, "_transformer_to_input_indices", {}).get(name)
     if positions is None and is_listed:
         positions = [list(names).index(one) if one in names else one for one in listed]
