@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,8 @@ import numpy as np
 import pandas as pd
 from _tables import Table, load_published, parity, payments, score_trees
 from synthesis import measure_distance
+
+from skdp import Domain, Interval
 
 DELTA = 1e-6
 EPSILONS = {"columns": (1.0, 0.5, 4.0), "limits": (math.inf,)}
@@ -34,10 +36,17 @@ READ_TOLERANCE = 0.1
 FIRST_READ_FACTOR = 1.1
 COLUMNS = {
     "Adult": [["income"], ["age", "sex"]],
-    "ACS": [["PUBCOV"]],
+    "ACS": [["PUBCOV"], ["AGEP", "SEX"]],
     "LSAC": [["pass_bar"], ["race1", "gender"]],
     "COMPAS": [["two_year_recid"], ["age", "sex"]],
 }
+SMALL = (("ACS", ["AGEP", "SEX"]), ("ACS", ["AGEP", "SCHL"]))
+SINGLE_YEARS = (
+    ("COMPAS", ["race", "sex"], "age"),
+    ("COMPAS", ["age", "sex"], "age"),
+    ("Adult", ["race", "sex"], "age"),
+    ("ACS", ["RAC1P", "SEX"], "AGEP"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +67,35 @@ def tables(quick: bool) -> dict[str, Callable[[], ColumnTable]]:
         for private in COLUMNS[name]
     }
     small = partial(payments, 2_000)
-    return chosen | {"2,000 payments: merchant": partial(choose, small, ["merchant"])}
+    chosen["2,000 payments: merchant"] = partial(choose, small, ["merchant"])
+    published = load_published()
+    for name, private in SMALL:
+        loader = partial(take_rows, published[name], 2_000)
+        chosen[f"{name}, 2,000 rows: {', '.join(private)}"] = partial(
+            choose, loader, private
+        )
+    for name, private, age in SINGLE_YEARS:
+        loader = partial(cut_years, published[name], age)
+        chosen[f"{name}, single years: {', '.join(private)}"] = partial(
+            choose, loader, private
+        )
+    return chosen
+
+
+def take_rows(load: Callable[[], Table], n_rows: int) -> Table:
+    """Load some training rows of a table."""
+    table = load()
+    rows = table.train.sample(n_rows, random_state=0).reset_index(drop=True)
+    return replace(table, train=rows)
+
+
+def cut_years(load: Callable[[], Table], age: str) -> Table:
+    """Load a table with one bin per year of age."""
+    table = load()
+    edges = table.domain[age].edges
+    years = Interval(edges[0], edges[-1], bins=int(edges[-1] - edges[0]))
+    columns = {name: table.domain[name] for name in table.domain.columns}
+    return replace(table, domain=Domain(columns | {age: years}))
 
 
 def choose(load: Callable[[], Table], private: list[str]) -> ColumnTable:

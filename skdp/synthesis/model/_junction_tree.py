@@ -11,7 +11,7 @@ from skdp.synthesis.model._tables import Clique, n_cells_of, shape_of
 MAX_GROWTH = 1.05
 """Growth of a model from which another elimination order is tried."""
 
-MAX_RETRIES = 200
+MAX_RETRIES = 50
 """Marginals without capacity for which another elimination order is tried."""
 
 

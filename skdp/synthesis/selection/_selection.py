@@ -355,11 +355,12 @@ def find_unmodeled(
 ) -> tuple[Clique, ...]:
     """List strong pairs without capacity, whose dependence no other pairs imply."""
     limit = STRONG_EXCESS * scores.total
-    pairs = [c for c in choice.refused if len(c) == 2 and scores.excess[c] > limit]
+    excess = scores.excess
+    pairs = [c for c in choice.refused if len(c) == 2 and excess[c] > limit]
     unmodeled = []
     for pair, shares in estimate_marginals(model, pairs).items():
         independent = np.multiply.outer(shares.sum(axis=1), shares.sum(axis=0))
         modeled = scores.total * float(np.abs(shares - independent).sum())
-        if scores.excess[pair] - modeled > limit:
+        if excess[pair] - modeled > limit:
             unmodeled.append(pair)
     return tuple(unmodeled)
