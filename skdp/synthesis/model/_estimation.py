@@ -25,7 +25,7 @@ from skdp.synthesis.model._tables import (
 )
 
 # Tuned by benchmarks/synthesis.py.
-MAX_STEPS = 300
+MAX_STEPS = 150
 MIN_GAIN = 0.5
 """Smallest relative decrease of the loss in `BLOCK` steps; early stopping regularizes."""
 
