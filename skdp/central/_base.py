@@ -287,6 +287,9 @@ class Plan:
 class CentralStatistic(CentralEstimator):
     """An estimator whose `fit` reads a table, plans its release, charges it, and releases."""
 
+    # Whether `fit` reads the rows several times, and so requires them in memory.
+    _requires_rows: ClassVar[bool] = False
+
     @all_or_nothing
     def fit(
         self,
@@ -349,13 +352,6 @@ class CentralStatistic(CentralEstimator):
         plan = self._plan(rows, share, bounds)
         if plan.protected:
             refuse_no_public_rows(rows.n_rows)
-        # Which rows of a person of a large table are used depends on all columns.
-        is_by_person = groups is not None and rows.large is not None
-        if plan.protected and is_by_person:
-            raise ValueError(
-                "protect needs a table in memory with groups: which rows of a person of "
-                "a large table are used follows from the values of all columns"
-            )
 
         # Charge.
         source = self._charge(plan, share, rows)
@@ -371,6 +367,11 @@ class CentralStatistic(CentralEstimator):
     def _read(self, X: Any, y: Any, groups: Any, most: int) -> Batches:
         """Read the columns of a table, and at most some rows of each person."""
         large = open_large(X)
+        if large is not None and self._requires_rows:
+            raise TypeError(
+                f"{type(self).__name__} requires a table in memory, and skdp.engines "
+                "only adds up rows. Collect the columns first."
+            )
         if large is not None:
             columns = large.sample  # the names and dtypes
             if groups is not None:

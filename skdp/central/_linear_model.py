@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
@@ -28,12 +27,7 @@ from skdp.central._base import (
     Plan,
     check_bounds_names,
 )
-from skdp.central._private_target import (
-    PrivateTarget,
-    linear_of_products,
-    penalties_in_floats,
-)
-from skdp.central._public_rows import PublicRows
+from skdp.central._public_rows import PrivateTarget, PublicRows, fit_linear
 from skdp.central._supervised import (
     SupervisedStatistic,
     place_with_target,
@@ -49,7 +43,6 @@ from skdp.central.statistics import (
     in_units,
     largest_moments,
     noisy_products,
-    refuse_missing,
     warn_of_few,
     widths,
 )
@@ -68,6 +61,11 @@ _LEAST = 3.0
 _CUT = 0.2
 
 
+# Penalties, over sums of squares: a larger one leaves less than a thousandth of a slope,
+# and would hide small sums of products in the rounding of floats.
+MAX_PENALTY = 2.0**10
+
+
 class Placement(NamedTuple):
     """Rows on a grid of integers."""
 
@@ -81,6 +79,7 @@ class LinearModel(SupervisedStatistic):
     """A model with coefficients, for rows of numbers without missing values."""
 
     _takes_missing = False
+    _requires_rows = True
 
     coef_: Floats
     intercept_: Any
@@ -138,7 +137,11 @@ class Moments:
         size = n_columns + constant
         columns = np.arange(n_columns)
         largest = max(float(np.diag(self.products).max()), self.size)
-        factors, penalties = penalties_in_floats(roots, largest)
+        # Slopes that are penalised by much are measured in units that are larger by the
+        # inverse of a factor.
+        roots = np.minimum(roots, 2.0**1000)
+        factors = 1 / np.maximum(roots / math.sqrt(MAX_PENALTY * largest), 1.0)
+        penalties = (roots * factors) ** 2
         factors = np.append(factors, np.ones(size - n_columns))
         products = self.products[:size, :size] * np.outer(factors, factors)
         with_target = self.sums[:size, -1] * factors
@@ -213,11 +216,7 @@ def sum_products(rows: Rows, square: int, constant: int) -> NDArray[np.int64]:
     """Add up the products of all pairs of columns, a constant and the target."""
     # A row that is too long, its constant and its target are multiplied with one
     # factor, as in weighted least squares: which linear model is true stays so.
-    return rows.sum(
-        partial(
-            Rows.clipped_moments, square=square, constant=constant, with_target=True
-        )
-    )
+    return rows.clipped_moments(square, constant, with_target=True)
 
 
 def noises_of_products(
@@ -308,7 +307,6 @@ class _LinearRegression(RegressorMixin, LinearModel):
         if self._protects_target():
             return self._plan_target(rows, share, penalty, bounds)
         ends = read_bounds(bounds, rows.names)
-        refuse_missing(rows, ends)
         if share.kind == "epsilon":
             noise, *_ = noises_of_products(
                 share, len(rows.names), square=0, constant=UNIT, largest=UNIT
@@ -325,7 +323,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         starts = np.zeros(len(ends))
         if self.fit_intercept:
             starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
-        placed = place_with_target(rows, ends, starts)
+        placed = place_with_target(rows.table, ends, starts)
         return Placement(placed, starts, widths(ends, starts))
 
     def _plan_target(
@@ -333,9 +331,9 @@ class _LinearRegression(RegressorMixin, LinearModel):
     ) -> Plan:
         """Plan the release of a target whose rows are public."""
         centred = bool(self.fit_intercept)
-        public = PublicRows.of(rows.features, constant=centred)
+        public = PublicRows.read(rows.features, constant=centred)
         ends = read_bounds(bounds, rows.names[-1:])
-        target = PrivateTarget.of(rows.target, ends, centred=centred)
+        target = PrivateTarget.read(rows.target, ends, centred=centred)
         noises = target.noises(public, share)
         of_sums, _ = noises
         return Plan(
@@ -347,9 +345,9 @@ class _LinearRegression(RegressorMixin, LinearModel):
 
     def _release_target(self, plan: Plan, source: ByteSource) -> None:
         exact: TargetPlan = plan.exact
-        public, target = exact.public, exact.target
-        noisy = target.draw(public, plan.noises, source)
-        fit = linear_of_products(public, target, noisy, exact.penalty)
+        fit = fit_linear(
+            exact.public, exact.target, plan.noises, source, alpha=exact.penalty
+        )
         self.coef_ = fit.coefficients
         self.coef_std_error_ = fit.errors
         self.intercept_ = float(fit.intercept)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,11 +13,11 @@ from scipy.linalg import block_diag
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 
-from skdp.base import Bounds, TableLike, check_flag, read_bounds
+from skdp.base import Bounds, TableLike, check_flag, read_bounds, read_numbers
 from skdp.central._base import Plan, check_bounds_names
 from skdp.central._linear_model import Floats, LinearModel, Placement
-from skdp.central._public_rows import PublicRows, logistic_of_sums
-from skdp.central._supervised import Classes, Placing
+from skdp.central._public_rows import PublicRows, fit_logistic
+from skdp.central._supervised import Classes
 from skdp.central.statistics import (
     UNIT,
     Batches,
@@ -28,28 +27,25 @@ from skdp.central.statistics import (
     in_units,
     largest_moments,
     noisy_products,
-    open_rows,
-    refuse_missing,
     widths,
 )
 from skdp.domain import Domain
-from skdp.oracles import check_size
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
 # Of residuals: that of a certain prediction of the wrong class.
-_CERTAIN = 1 << 15
+CERTAIN = 1 << 15
 
 # Of logits: places to 1.
-_FINE = 1 << 10
+FINE = 1 << 10
 
 # Larger logits are cut: ``e**-16`` is less than a step of residuals, which hardly
 # change any more.
-_MAX_LOGIT = 16
+MAX_LOGIT = 16
 
 # The share of the rows that are shrunk. Half or twice as many change results by less
 # than their noise.
-_CUT = 0.05
+CUT = 0.05
 
 
 class Pace(NamedTuple):
@@ -59,14 +55,14 @@ class Pace(NamedTuple):
     # Over the inverse of the largest curvature. With the momentum b, no quadratic loss
     # diverges below ``2 (1 + b)`` (B. T. Polyak, 1964).
     rate: float
-    most_steps: int
+    max_steps: int
 
 
 # Measured on tables of 5,000 to 300,000 rows. Steps that moments have scaled are equally
 # long in all directions: longer ones overshoot, and after 80 of them the model hardly
 # changes.
-_PLAIN = Pace(0.85, 3.0, 160)
-_SCALED = Pace(0.7, 1.5, 80)
+PLAIN = Pace(0.85, 3.0, 160)
+SCALED = Pace(0.7, 1.5, 80)
 
 
 # Rows are weighted such that no residuals are longer than at equal logits. The weight
@@ -81,18 +77,18 @@ class BinaryLoss:
     # The largest second derivative.
     curvature = 0.25
     # The square of the largest residual.
-    square = (_CERTAIN // 2) ** 2
+    square = (CERTAIN // 2) ** 2
 
     def __init__(self) -> None:
-        places = np.arange(-_MAX_LOGIT * _FINE, _MAX_LOGIT * _FINE + 1)
-        probabilities = expit((places + 0.5) / _FINE)
+        places = np.arange(-MAX_LOGIT * FINE, MAX_LOGIT * FINE + 1)
+        probabilities = expit((places + 0.5) / FINE)
         weights = 0.5 / np.maximum(probabilities, 1 - probabilities)
         by_class = np.stack([probabilities, probabilities - 1])
-        self._residuals = np.rint(_CERTAIN * weights * by_class)  # (2, n_places)
+        self._residuals = np.rint(CERTAIN * weights * by_class)  # (2, n_places)
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
-        """Return the derivative of the loss of each row by its logit, in units of `_CERTAIN`."""
-        places = logits + _MAX_LOGIT * _FINE
+        """Return the derivative of the loss of each row by its logit, in units of `CERTAIN`."""
+        places = logits + MAX_LOGIT * FINE
         places += codes[:, np.newaxis] * self._residuals.shape[1]
         # Of a flat table, which takes half the time.
         return self._residuals.take(places)
@@ -109,20 +105,20 @@ class SoftmaxLoss:
     def __init__(self, n_classes: int) -> None:
         self.n_outputs = n_classes
         # The square of the norm of the residuals at equal logits.
-        self.square = _CERTAIN**2 * (n_classes - 1) // n_classes
-        differences = np.arange(2 * _MAX_LOGIT * _FINE + 1)
-        self._powers = np.rint(2.0**30 * np.exp(-differences / _FINE)).astype(np.int64)
+        self.square = CERTAIN**2 * (n_classes - 1) // n_classes
+        differences = np.arange(2 * MAX_LOGIT * FINE + 1)
+        self._powers = np.rint(2.0**30 * np.exp(-differences / FINE)).astype(np.int64)
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
-        """Return the derivatives of the loss of each row by its logits, in units of `_CERTAIN`."""
+        """Return the derivatives of the loss of each row by its logits, in units of `CERTAIN`."""
         powers = self._powers[logits.max(axis=1, keepdims=True) - logits]
         # Probabilities, rounded down, of which the class of the row loses 1. They are
         # longest if this is the least probable one.
-        residuals = powers * _CERTAIN // powers.sum(axis=1, keepdims=True)
+        residuals = powers * CERTAIN // powers.sum(axis=1, keepdims=True)
         least = residuals.min(axis=1, keepdims=True)
         squares = (residuals**2).sum(axis=1, keepdims=True)
-        largest_squares = squares + _CERTAIN * (_CERTAIN - 2 * least)
-        residuals[np.arange(len(codes)), codes] -= _CERTAIN
+        largest_squares = squares + CERTAIN * (CERTAIN - 2 * least)
+        residuals[np.arange(len(codes)), codes] -= CERTAIN
         return np.trunc(residuals * np.sqrt(self.square / largest_squares))
 
 
@@ -138,11 +134,11 @@ def gradient(
     total = np.zeros(coefficients.shape, np.int64)
     for block, part in rows.blocks():
         logits = part @ weights[:-1] + rows.constant * weights[-1]
-        logits *= _FINE / UNIT / scale
+        logits *= FINE / UNIT / scale
         np.floor(logits, out=logits)
         # np.clip takes several times as long on a block.
-        np.maximum(logits, -_MAX_LOGIT * _FINE, out=logits)
-        np.minimum(logits, _MAX_LOGIT * _FINE, out=logits)
+        np.maximum(logits, -MAX_LOGIT * FINE, out=logits)
+        np.minimum(logits, MAX_LOGIT * FINE, out=logits)
         residuals = loss.residuals(logits.astype(np.int64), rows.codes[block])
         total[:-1] += (part.T @ residuals).astype(np.int64)
         total[-1] += rows.constant * residuals.sum(axis=0).astype(np.int64)
@@ -158,7 +154,7 @@ def inverse_moments(
     rows: Rows, n_rows: float, noise: Noise, source: ByteSource
 ) -> Floats:
     """Return the inverse of noisy sums of the products of all pairs of columns, and of the constant."""
-    moments = noisy_products(rows.sum(Rows.moments), noise, source)
+    moments = noisy_products(rows.moments(), noise, source)
     values, vectors = np.linalg.eigh(moments)
     # Five times the norm of the noise, which is about twice that of a row of it. Half
     # or twice as much changes the log loss by less than 1 %.
@@ -181,9 +177,9 @@ def descend(
     coefficients = velocity = mean = np.zeros(noise.shape[1:])
     averaged = range(len(noise) // 2, len(noise))
     for place, drawn in enumerate(noise):
-        exact = rows.sum(partial(gradient, coefficients=coefficients, loss=loss))
+        exact = gradient(rows, coefficients, loss)
         total = (exact.astype(object) + drawn).astype(float)
-        velocity = momentum * velocity + step @ total / (UNIT * _CERTAIN)
+        velocity = momentum * velocity + step @ total / (UNIT * CERTAIN)
         coefficients = coefficients - velocity
         if place in averaged:
             mean = mean + coefficients / len(averaged)
@@ -218,15 +214,12 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         `PrivacyLeakWarning`.
     fit_intercept : bool, default=True
         Whether the model has a constant.
-    max_iter : int, optional
-        The number of steps, at least 1. None takes 30 to 160, by what remains to be learnt beside the noise; at most 80
-        where there is so little noise that second moments scale the steps. Of a large table, each step reads all rows.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is not checked.
     protect : {"record", "target"}, default="record"
         The private part: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `bounds` and `max_iter` are not used, and nothing is clipped.
+        public. Then `bounds` are not used, and nothing is clipped.
     ledger : PrivacyLedger, optional
         Ledger that each `fit` charges, before anything is drawn.
     random_state : None or int, default=None
@@ -345,7 +338,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         bounds: Bounds | None = None,
         classes: list[Any] | None = None,
         fit_intercept: bool = True,
-        max_iter: int | None = None,
         max_rows_per_person: int = 1,
         protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
@@ -356,7 +348,6 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         self.bounds = bounds
         self.classes = classes
         self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
         self.max_rows_per_person = max_rows_per_person
         self.protect = protect
         self.ledger = ledger
@@ -374,13 +365,10 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_flag("fit_intercept", self.fit_intercept)
-        if self.max_iter is not None:
-            check_size(self.max_iter, least=1, most=1 << 20, name="max_iter")
         if self._protects_target():
             return self._plan_target(rows, share)
         ends = read_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
-        refuse_missing(rows.features, ends)
         # All noise is Gaussian: the squares of mu add up to that of the share.
         losses: tuple[Loss, ...] = ()
         if share.kind == "rho":
@@ -399,12 +387,13 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         starts = np.zeros(len(ends))
         if self.fit_intercept:
             starts = np.clip(0.0, *ends.T)
-        placing = Placing(ends, starts, classes.codes)
-        return Placement(open_rows(rows, placing), starts, widths(ends, starts))
+        codes = classes.codes(rows.table.columns[-1])
+        placed = Rows.of(read_numbers(rows.features.table), ends, starts, codes)
+        return Placement(placed, starts, widths(ends, starts))
 
     def _plan_target(self, rows: Batches, share: Share) -> Plan:
         """Plan the release of a target whose rows are public."""
-        public = PublicRows.of(rows.features, constant=bool(self.fit_intercept))
+        public = PublicRows.read(rows.features, constant=bool(self.fit_intercept))
         classes = Classes.read(rows, self.classes)
         codes = classes.codes(rows.target.table.columns[0])
         n_classes = len(classes.values)
@@ -425,7 +414,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     def _release_target(self, plan: Plan, source: ByteSource) -> None:
         public, indicators, noise, classes = plan.exact
         sums = public.noisy_sums(indicators, noise, source)
-        fit = logistic_of_sums(public, sums, public.covariance(noise))
+        fit = fit_logistic(public, sums, public.noise_variance(noise))
         self.coef_, self.intercept_ = fit.coefficients, fit.intercepts
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = fit.n_steps
@@ -438,10 +427,9 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         placed, starts, scales = exact.placement
         share = exact.share.of_a_row
         centred = bool(self.fit_intercept)
-        limits = find_limits(placed, share, _CUT, source, centred=centred)
-        clipped = limits.rows.map(partial(Rows.clipped, square=limits.square))
+        limits = find_limits(placed, share, CUT, source, centred=centred)
         constant = math.isqrt(limits.square) // 2 if centred else 0
-        rows = clipped.map(partial(Rows.with_constant, constant=constant))
+        rows = limits.rows.clipped(limits.square).with_constant(constant)
         n_classes = len(classes.values)
         loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
@@ -456,13 +444,13 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
             noise = Noise("mu", share.mu_squared / 8, square)
             mu_squared -= noise.amount
             inverse = inverse_moments(rows, n_rows, noise, source)
-            pace = _SCALED
+            pace = SCALED
         else:
             # Of rows of the largest norm, all in one direction.
             inverse = np.eye(rows.n_columns + 1) / (in_units(rows.square) * n_rows)
-            pace = _PLAIN
+            pace = PLAIN
         # Later, noise adds more to the logits than a step improves them.
-        n_steps = int(self.max_iter or np.clip(strength / 25, 30, pace.most_steps))
+        n_steps = int(np.clip(strength / 25, 30, pace.max_steps))
 
         gradients = Noise("mu", mu_squared / n_steps, largest_change(rows, loss))
         shape = n_steps, rows.n_columns + 1, loss.n_outputs

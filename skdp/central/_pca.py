@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -12,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
-from skdp.base import Bounds, check_flag, level_of_the_caller, read_bounds, read_numbers
+from skdp.base import Bounds, level_of_the_caller, read_bounds, read_numbers
 from skdp.central._base import Columns, InvertibleTransformer, Plan
-from skdp.central._supervised import Placing
 from skdp.central.statistics import (
     UNIT,
     Batches,
@@ -25,8 +23,6 @@ from skdp.central.statistics import (
     largest_moments,
     limit_losses,
     noisy_products,
-    open_rows,
-    refuse_missing,
     widths,
 )
 from skdp.oracles import check_size
@@ -70,8 +66,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not. Noise is in proportion to the roots of the widths, so columns of small numbers
         need bounds of their own.
-    whiten : bool, default=False
-        Whether `transform` divides by the root of the noisy variance of each component.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
         left out if `fit` is given ``groups``; without, the number is not checked.
@@ -150,6 +144,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     """
 
     _takes_missing = False
+    _requires_rows = True
     _delta_is_for_noise = True
 
     components_: NDArray[np.float64]
@@ -163,7 +158,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         n_components: int | float | None = None,
         delta: float | None = None,
         bounds: Bounds | None = None,
-        whiten: bool = False,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -172,23 +166,23 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
-        self.whiten = whiten
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         n_components = self._read_n_components(len(rows.names))
-        check_flag("whiten", self.whiten)
         ends = read_bounds(bounds, rows.names)
         starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
         # In units in proportion to the root of its width, a column adds as much to the
         # norm of a row as to the noise of the covariance in the columns' own units,
         # whose sum is then the least.
         reach = widths(ends, starts)
-        placing = Placing(ends, starts, units=np.sqrt(reach) * np.sqrt(reach.max()))
-        refuse_missing(rows, ends)
-        exact = open_rows(rows, placing), share, placing, n_components
+        units = np.sqrt(reach) * np.sqrt(reach.max())
+        columns = read_numbers(rows.table)
+        no_codes = np.zeros(len(columns[0]), int)
+        placed = Rows.of(columns, ends, starts, no_codes, units)
+        exact = placed, share, (ends, starts, units), n_components
         if share.kind != "epsilon":
             noise = Noise("mu", share.mu_squared)
             return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
@@ -201,11 +195,10 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        rows, share, placing, n_components = plan.exact
+        rows, share, (ends, starts, units), n_components = plan.exact
         covariance = _noisy_covariance(rows, share, source)
-        values = placing.starts + placing.units * covariance.mean
-        self.mean_ = np.clip(values, *placing.ends.T)
-        self._set_components(covariance, placing.units, n_components)
+        self.mean_ = np.clip(starts + units * covariance.mean, *ends.T)
+        self._set_components(covariance, units, n_components)
 
     def _set_components(
         self,
@@ -276,17 +269,11 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
     def _transform_table(self, table: Table) -> Columns:
         numbers = np.stack(read_numbers(table), axis=1)
-        scores = (numbers - self.mean_) @ self.components_.T
-        return list((scores / self._deviations()).T)
+        return list(((numbers - self.mean_) @ self.components_.T).T)
 
     def _invert_columns(self, columns: Columns) -> Columns:
-        scores = np.stack(columns, axis=1) * self._deviations()
+        scores = np.stack(columns, axis=1)
         return list((scores @ self.components_ + self.mean_).T)
-
-    def _deviations(self) -> NDArray[np.float64]:
-        if not self.whiten:
-            return np.ones(len(self.components_))
-        return np.sqrt(np.maximum(self.explained_variance_, np.finfo(float).tiny))
 
 
 def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covariance:
@@ -304,10 +291,8 @@ def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covarianc
     noise = _noise_of_products(
         limits.rest, size, limits.square + constant**2, max(2 * UNIT, constant)
     )
-    moments = partial(
-        Rows.clipped_moments, square=limits.square, constant=constant, with_target=False
-    )
-    sums = noisy_products(limits.rows.sum(moments), noise, source)
+    moments = limits.rows.clipped_moments(limits.square, constant, with_target=False)
+    sums = noisy_products(moments, noise, source)
 
     # With fewer rows than the noise of their number, its size is the most that is
     # known; without noise, one row.

@@ -1,94 +1,55 @@
-"""Models of a private target whose rows are public: one noisy vector of sums, and what is made of it."""
+"""Linear models of a private target with public columns, from noisy sums of features times the target."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
-from scipy.special import expit, softmax
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 
 from skdp.base import read_numbers
-from skdp.central.statistics import Batches, Noise, as_float
+from skdp.central.statistics import UNIT, Batches, Noise, Rows, as_float, in_units
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
 Floats = NDArray[np.float64]
 
-# Of the values of the longest row: a step of the grid changes a row by less than
-# 2**-15 of it, which is far below the noise.
-_GRID = 1 << 16
+# The longest row, in steps of the grid: rounding changes a row by less than 2**-15 of it.
+LENGTH = 1 << 16
 
 # Rows at a time: floats add up their products with targets exactly, below 2**(16 + 15 +
 # 17).
-_BLOCK = 1 << 17
+BLOCK = 1 << 17
 
-# Directions with less of the variance than this are those of columns that follow from
-# others, and rounding.
-_MIN_VARIANCE = 1e-9
+# Smaller fractions of the variance belong to columns that follow from others.
+MIN_VARIANCE = 1e-9
 
-# The share of the rows that have the weight 1. On Adult, ACS and generated tables, .1 to
-# .5 give the same area at epsilons of .5 to 4, and .5 gives .002 less at .1.
-_WHOLE = 0.25
+# Fraction of the rows that have the weight 1. On Adult, .1 to .5 give the same area.
+WHOLE = 0.25
 
-# Of Newton's method, which needs about ten.
-_MAX_STEPS = 100
+# Rounds in which weights and lengths of rows follow from each other. With one, the area
+# of Adult is .83 instead of .86 at an epsilon of .5.
+N_ROUNDS = 8
 
-# Of the variance that the model leaves, and the prior that follows from it: the third
-# changes coefficients by less than a hundredth of their errors.
-_N_VARIANCES = 3
+# Fraction of the budget for the sum of squares of the target.
+SQUARE_PART = Fraction(1, 10)
 
-# Of the norm of the gradient: the noise is larger than this by many powers of ten.
-_PRECISION = 1e-7
+# Spreads of coefficients to average over, as mean squares of predictions: from a
+# tenth of the noise to 1.5 times the limit, which predictions exceed by chance.
+N_SPREADS, MIN_SPREAD, MAX_SPREAD = 48, 0.1, 1.5
 
-# Of a logit in a step: from a logit of 0, the curvature falls to a fourteenth by 4.
-_LARGEST_CHANGE = 4.0
-
-# Spreads of coefficients that are tried: from a tenth of what noise hides, or of the
-# smallest limit of the mean square of predictions if that is less, to more than that of
-# the largest predictions, as columns that vary much may have smaller coefficients than
-# others. With 1, 1.5 and 3 at an epsilon of .1, .74, .76 and .80 of
-# intervals of 95 % hold (40 tables of 4,000 rows); R2 of COMPAS is .022, .012 and .003
-# less than without a limit (5 splits, errors of .01), and that of the worst of 8
-# generated tables of 1,000 rows -1.5, -6.7 and -26, where it was -96.
-_N_SPREADS = 48
-_MIN_SPREAD = 0.1
-_LARGEST_SPREAD = 1.5
-
-# Of signal in noise: above 0, so that no penalty is infinite, and such that its square is
-# a float.
-_MIN_SHARE = 2.0**-400
-
-# Of numbers from -1 to 1, means of squares that are tried: the bounds are one to sixteen
-# root mean squares from the middle. A step of a square root of 2 changes a root mean
-# square by a fifth, less than a noisy mean of squares of some hundred rows can tell.
-_SQUARES = 2.0 ** np.arange(-8, 0.5, 0.5)
+# Roots of penalties in floats: beyond this, a coefficient is 0.
+MAX_ROOT = 2.0**200
 
 
-def public_numbers(batches: Batches) -> Floats:
-    """Read the numbers of public columns, of a table in memory: (n_rows, n_columns)."""
-    if batches.large is not None:
-        raise TypeError(
-            "protect needs a table in memory, as skdp.engines only adds up: collect "
-            "its columns first"
-        )
-    numbers = np.stack(read_numbers(batches.table), axis=1)
-    if len(numbers):
-        with np.errstate(over="ignore"):
-            width = np.ptp(numbers, axis=0)
-        if not np.isfinite(width).all():
-            raise ValueError("X holds numbers whose differences are beyond all floats")
-    return numbers
-
-
-def _uncorrelated(
-    columns: Floats, weights: Floats, constant: bool
-) -> tuple[Floats, Floats, Floats]:
-    """Return the weighted means of columns, the matrix from columns to features, and the features."""
+def whiten(columns: Floats, weights: Floats, constant: bool) -> tuple[Floats, Floats]:
+    """Return the weighted means of columns, and the matrix from centred columns to features without correlation."""
     total = max(float(weights.sum()), 1.0)
     middle = np.zeros(columns.shape[1])
     if constant:
@@ -96,331 +57,338 @@ def _uncorrelated(
     centred = columns - middle
     products = (centred * weights[:, np.newaxis]).T @ centred / total
     values, vectors = np.linalg.eigh(products)
-    is_seen = values > _MIN_VARIANCE * max(values.max(initial=0.0), 2.0**-60)
-    to_features = vectors[:, is_seen] / np.sqrt(values[is_seen])
-    features = centred @ to_features
-    if constant:
-        features = np.hstack([np.ones((len(columns), 1)), features])
-    return middle, to_features, features
-
-
-def _inverse_widths(widths: Floats, names: Sequence[Any]) -> Floats:
-    """Return one over the widths of columns, and 0 for constant ones."""
-    is_narrow = (widths > 0) & (widths < np.finfo(float).tiny)
-    if is_narrow.any():
-        name = names[int(np.argmax(is_narrow))]
-        raise ValueError(
-            f"values of column {name!r} differ by so little (below "
-            f"{np.finfo(float).tiny:.1g}) that floats hold few digits of that: multiply "
-            "it by a power of ten"
-        )
-    return np.divide(1.0, widths, out=np.zeros(len(widths)), where=widths > 0)
-
-
-def _row_weights(directions: Floats) -> Floats:
-    """Return weights that make long rows as long as the quantile `_WHOLE` of all: (n_rows,)."""
-    # The noise is in proportion to the longest row.
-    lengths = np.sqrt((directions**2).sum(axis=1))
-    if not (lengths > 0).any():
-        return np.ones(len(directions))
-    limit = np.quantile(lengths[lengths > 0], _WHOLE)
-    return np.asarray(np.minimum(1.0, limit / np.maximum(lengths, limit)))
-
-
-class Limits(NamedTuple):
-    """Upper limits of a mean of squares, of which one is true, and how likely each is."""
-
-    sizes: Floats
-    log_probabilities: Floats
+    is_seen = values > MIN_VARIANCE * max(values.max(initial=0.0), 2.0**-60)
+    return middle, vectors[:, is_seen] / np.sqrt(values[is_seen])
 
 
 class Shrinkage(NamedTuple):
-    """How far noisy sums are believed: the mean over spreads that coefficients may have."""
+    """The posterior of coefficients, given noisy sums: a mean over the spreads that coefficients may have."""
 
-    curvature: float
-    # From sums to numbers of which signal and noise are independent, the latter of
-    # variance 1; and from these to coefficients: (n_coefficients, n_coefficients) each.
-    to_numbers: Floats
-    to_coefficients: Floats
-    # The part of the variance of a number that is signal, for each pair of a spread and a
-    # limit: (n_pairs, n_coefficients).
+    # Orthonormal directions in which coefficients are independent.
+    basis: Floats
+    # The ratio of the posterior mean to the unshrunk estimate, and the posterior
+    # variance, by direction.
     factors: Floats
-    # Of each pair, after the sums are seen: (n_pairs,).
-    probabilities: Floats
-
-    @property
-    def mean_factors(self) -> Floats:
-        return self.probabilities @ self.factors
+    variances: Floats
+    curvature: float
 
     @property
     def solve(self) -> Floats:
         """The matrix from sums to coefficients."""
-        return (self.to_coefficients * self.mean_factors) @ self.to_numbers
+        return (self.basis * self.factors) @ self.basis.T / self.curvature
 
     @property
     def penalty(self) -> Floats:
-        """The P for which the solution c of ``curvature * c + P @ c = sums`` is `solve` @ sums.
+        """The P for which ``curvature * c + P @ c = sums`` has the solution `solve` @ sums."""
+        ratios = self.curvature * (1 / self.factors - 1)
+        return (self.basis * ratios) @ self.basis.T
 
-        It is not symmetric, as the noise has another shape than the coefficients.
-        """
-        # The inverse of `solve`, less the curvature: the matrices to numbers and to
-        # coefficients are the inverses of each other but for the curvature.
-        ratios = self.curvature**2 * (1 / self.mean_factors - 1)
-        return (self.to_coefficients * ratios) @ self.to_numbers
-
-    def covariance(self, sums: Floats, noise: Floats) -> Floats:
-        """Return the covariance of the errors of coefficients by noise of the sums, and by shrinkage."""
-        numbers = self.to_numbers @ sums
-        noise_of_numbers = self.to_numbers @ noise @ self.to_numbers.T
-        mean_products = (self.factors.T * self.probabilities) @ self.factors
-        of_noise = mean_products * noise_of_numbers
-        # Factors are not known for certain, and multiply the numbers.
-        covariance_of_factors = mean_products - np.outer(
-            self.mean_factors, self.mean_factors
-        )
-        of_factors = np.outer(numbers, numbers) * covariance_of_factors
-        # Given the noise of variance 1, a factor f is that of a signal of variance
-        # f / (1 - f), of which it loses (1 - f)**2 * f / (1 - f) = f - f**2.
-        of_lost_signal = np.diag(self.mean_factors - np.diag(mean_products))
-        covariance = of_noise + of_factors + of_lost_signal
-        return np.asarray(self.to_coefficients @ covariance @ self.to_coefficients.T)
+    @property
+    def covariance(self) -> Floats:
+        return (self.basis * self.variances) @ self.basis.T
 
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """Public rows, as features that are not correlated; and as integers, whose sums with the target get noise.
+    """Public rows as features without correlation; nothing here follows from the target."""
 
-    Nothing here follows from the target.
-    """
-
-    # Of each column, the weighted mean and one over the width: constant ones have 0.
+    # The weighted mean of each column, and one over the width: 0 for constant columns.
     middle: Floats
     units: Floats
     # From columns in these units to features: (n_columns, n_features).
     to_features: Floats
-    # Whether there is a constant, which is the first feature.
-    has_constant: bool
-    # (n_rows, n_features), of which the weighted mean of squares is 1.
+    # (n_rows, n_features), with a weighted mean of squares of 1 each, and a mean of 0 if
+    # there is a constant.
     features: Floats
+    has_constant: bool
     # At most 1, and less for long rows: (n_rows,).
     weights: Floats
-    # The rows in directions in which noise is equally large, and the matrix from their
-    # sums to those of features.
-    directions: Floats
-    to_sums: Floats
 
     @classmethod
-    def of(cls, batches: Batches, *, constant: bool) -> PublicRows:
-        """Read the rows of a table."""
-        columns = public_numbers(batches)
+    def read(cls, batches: Batches, *, constant: bool) -> PublicRows:
+        """Read the rows of a table in memory."""
+        columns = read_public_numbers(batches)
         n_rows, n_columns = columns.shape
-        middle = np.zeros(n_columns)
-        width = np.zeros(n_columns)
-        if n_rows and constant:
-            middle = columns.min(axis=0)
-            width = np.ptp(columns, axis=0)
-        elif n_rows:
-            width = np.abs(columns).max(axis=0)
-        units = _inverse_widths(width, batches.names)
-        if n_rows and constant:
-            # The mean, as sums of values near the largest float would be infinite.
-            middle += ((columns - middle) * units).mean(axis=0) * width
-        scaled = (columns - middle) * units
-        _, _, directions = _uncorrelated(scaled, np.ones(n_rows), constant)
-        weights = _row_weights(directions)
-        shift, to_features, features = _uncorrelated(scaled, weights, constant)
-        # Features F are linear functions D @ M of the directions D. As D.T @ D / n is the
-        # identity, M is D.T @ F / n, and M.T makes sums of features of those of D.
-        to_sums = features.T @ directions / max(n_rows, 1)
-        return cls(
-            middle=middle + shift * width,
-            units=units,
-            to_features=to_features,
-            has_constant=constant,
-            features=features,
-            weights=weights,
-            directions=directions,
-            to_sums=to_sums,
-        )
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.features)
-
-    @property
-    def slopes(self) -> Floats:
-        """The features but the constant."""
-        return self.features[:, 1:] if self.has_constant else self.features
+        low = columns.min(axis=0, initial=np.inf) if constant else np.zeros(n_columns)
+        low = np.where(np.isfinite(low), low, 0.0)
+        width = np.abs(columns - low).max(axis=0, initial=0.0)
+        is_narrow = (width > 0) & (width < np.finfo(float).tiny)
+        if is_narrow.any():
+            raise ValueError(
+                f"values of column {batches.names[int(np.argmax(is_narrow))]!r} differ by "
+                f"less than {np.finfo(float).tiny:.1g}. Multiply it by a power of ten."
+            )
+        units = np.divide(1.0, width, out=np.zeros(n_columns), where=width > 0)
+        scaled = (columns - low) * units
+        # The noise is in proportion to the longest row, so long rows get a weight that
+        # makes them as long as a quantile of all.
+        weights = np.ones(n_rows)
+        for _ in range(N_ROUNDS):
+            shift, to_features = whiten(scaled, weights, constant)
+            lengths = np.linalg.norm((scaled - shift) @ to_features, axis=1)
+            limit = float(np.quantile(lengths, WHOLE)) if n_rows else 0.0
+            weights = np.minimum(
+                1.0, max(limit, 2.0**-60) / np.maximum(lengths, 2.0**-60)
+            )
+        shift, to_features = whiten(scaled, weights, constant)
+        features = (scaled - shift) @ to_features
+        middle = low + shift * width
+        return cls(middle, units, to_features, features, constant, weights)
 
     @property
     def total_weight(self) -> float:
-        """The sum of all weights, at least 1."""
         return max(float(self.weights.sum()), 1.0)
 
     @property
-    def n_free(self) -> float:
-        """The sum of all weights, less what coefficients take of it: at least 1."""
-        taken = float(np.trace(self.of_sample)) / self.total_weight
-        return max(self.total_weight - taken, 1.0)
+    def inputs(self) -> Floats:
+        """The features, after the constant if there is one."""
+        if not self.has_constant:
+            return self.features
+        return np.hstack([np.ones((len(self.features), 1)), self.features])
 
-    @cached_property
-    def weighted(self) -> Floats:
-        """The features times the weights of the rows."""
-        return self.features * self.weights[:, np.newaxis]
-
-    @cached_property
-    def of_sample(self) -> Floats:
-        """Sums of products of weighted features: the covariance of their sums with a target of variance 1."""
-        return self.weighted.T @ self.weighted
-
-    @property
-    def _scale(self) -> float:
-        """How long a step of the grid is."""
-        lengths = np.sqrt((self.directions**2).sum(axis=1)) * self.weights
-        return max(float(lengths.max(initial=0.0)), 2.0**-60) / _GRID
-
-    @cached_property
-    def places(self) -> Floats:
-        """The weighted rows as integers, in directions in which noise is equally large."""
-        return np.rint(self.directions * (self.weights / self._scale)[:, np.newaxis])
+    def place(self) -> tuple[NDArray[np.int64], float]:
+        """Return the weighted inputs as integers, and the unit of these."""
+        weighted = self.inputs * self.weights[:, np.newaxis]
+        longest = float(np.linalg.norm(weighted, axis=1).max(initial=0.0))
+        unit = max(longest, 2.0**-60) / LENGTH
+        return np.rint(weighted / unit).astype(np.int64), unit
 
     def noise(self, share: Share, change: int, n_changed: int = 1) -> Noise:
-        """Return the noise of sums of places times integers of the target.
+        """Return the noise of sums of integer inputs times integers of the target.
 
         Another target of a row changes `n_changed` of these integers by `change` at most.
         """
         # Sums of integers are exact in any order, so that a target changes them by its
         # own row alone. The longest row is public.
-        n_features = self.places.shape[1]
-        sizes = np.abs(self.places)
-        l1 = int(sizes.sum(axis=1).max(initial=1.0)) * change * n_changed
-        square = int((sizes**2).sum(axis=1).max(initial=1.0)) * change**2 * n_changed
-        noise = Noise.of(share, l1, square)
-        if noise.kind == "mu":
-            return noise
-        largest = int(sizes.max(initial=1.0)) * change
-        # Joint noise is for the sums with a single integer of the target. Without a
-        # constant, columns of zeros have no features, and there is nothing to draw.
-        if n_changed > 1 or n_features == 0:
-            return noise
-        joint = Noise.joint(share, largest, n_features)
-        is_joint = joint.kind == noise.kind and joint.error < noise.error
-        return joint if is_joint else noise
+        places, _ = self.place()
+        sizes = np.abs(places)
+        l1 = int(sizes.sum(axis=1).max(initial=1)) * change * n_changed
+        square = int((sizes**2).sum(axis=1).max(initial=1)) * change**2 * n_changed
+        noises = [Noise.of(share, l1, square)]
+        if n_changed == 1 and places.shape[1]:
+            largest = int(sizes.max(initial=1)) * change
+            noises.append(Noise.joint(share, largest, places.shape[1]))
+        return min(noises, key=lambda noise: noise.error)
 
     def noisy_sums(
         self, targets: NDArray[np.int64], noise: Noise, source: ByteSource
     ) -> Floats:
-        """Return the sums of features times integers of the target, with noise: (n_features, n_integers)."""
-        n_features = self.places.shape[1]
-        sums = np.zeros((n_features, targets.shape[1]), np.int64)
-        for start in range(0, self.n_rows, _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            products = self.places[rows].T @ targets[rows].astype(float)
+        """Return the sums of inputs times integers of the target, with noise: (n_inputs, n_integers)."""
+        places, unit = self.place()
+        sums = np.zeros((places.shape[1], targets.shape[1]), np.int64)
+        for start in range(0, len(places), BLOCK):
+            rows = slice(start, start + BLOCK)
+            products = places[rows].T.astype(float) @ targets[rows].astype(float)
             sums += products.astype(np.int64)
         noisy = noise.add(source, sums.ravel().tolist())
-        sums_of_places = np.reshape([*map(as_float, noisy)], sums.shape)
-        return self._scale * self.to_sums @ sums_of_places
+        return unit * np.reshape([*map(as_float, noisy)], sums.shape)
 
-    def covariance(self, noise: Noise) -> Floats:
-        """Return the covariance of the noise of sums of features."""
-        error = as_float(noise.error) * self._scale
-        return error**2 * self.to_sums @ self.to_sums.T
+    def noise_variance(self, noise: Noise) -> float:
+        """Return the variance of the noise of each of `noisy_sums`."""
+        _, unit = self.place()
+        return (as_float(noise.error) * unit) ** 2
 
-    def to_columns(self, coefficients: Floats) -> Floats:
-        """Return the coefficients of columns, from those of features but the constant: the last axis."""
-        return (self.to_features @ coefficients) * self.units[:, np.newaxis]
+    def sample_variance(self) -> float:
+        """Return the variance of a sum of weighted features times a column of variance 1, on average."""
+        n_features = max(self.features.shape[1], 1)
+        return float((self.weights**2 @ self.features**2).sum()) / n_features
 
-    def shrinkage(
-        self, sums: Floats, error: Floats, curvature: float, limits: Limits
+    def shrink(
+        self, sums: Floats, variance: float, curvature: float, limit: float
     ) -> Shrinkage:
-        """Find how likely the noisy sums make each spread of coefficients.
+        """Estimate coefficients from sums that are `curvature` times them, with errors of a variance.
 
-        The sums of a column of `sums` are about ``curvature`` times the coefficients, with
-        the covariance ``error`` of the sample and the noise.
+        The sums are of shape (n_features, n_outputs); `limit` is a bound of the mean square of predictions.
         """
-        # `limits` are those of the mean square of predictions, times the curvature of a row.
         # In units of the widths of columns, coefficients are independent and of one
-        # size, before the sums are seen. In the basis of `eigh`, both this and the
-        # error are diagonal.
+        # size, before the sums are seen (empirical Bayes: C. Morris, 1983).
         size = self.to_features.shape[1]
         if size == 0:
-            none = np.zeros((0, 0))
-            return Shrinkage(curvature, none, none, np.zeros((1, 0)), np.ones(1))
-        spread = np.linalg.inv(self.to_features.T @ self.to_features)
-        shares, basis = eigh(curvature**2 * spread, error)
-        shares = np.maximum(shares, _MIN_SHARE)
-        # The mean square of predictions is the square of the norm of the coefficients of
-        # features: of the noise, at most, and of coefficients of the spread 1.
-        of_noise = float(np.trace(error)) / curvature**2
-        largest = limits.sizes * self.total_weight / curvature
-        of_spread = float(np.trace(spread))
-        least = _MIN_SPREAD * min(of_noise, float(largest.min()))
-        # On a logarithmic scale, all spreads are equally likely: (n_spreads, n_limits).
-        spreads = np.geomspace(least, _LARGEST_SPREAD * largest, _N_SPREADS) / of_spread
-        log_priors = np.broadcast_to(limits.log_probabilities, spreads.shape).ravel()
-
-        # Numbers are normal, with mean 0: how well each pair of a spread and a limit
-        # explains them.
-        numbers = basis.T @ sums
-        signals = (spreads[..., np.newaxis] * shares).reshape(-1, size)
-        variances = 1 + signals
-        misfits = sums.shape[1] * np.log(variances)
-        misfits += (numbers**2).sum(axis=1) / variances
-        return Shrinkage(
-            curvature=curvature,
-            to_numbers=basis.T,
-            to_coefficients=error @ basis / curvature,
-            factors=signals / variances,
-            probabilities=softmax(log_priors - misfits.sum(axis=1) / 2),
+            return Shrinkage(np.zeros((0, 0)), np.ones(0), np.zeros(0), curvature)
+        values, basis = np.linalg.eigh(
+            np.linalg.inv(self.to_features.T @ self.to_features)
         )
+        values = np.maximum(values, 2.0**-60 * values.max()) / values.sum()
+        # The mean square of predictions is the squared norm of the coefficients.
+        of_noise = size * variance / curvature**2
+        smallest = MIN_SPREAD * min(of_noise, limit / 10)
+        spreads = np.geomspace(smallest, MAX_SPREAD * limit, N_SPREADS)
+        signals = np.outer(spreads, values) * (curvature**2 / variance)
+        numbers = basis.T @ sums / math.sqrt(variance)
+        # The likelihood of each spread: numbers are normal, with mean 0.
+        squares = (numbers**2).sum(axis=1)
+        misfits = sums.shape[1] * np.log1p(signals) + squares / (1 + signals)
+        probabilities = softmax(-misfits.sum(axis=1) / 2)
+        ratios = signals / (1 + signals)
+        factors = np.maximum(probabilities @ ratios, 2.0**-200)
+        # The posterior variance given the spread, and the variance by the spread.
+        spread_variances = np.maximum(probabilities @ ratios**2 - factors**2, 0.0)
+        variances = factors + spread_variances * squares / sums.shape[1]
+        return Shrinkage(basis, factors, variances * variance / curvature**2, curvature)
 
 
-def minimise(
-    rows: PublicRows, sums: Floats, penalty: Floats
-) -> tuple[Floats, Floats, int]:
-    """Return slopes, constants and the number of steps of a logistic model.
+def read_public_numbers(batches: Batches) -> Floats:
+    """Read the numbers of public columns: (n_rows, n_columns)."""
+    numbers = np.stack(read_numbers(batches.table), axis=1)
+    with np.errstate(over="ignore"):
+        if len(numbers) and not np.isfinite(np.ptp(numbers, axis=0)).all():
+            raise ValueError("X holds numbers whose differences are beyond all floats")
+    return numbers
 
-    The gradient of the loss of public rows, less the noisy `sums`, plus `penalty` times
-    the slopes, becomes 0: (n_features, n_outputs) each. Of one output, it is the logit.
-    """
-    # Both have the first feature of the constant, if there is one.
-    n_features, n_outputs = sums.shape
-    features = rows.features
-    n_slopes = len(penalty)
-    penalties = np.zeros((n_features, n_features))
-    penalties[n_features - n_slopes :, n_features - n_slopes :] = penalty
-    coefficients = np.zeros((n_features, n_outputs))
-    scale = max(float(np.linalg.norm(sums)), 1.0)
-    n_steps = 0
-    while n_steps < _MAX_STEPS:
-        n_steps += 1
-        logits = features @ coefficients
-        if n_outputs == 1:
-            probabilities = expit(logits)
-        else:
-            probabilities = softmax(logits, axis=1)
-        # Of several classes, of each by itself; the largest curvature of all together
-        # is at most twice as large.
-        curvatures = probabilities * (1 - probabilities)
-        gradient = rows.weighted.T @ probabilities - sums + penalties @ coefficients
-        if np.linalg.norm(gradient) <= _PRECISION * scale:
-            break
-        step = np.zeros_like(coefficients)
-        for output in range(n_outputs):
-            weighted = rows.weighted * curvatures[:, [output]]
-            curvature = weighted.T @ features + penalties
-            curvature += _PRECISION * max(len(features), 1) * np.eye(n_features)
-            step[:, output] = np.linalg.solve(curvature, gradient[:, output])
-        # A step that changes a logit by much leaves the region where the curvature is
-        # known.
-        largest = np.abs(features @ step).max(initial=0.0)
-        factor = min(1.0, _LARGEST_CHANGE / max(largest, 1e-300))
-        if n_outputs > 1:
-            factor *= 0.5
-        coefficients -= factor * step
-    if not rows.has_constant:
-        return coefficients, np.zeros(n_outputs), n_steps
-    return coefficients[1:], coefficients[0], n_steps
+
+# Linear regression
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateTarget:
+    """A target as integers between its bounds, of at most `UNIT` in size: (n_rows, 1)."""
+
+    places: NDArray[np.int64]
+    # The value of place 0, and the unit of places over `UNIT`.
+    start: float
+    unit: float
+    # The largest change of a place by another value.
+    largest_change: int
+
+    @classmethod
+    def read(cls, target: Batches, ends: Floats, *, centred: bool) -> PrivateTarget:
+        """Place values between bounds, from their middle or from 0."""
+        low, high = ends[0]
+        start = low + (high - low) / 2 if centred else 0.0
+        unit = max(high - start, start - low)
+        (numbers,) = read_numbers(target.table)
+        # The bounds are placed as two more rows: another value changes a place by at
+        # most the distance between them.
+        with_ends = np.append(numbers, ends[0])
+        no_codes = np.zeros(len(with_ends), int)
+        rows = Rows.of([with_ends], ends, np.array([start]), no_codes)
+        places = rows.places.astype(np.int64)
+        largest_change = int(places[-1, 0] - places[-2, 0])
+        return cls(places[:-2], float(start), float(unit), largest_change)
+
+    def noises(self, rows: PublicRows, share: Share) -> tuple[Noise, Noise]:
+        """Return the noise of sums of products with public rows, and of the sum of squares."""
+        of_sums = rows.noise(share * (1 - SQUARE_PART), self.largest_change)
+        return of_sums, Noise.of(share * SQUARE_PART, UNIT**2)
+
+
+class LinearFit(NamedTuple):
+    """A linear model of the columns, with standard errors."""
+
+    coefficients: Floats
+    errors: Floats
+    intercept: float
+    intercept_error: float
+    # The mean of the penalty of squared coefficients, in units of half the widths.
+    ridge: float
+
+
+def fit_linear(
+    rows: PublicRows,
+    target: PrivateTarget,
+    noises: Sequence[Noise],
+    source: ByteSource,
+    *,
+    alpha: float,
+) -> LinearFit:
+    """Release the sums with the target, and fit a linear model."""
+    of_sums, of_square = noises
+    sums = rows.noisy_sums(target.places, of_sums, source)[:, 0] / UNIT
+    # Squares have the weight of their row: with its root, places are at most `UNIT`.
+    roots = np.sqrt(rows.weights)[:, np.newaxis]
+    weighted = np.rint(roots * target.places).astype(np.int64)
+    (square,) = of_square.add(source, [int((weighted**2).sum())])
+    square_error = in_units(max(of_square.error, Fraction(1)))
+    noise = rows.noise_variance(of_sums) / UNIT**2
+
+    # The mean, shrunk toward the middle of the bounds as if it were uniform within the
+    # root of the mean square.
+    n_rows = rows.total_weight
+    level = level_variance = 0.0
+    first = int(rows.has_constant)
+    smallest = min(max(square_error / n_rows, 2.0**-60), 1.0)
+    mean_square = float(np.clip(in_units(square) / n_rows, smallest, 1.0))
+    limit = _estimate_square(in_units(square) / n_rows, square_error / n_rows)
+    if rows.has_constant:
+        variance = (noise + mean_square * rows.weights @ rows.weights) / n_rows**2
+        factor = limit / (limit + 3 * noise / n_rows**2)
+        level = factor * float(np.clip(sums[0] / n_rows, -1.0, 1.0))
+        level_variance = min(variance, 1 / 3)
+    limit = max(limit - level**2, smallest)
+
+    # The variance that the model leaves follows from the coefficients, and these from
+    # it: the second round changes both by little.
+    unexplained = float(np.clip(mean_square - level**2, smallest, 1.0))
+    total = unexplained
+    slope_sums = sums[first:]
+    for _ in range(2):
+        variance = unexplained * rows.sample_variance() + noise
+        shrinkage = rows.shrink(slope_sums[:, np.newaxis], variance, n_rows, limit)
+        slopes = shrinkage.solve @ slope_sums
+        explained = (2 * slopes @ slope_sums - n_rows * slopes @ slopes) / n_rows
+        # The slopes follow the noise, too.
+        of_noise = variance * (2 - shrinkage.factors) @ shrinkage.factors / n_rows**2
+        left = total - float(explained) + float(of_noise)
+        unexplained = float(np.clip(left, smallest, 1.0))
+
+    # Weights take the same part of the penalty as of the squares of features, of which
+    # the weighted mean is 1.
+    squares = max(float((rows.features**2).sum()), 1.0)
+    alpha *= n_rows * rows.features.shape[1] / squares
+    penalties, to_columns = _penalize(rows, alpha)
+    shrunk = np.linalg.inv(np.eye(len(slopes)) + shrinkage.solve @ penalties)
+    slopes = shrunk @ slopes
+    covariance = shrunk @ shrinkage.covariance @ shrunk.T
+
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # a slope may be beyond all floats
+        units = target.unit * rows.units
+        coefficients = units * (to_columns @ slopes)
+        variances = ((to_columns @ covariance) * to_columns).sum(axis=1)
+        errors = units * np.sqrt(np.maximum(variances, 0.0))
+        intercept = intercept_error = 0.0
+        if rows.has_constant:
+            from_middle = rows.middle * rows.units @ to_columns
+            intercept = target.start + target.unit * float(level - from_middle @ slopes)
+            variance = level_variance + from_middle @ covariance @ from_middle
+            intercept_error = target.unit * math.sqrt(max(float(variance), 0.0))
+    ridge = 0.0
+    if len(slopes):
+        # A column with a constant has the width 1, which is two halves.
+        half_width = 0.5 if rows.has_constant else 1.0
+        penalty = half_width**2 * float((rows.to_features**2).sum())
+        ridge = float(np.trace(shrinkage.penalty)) / penalty
+    return LinearFit(coefficients, errors, intercept, intercept_error, ridge)
+
+
+def _estimate_square(noisy: float, error: float) -> float:
+    """Estimate the mean square of numbers from -1 to 1."""
+    # All of these sizes are equally likely, before the noisy one is seen.
+    sizes = 2.0 ** np.arange(-8, 0.5, 0.5)
+    spread = np.hypot(error, sizes / 6)
+    misfits = ((np.clip(noisy, 0.0, 1.0) - sizes) / spread) ** 2
+    probabilities = softmax(-misfits / 2 - np.log(spread))
+    return float(np.exp(probabilities @ np.log(sizes)))
+
+
+def _penalize(rows: PublicRows, alpha: float) -> tuple[Floats, Floats]:
+    """Return the penalty of features, and the matrix to coefficients of columns in units of the widths."""
+    if not alpha or not rows.features.shape[1]:
+        return np.zeros((rows.features.shape[1],) * 2), rows.to_features
+    # Of all coefficients with the same features, those with the smallest squares in the
+    # columns' own units: if columns follow from others, there are many.
+    is_varying = rows.units > 0
+    widths = np.zeros(len(rows.units))
+    widths[is_varying] = rows.units[is_varying].min() / rows.units[is_varying]
+    to_features = np.linalg.pinv(rows.to_features) * widths
+    products = np.linalg.pinv(to_features @ to_features.T, hermitian=True)
+    root = min(math.sqrt(alpha) * float(rows.units[is_varying].min()), MAX_ROOT)
+    to_columns = widths[:, np.newaxis] * (to_features.T @ products)
+    return root**2 * products, to_columns
+
+
+# Logistic regression
 
 
 class LogisticFit(NamedTuple):
@@ -431,185 +399,75 @@ class LogisticFit(NamedTuple):
     n_steps: int
 
 
-def logistic_of_sums(rows: PublicRows, sums: Floats, noise: Floats) -> LogisticFit:
-    """Fit a logistic model to sums of features over the rows of each class, with the covariance of their noise.
+def fit_logistic(rows: PublicRows, sums: Floats, noise: float) -> LogisticFit:
+    """Fit a logistic model to sums of inputs over the rows of each class, with noise of a variance.
 
     Of two classes, `sums` has one column, of the second class; of more, one for each.
     """
     n_rows = rows.total_weight
     n_outputs = sums.shape[1]
-    n_classes = max(n_outputs, 2)
-    totals = rows.weighted.sum(axis=0)[:, np.newaxis]
+    inputs = rows.inputs
+    totals = (rows.weights @ inputs)[:, np.newaxis]
     if n_outputs > 1:
         # All classes together have all rows, which are public.
         sums = sums + (totals - sums.sum(axis=1, keepdims=True)) / n_outputs
-    shares = np.full(n_outputs, 1 / n_classes)
     first = int(rows.has_constant)
+    proportions = np.full(n_outputs, 1 / max(n_outputs, 2))
     if rows.has_constant:
-        sums = sums.copy()
-        shares = _class_shares(sums[0] / n_rows, noise[0, 0] / n_rows**2, n_rows)
-        sums[0] = n_rows * shares
+        proportions = _estimate_proportions(sums[0], noise, n_rows)
+        sums = np.vstack([n_rows * proportions, sums[1:]])
 
-    # Without slopes, each row has the shares as its probabilities: what the sums differ
-    # by from that is what slopes are learnt from.
-    differences = sums[first:] - totals[first:] * shares
-    if n_outputs == 1:
-        variance = float((shares * (1 - shares)).sum())
-    else:
-        variance = float(1 - (shares**2).sum()) / (n_outputs - 1)
-        # Those of all classes add up to 0: n - 1 orthonormal directions are left.
-        differences = differences @ _contrasts(n_outputs)
-    error = variance * rows.of_sample[first:, first:] + noise[first:, first:]
+    # Without slopes, each row has the proportions as its probabilities.
+    differences = sums[first:] - totals[first:] * proportions
+    variance = float((proportions * (1 - proportions)).sum())
+    if n_outputs > 1:
+        # Differences of all classes add up to 0: n - 1 directions are left.
+        variance /= n_outputs - 1
+        centred = np.eye(n_outputs) - 1 / n_outputs
+        differences = differences @ np.linalg.svd(centred)[0][:, :-1]
     # With small logits of variance v, ``variance**2 * v`` of the variance of indicators
-    # is explained, which is at most all of it: ``variance * v`` is at most 1.
-    limits = Limits(np.ones(1), np.zeros(1))
-    shrinkage = rows.shrinkage(differences, error, n_rows * variance, limits)
-    coefficients, constants, n_steps = minimise(rows, sums, shrinkage.penalty)
-    columns = rows.to_columns(coefficients).T
-    return LogisticFit(columns, constants - columns @ rows.middle, n_steps)
-
-
-def _class_shares(shares: Floats, variance: float, n_rows: float) -> Floats:
-    """Return the shares of classes, from noisy ones and, as far as these are noise, equal ones."""
-    n_classes = max(len(shares), 2)
-    # A share that is uniform on [0, 1] has the variance of a twelfth.
-    weight = 1 / (1 + 12 * variance)
-    least = 0.5 / max(n_rows, n_classes)
-    shares = np.clip(weight * shares + (1 - weight) / n_classes, least, 1 - least)
-    return shares if len(shares) == 1 else shares / shares.sum()
-
-
-def _contrasts(n_classes: int) -> Floats:
-    """Return an orthonormal basis of differences of classes: (n_classes, n_classes - 1)."""
-    centred = np.eye(n_classes) - 1 / n_classes
-    return np.asarray(np.linalg.svd(centred)[0][:, :-1], np.float64)
-
-
-class Slopes(NamedTuple):
-    """Slopes of features, as noisy sums tell of them."""
-
-    # (n_slopes,), of the constant first if there is one.
-    slopes: Floats
-    # The covariance of `n_rows` times their errors: of the noise, and of what the
-    # penalty takes, on average over such coefficients as the sums tell of.
-    noise: Floats
-    # The mean of what is added to sums of squares, in units of half the widths (without
-    # a constant, of the largest sizes).
-    ridge: float
-
-
-class _Level(NamedTuple):
-    """The mean of a column of numbers from -1 to 1, as a noisy one says."""
-
-    # As it was released, and the variance of its noise.
-    noisy_mean: float
-    variance: float
-    # How far the noisy mean is believed: the mean, and the mean square.
-    factor: float
-    square_of_factor: float
-
-    @classmethod
-    def of(cls, noisy_mean: float, variance: float, limits: Limits) -> _Level:
-        # A number that is uniform between -r and r has the variance r**2 / 3.
-        variances = limits.sizes / 3
-        factors = variances / (variances + variance)
-        probabilities = softmax(limits.log_probabilities)
-        factor = float(probabilities @ factors)
-        return cls(noisy_mean, variance, factor, float(probabilities @ factors**2))
-
-    @property
-    def mean(self) -> float:
-        return self.factor * self.noisy_mean
-
-    @property
-    def mean_square(self) -> float:
-        """The square of the mean, on average over what is not known of it."""
-        return self.mean**2 + self.error_variance
-
-    @property
-    def error_variance(self) -> float:
-        # The factor f loses 1 - f of a mean of variance f / (1 - f) times that of the
-        # noise: with f**2 of the noise, this is f of it. And f is not known for certain.
-        variance_of_factor = self.square_of_factor - self.factor**2
-        return self.factor * self.variance + variance_of_factor * self.noisy_mean**2
-
-
-def _limits_of(square: float, error: float) -> Limits:
-    """Return what the mean of squares of numbers from -1 to 1 may be, by a noisy one."""
-    # It is more than the variance, and so than that of predictions. A size stands for
-    # all those up to the middle between it and the next one.
-    spread = np.hypot(error, _SQUARES * (1 - 2**-0.25))
-    misfits = ((np.clip(square, 0.0, 1.0) - _SQUARES) / spread) ** 2
-    return Limits(_SQUARES, -misfits / 2 - np.log(spread))
-
-
-def slopes_of_sums(
-    rows: PublicRows, sums: Floats, square: float, noise: Floats, square_error: float
-) -> Slopes:
-    """Find slopes from sums of features times a column, with the covariance of noise, and from its square.
-
-    The numbers of the column are from -1 to 1.
-    """
-    n_rows = rows.total_weight
-    limits = _limits_of(square / n_rows, square_error / n_rows)
-    slopes = np.zeros(len(sums))
-    covariance = np.zeros(noise.shape)
-    first = int(rows.has_constant)
-    centred_square = square
-    if rows.has_constant:
-        noisy_mean = float(np.clip(sums[0] / n_rows, -1.0, 1.0))
-        level = _Level.of(noisy_mean, float(noise[0, 0]) / n_rows**2, limits)
-        slopes[0] = level.mean
-        covariance[0, 0] = level.error_variance
-        centred_square -= n_rows * level.mean_square
-    least = min(max(square_error / n_rows, 2.0**-100), 1.0)
-    feature_sums = sums[first:]
-    of_noise = noise[first:, first:]
-    shrinkage = _shrinkage_of_sums(
-        rows, feature_sums, of_noise, centred_square, least, limits
+    # is explained, which is at most all of it.
+    shrinkage = rows.shrink(
+        differences,
+        variance * rows.sample_variance() + noise,
+        n_rows * variance,
+        1 / variance,
     )
-    solve = shrinkage.solve
-    slopes[first:] = solve @ feature_sums
-    covariance[first:, first:] = shrinkage.covariance(feature_sums, of_noise)
-    # The noise of the constant's sum is correlated with that of the others.
-    if first:
-        across = noise[first:, :first] * level.factor / n_rows
-        covariance[first:, :first] = solve @ across
-        covariance[:first, first:] = covariance[first:, :first].T
-    ridge = 0.0
-    if len(feature_sums):
-        # A column with a constant has the width 1, which is two halves.
-        half_widths = 0.5 if rows.has_constant else 1.0
-        penalties = half_widths**2 * rows.to_features.T @ rows.to_features
-        ridge = float(np.trace(shrinkage.penalty) / np.trace(penalties))
-    return Slopes(slopes, n_rows**2 * covariance, ridge)
+    # Slopes in units in which the loss has about the same curvature in all directions.
+    to_inputs = np.eye(len(sums))
+    to_inputs[first:, first:] = shrinkage.basis * np.sqrt(shrinkage.factors)
+    penalties = np.zeros((len(sums), 1))
+    penalties[first:, 0] = shrinkage.curvature * (1 - shrinkage.factors)
+    scaled_inputs = inputs @ to_inputs
+    scaled_sums = to_inputs.T @ sums
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        """Return the penalized loss of a row and its gradient."""
+        scaled = flat.reshape(sums.shape)
+        logits = scaled_inputs @ scaled
+        if n_outputs == 1:
+            logits = np.hstack([logits, np.zeros_like(logits)])
+        partition = logsumexp(logits, axis=1)
+        probabilities = np.exp(logits - partition[:, np.newaxis])[:, :n_outputs]
+        weighted = rows.weights[:, np.newaxis] * probabilities
+        change = penalties * scaled
+        value = rows.weights @ partition + (scaled * (change / 2 - scaled_sums)).sum()
+        gradient = scaled_inputs.T @ weighted - scaled_sums + change
+        return float(value) / n_rows, gradient.ravel() / n_rows
+
+    found = minimize(loss, np.zeros(sums.size), jac=True, method="L-BFGS-B")
+    coefficients = to_inputs @ found.x.reshape(sums.shape)
+    columns = (rows.units[:, np.newaxis] * (rows.to_features @ coefficients[first:])).T
+    constants = coefficients[0] if first else np.zeros(n_outputs)
+    return LogisticFit(columns, constants - columns @ rows.middle, int(found.nit))
 
 
-def _shrinkage_of_sums(
-    rows: PublicRows,
-    sums: Floats,
-    noise: Floats,
-    centred_square: float,
-    least: float,
-    limits: Limits,
-) -> Shrinkage:
-    """Find how far noisy sums of features times a column are believed, by what the slopes leave of its squares."""
-    n_rows = rows.total_weight
-    first = int(rows.has_constant)
-    of_sample = rows.of_sample[first:, first:]
-    # At first, nothing of the variance of the column is explained.
-    unexplained = float(np.clip(centred_square / n_rows, least, 1.0))
-    for _ in range(_N_VARIANCES - 1):
-        shrinkage = rows.shrinkage(
-            sums[:, np.newaxis], unexplained * of_sample + noise, n_rows, limits
-        )
-        solve = shrinkage.solve
-        slopes = solve @ sums
-        left = centred_square - 2 * slopes @ sums + n_rows * slopes @ slopes
-        # With noise e in the sums, the slopes hold solve @ e: what is left is too small by
-        # the mean of 2 e @ solve @ e - n_rows |solve @ e|**2.
-        left += 2 * np.trace(solve @ noise) - n_rows * np.trace(solve @ noise @ solve.T)
-        unexplained = float(np.clip(float(left) / rows.n_free, least, 1.0))
-    return rows.shrinkage(
-        sums[:, np.newaxis], unexplained * of_sample + noise, n_rows, limits
-    )
+def _estimate_proportions(sums: Floats, noise: float, n_rows: float) -> Floats:
+    """Return the proportions of classes, shrunk toward equal ones as far as they are noise."""
+    n_classes = max(len(sums), 2)
+    # A proportion that is uniform on [0, 1] has the variance of a twelfth.
+    weight = 1 / (1 + 12 * noise / n_rows**2)
+    smallest = 0.5 / max(n_rows, n_classes)
+    proportions = weight * sums / n_rows + (1 - weight) / n_classes
+    proportions = np.clip(proportions, smallest, 1 - smallest)
+    return proportions if len(sums) == 1 else proportions / proportions.sum()

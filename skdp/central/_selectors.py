@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from skdp.central._base import (
 )
 from skdp.central._supervised import (
     Classes,
-    Placing,
     SupervisedStatistic,
     place_with_target,
     read_all_bounds,
@@ -41,7 +39,6 @@ from skdp.central.statistics import (
     clip_floats,
     moments_of,
     n_numbers,
-    open_rows,
     sum_columns,
     to_values,
     warn_of_few,
@@ -143,6 +140,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     """
 
     _takes_missing = False
+    _requires_rows = True
 
     get_feature_names_out = SelectorMixin.get_feature_names_out
 
@@ -227,7 +225,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
         # The numbers of rows of each class.
         n_classes = 1 if classes is None else len(classes.values)
-        n_of_classes = rows.sum(partial(_count_classes, n_classes=n_classes))
+        n_of_classes = _count_classes(rows, n_classes)
         noisy_counts = of_counts.add(source, n_of_classes.tolist())
         counts = clip_floats(np.array(noisy_counts, object))
         error = as_float(of_counts.error)
@@ -304,9 +302,10 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         # distance would be infinite.
         reach = np.minimum(reach, np.finfo(float).max / 4)
         ends = np.column_stack([centres - reach, centres + reach])
-        if classes is not None:
-            return open_rows(rows, Placing(ends, centres, classes.codes))
-        return place_with_target(rows, ends, centres)
+        if classes is None:
+            return place_with_target(rows.table, ends, centres)
+        codes = classes.codes(rows.table.columns[-1])
+        return Rows.of(read_numbers(rows.features.table), ends, centres, codes)
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         read_numbers(table)  # a missing value is an error, as in `fit`
@@ -372,7 +371,7 @@ class Contrasts:
 
     def scores(self, rows: Rows) -> list[int]:
         """Return the norm of the sums of each column."""
-        squares = rows.sum(self.sums).astype(object) ** 2
+        squares = self.sums(rows).astype(object) ** 2
         weights = np.array(self.weights, object)
         return [math.isqrt(square) for square in (squares @ weights).tolist()]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -32,12 +31,12 @@ from skdp.central.statistics import (
     Batches,
     Rows,
     count_cells,
-    open_rows,
-    select_columns,
     without_column,
 )
 from skdp.domain import Categories, Domain, Interval
 from skdp.tables import ColumnError, LargeTable, Table, shielded
+
+Floats = NDArray[np.float64]
 
 
 class SupervisedStatistic(CentralStatistic):
@@ -58,8 +57,8 @@ class SupervisedStatistic(CentralStatistic):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            The private rows, without missing values but where these are declared. Or a large table that
-            `skdp.engines` names, such as a Polars LazyFrame, of which only sums are read.
+            The private rows, without missing values unless these are declared. Naive Bayes and `DPTargetEncoder` also
+            take a large table that `skdp.engines` names, such as a Polars LazyFrame; only sums of it are read.
         y : series or array-like of shape (n_samples,)
             The private target, without missing values; `guarantee_` has it under its name, or as ``"target"`` if it has
             none, or that of a column of X. For a large table, the name of a column of X.
@@ -224,42 +223,9 @@ def _undeclared_class(_: Any) -> ValueError:
     )
 
 
-@dataclass(frozen=True)
-class Placing:
-    """How values become places on the grid of `Rows`, and the target codes: picklable."""
-
-    ends: NDArray[np.float64]
-    starts: NDArray[np.float64]
-    # Of the target, the last column; None if there is none.
-    codes: Callable[[Any], NDArray[Any]] | None = None
-    units: NDArray[np.float64] | None = None
-
-    def __call__(self, table: Table) -> Rows:
-        if self.codes is None:
-            columns = read_numbers(table)
-            codes = np.zeros(len(columns[0]), np.intp)
-        else:
-            columns = read_numbers(select_columns(table, table.names[:-1]))
-            codes = self.codes(table.columns[-1])
-        return Rows.of(columns, self.ends, self.starts, codes, self.units)
-
-
-def place_with_target(
-    rows: Batches,
-    ends: NDArray[np.float64],
-    starts: NDArray[np.float64],
-) -> Rows:
+def place_with_target(table: Table, ends: Floats, starts: Floats) -> Rows:
     """Place columns and, last, a target that is a number, which is the code of each row."""
-    codes = partial(
-        target_places, name=rows.names[-1], ends=ends[-1:], start=starts[-1:]
-    )
-    return open_rows(rows, Placing(ends[:-1], starts[:-1], codes))
-
-
-def target_places(
-    column: Any, name: Any, ends: NDArray[np.float64], start: NDArray[np.float64]
-) -> NDArray[np.int16]:
-    """Place a target that is a number on the grid of rows: the codes of `Placing`."""
-    numbers = read_numbers(Table((name,), (column,), None))
-    codes = np.zeros(len(numbers[0]), int)
-    return Rows.of(numbers, ends, start, codes).places[:, 0]
+    *columns, target = read_numbers(table)
+    no_codes = np.zeros(len(target), int)
+    codes = Rows.of([target], ends[-1:], starts[-1:], no_codes).places[:, 0]
+    return Rows.of(columns, ends[:-1], starts[:-1], codes)

@@ -13,15 +13,7 @@ from sklearn.metrics import log_loss, r2_score
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPAdditiveClassifier, DPAdditiveRegressor, Interval, PrivacyLedger
-from skdp.central.additive._sums import (
-    STEPS,
-    ClassResiduals,
-    NumberResiduals,
-    Rows,
-    bin_sums,
-    cell_counts,
-    size_counts,
-)
+from skdp.central.additive._residuals import STEPS, ClassResiduals, NumberResiduals, bin_sums, size_counts
 from skdp.central.statistics import Noise
 from skdp.domain import Categories, Domain
 from skdp.privacy import Mu, read_share
@@ -54,36 +46,33 @@ RESIDUALS = {
 
 @pytest.mark.parametrize(("residuals", "targets"), RESIDUALS.values(), ids=RESIDUALS)
 def test_a_row_changes_the_sums_by_its_own_and_no_more(residuals, targets):
-    """All rows of a small table, before small and enormous functions: in any order, and whatever came before."""
-    size = 3  # two bins, and that of what is in none
-    few = [np.array([0, 1, 1, 0]), np.array([1, 0, 2, 1])]
-    before = np.array([targets[place % len(targets)] for place in range(4)])
-    start = np.zeros(residuals.n_outputs, np.int64)
+    """All rows of a small table, of small and enormous responses, in any order; code 2 is no bin."""
+    n_outputs = 3 if len(targets) == 3 and isinstance(residuals, ClassResiduals) else 1
+    codes, before = np.array([0, 1, 1, 0]), np.array([targets[place % len(targets)] for place in range(4)])
     largest = 0
     for scale in (0, 1000, 1 << 26):
-        functions = [rng.integers(-scale, scale + 1, (size, residuals.n_outputs)) for _ in few]
-        for first, second, target in itertools.product(range(size), range(size), targets):
-            codes = [np.append(column, bin_) for column, bin_ in zip(few, (first, second), strict=True)]
-            more = Rows(codes, np.append(before, target))
-            reversed_rows = Rows([column[::-1] for column in codes], np.append(before, target)[::-1])
-            alone = Rows([np.array([first]), np.array([second])], np.array([target]))
-            rows = Rows(few, before)
-            for column in (0, 1):
-                arguments = column, functions, start, residuals
-                change = bin_sums(more, *arguments) - bin_sums(rows, *arguments)
-                assert (change == bin_sums(alone, *arguments)).all()
-                assert (bin_sums(more, *arguments) == bin_sums(reversed_rows, *arguments)).all()
-                largest = max(largest, sum(int(number) ** 2 for number in change.ravel()))
-            assert np.abs(cell_counts(more, [2, 2]) - cell_counts(rows, [2, 2])).sum() == (first < 2) + (second < 2)
+        responses = rng.integers(-scale, scale + 1, (n_outputs, 4))
+        for code, target in itertools.product(range(3), targets):
+            response = rng.integers(-scale, scale + 1, (n_outputs, 1))
+
+            def sums(order, *rows):
+                of_codes, of_targets, of_responses = (np.concatenate(one, axis=-1)[..., order] for one in rows)
+                return bin_sums(of_codes, residuals.measure(of_targets, of_responses), 2)
+
+            row, table = ([code], [target], response), (codes, before, responses)
+            both = [[one, other] for one, other in zip(table, row, strict=True)]
+            change = sums(np.arange(5), *both) - sums(np.arange(4), *([one] for one in table))
+            assert (change == sums(np.arange(1), *([one] for one in row))).all()
+            assert (sums(np.arange(5), *both) == sums(np.arange(5)[::-1], *both)).all()
+            largest = max(largest, sum(int(number) ** 2 for number in change.ravel()))
     assert 0.9 * residuals.square < largest <= residuals.square
 
 
 def test_a_row_changes_one_count_of_residuals():
     limits = np.array([4, 16, 64])
-    functions, start = [np.array([[0], [50], [0]])], np.zeros(1, np.int64)
-    for bin_, target in itertools.product(range(3), (-1_000, 0, 4, 5, 60, STEPS)):
-        rows = Rows([np.array([bin_])], np.array([target]))
-        assert size_counts(rows, functions, start, limits).sum() == 1
+    for response, target in itertools.product((0, 50), (-1_000, 0, 4, 5, 60, STEPS)):
+        residuals = NumberResiduals(64).measure(np.array([target]), np.array([[response]]))
+        assert size_counts(residuals, limits).sum() == 1
 
 
 @each("mu", [0.1, 1.0])

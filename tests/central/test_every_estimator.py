@@ -51,10 +51,10 @@ pytestmark = [
 @each("name", list(EVERY))
 def test_a_person_may_have_several_rows(name):
     persons = np.arange(N) // 3
-    for table, groups in (
-        (whole(name), persons),
-        (pl.from_pandas(whole(name).assign(who=persons)).select("who", pl.exclude("who")).lazy(), "who"),
-    ):
+    large = pl.from_pandas(whole(name).assign(who=persons)).select("who", pl.exclude("who")).lazy()
+    for table, groups in ((whole(name), persons), (large, "who")):
+        if table is large and EVERY[name][0]._requires_rows:
+            continue
         guarantee = fitted(made(name, max_rows_per_person=2), table, groups=groups).guarantee_
         assert (guarantee.unit, guarantee.max_rows_per_person) == ("person", 2)
 

@@ -195,7 +195,7 @@ def test_columns_keep_their_units_and_the_intercept_its_place():
 def test_a_target_may_have_the_name_of_the_column_that_it_is_computed_from(library):
     """As in ``y = X["a"] > 0``."""
     frame = library({"a": [0.5, -1.0, 2.0] * 20, "b": [0.1, 0.2, 0.3] * 20})
-    model = DPLogisticRegression(50.0, classes=[False, True], bounds=(-3, 3), max_iter=3, random_state=0)
+    model = DPLogisticRegression(50.0, classes=[False, True], bounds=(-3, 3), random_state=0)
     model.fit(frame, frame["a"] > 0)
     assert model.guarantee_.scope == ("a", "b", "target")
     assert len(model.predict(frame)) == 60

@@ -226,7 +226,7 @@ def test_tables_of_any_kind_have_one_mean():
         ({"statistic": "median"}, "`statistic` must be"),
         ({"statistic": np.median}, "`local_sensitivity` must be callable"),
         ({"X": np.ones((3, 2))}, "one column"),
-        ({"X": ["8.5123"]}, "one column"),
+        ({"X": ["8.5123"]}, "holds text or other objects"),
         ({"statistic": lambda X: X["8.5123"], "local_sensitivity": lambda X, k: 1}, "failed"),
         ({"statistic": np.mean, "local_sensitivity": lambda X, k: math.nan}, "failed"),
         ({"ledger": 3}, "ledger"),

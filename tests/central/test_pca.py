@@ -44,15 +44,12 @@ def test_with_little_noise_it_is_principal_component_analysis(epsilon, tolerance
     assert (found.components_[range(3), np.abs(found.components_).argmax(axis=1)] > 0).all()
 
 
-@pytest.mark.parametrize("whiten", [False, True])
-def test_transform_is_undone_and_names_its_columns(whiten):
-    pca = DPPCA(epsilon=4.0, **DECLARED, whiten=whiten).fit(TABLE)
+def test_transform_is_undone_and_names_its_columns():
+    pca = DPPCA(epsilon=4.0, **DECLARED).fit(TABLE)
     scores = pca.transform(TABLE)
     assert list(scores) == list(pca.get_feature_names_out()) == ["dppca0", "dppca1", "dppca2", "dppca3"]
     assert np.allclose(pca.inverse_transform(scores), TABLE)
     assert list(pca.inverse_transform(scores)) == list(TABLE)
-    if whiten:
-        assert np.allclose(scores.iloc[:, :2].std(), 1, atol=0.1)
     some = DPPCA(n_components=2, epsilon=4.0, **DECLARED).fit(TABLE)
     assert isinstance(some.inverse_transform(some.transform(pl.DataFrame(TABLE))), pl.DataFrame)
     with pytest.raises(ValueError, match="X has 4 features; transform makes 2"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skdp.central._linear_model import noises_of_products, sum_products
-from skdp.central._logistic_regression import _CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
+from skdp.central._logistic_regression import CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
 from skdp.central._pca import _noise_of_products
 from skdp.central._selectors import NUMBERS, Contrasts
 from skdp.central.statistics import UNIT, Noise, Rows, _rows, find_limits, largest_moments
@@ -61,7 +61,7 @@ def test_residuals_are_short_and_0_in_expectation():
         assert (residuals == np.rint(residuals)).all()
         assert 0.999 * loss.square < squares.max() <= loss.square
         bound = 1 - 1 / n_classes
-        assert loss.square <= (bound / 2 if n_classes == 2 else bound) * _CERTAIN**2
+        assert loss.square <= (bound / 2 if n_classes == 2 else bound) * CERTAIN**2
         powers = np.exp(np.hstack([np.zeros_like(logits), logits] if n_classes == 2 else [logits]) / 1024)
         shares = (powers / powers.sum(axis=1, keepdims=True)).T[:, :, np.newaxis]
         assert np.abs((shares * residuals).sum(axis=0)).max() < 20  # with residuals that are cut: thousands
@@ -76,11 +76,11 @@ def test_the_gradient_is_that_of_the_loss():
     # Of a row of the least likely class, the residuals are as long as at equal logits.
     longest = (shares**2).sum(axis=1) + 1 - 2 * shares.min(axis=1)
     wanted = constant.T @ ((shares - np.eye(3)[codes]) * np.sqrt(2 / 3 / longest)[:, np.newaxis])
-    found = gradient(rows_of(values, codes), coefficients, SoftmaxLoss(3)) / (UNIT * _CERTAIN)
+    found = gradient(rows_of(values, codes), coefficients, SoftmaxLoss(3)) / (UNIT * CERTAIN)
     assert np.allclose(found, wanted, atol=0.2)
     share = 1 / (1 + np.exp(-constant @ coefficients[:, :1]))
     wanted = constant.T @ ((share - (codes[:, np.newaxis] > 0)) / (2 * np.maximum(share, 1 - share)))
-    found = gradient(rows_of(values, (codes > 0).astype(int)), coefficients[:, :1], BinaryLoss()) / (UNIT * _CERTAIN)
+    found = gradient(rows_of(values, (codes > 0).astype(int)), coefficients[:, :1], BinaryLoss()) / (UNIT * CERTAIN)
     assert np.allclose(found, wanted, atol=0.2)
 
 

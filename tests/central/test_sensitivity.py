@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import chisquare
 
 from skdp import DPCategoricalNB
 from skdp.central._encoders import DPTargetEncoder
-from skdp.central._local_sensitivity import random_chunks, totals_noise
+from skdp.central._local_sensitivity import draw_chunks, totals_noise
 from skdp.central._naive_bayes import _sums_by_class
 from skdp.central._supervised import Classes
 from skdp.central.statistics import (
@@ -32,7 +30,6 @@ from skdp.central.statistics._noise import cube_quantile, cube_std
 from skdp.central.statistics._quantiles import count_cells
 from skdp.domain import Domain
 from skdp.privacy import Share
-from skdp.randomness import SeededSource
 from skdp.tables import Table
 from tests.conftest import each
 
@@ -302,20 +299,8 @@ class TestChunks:
         assert max(squares) == Fraction(1, 3)
 
     def test_a_row_is_in_one_chunk(self, scripted_source):
-        keys = np.array([3, 1, 2], "<u8").view(np.uint8)
         for labels in itertools.product(range(2), repeat=3):
-            chunks = random_chunks(scripted_source(labels, keys), 2, 3)
+            chunks = draw_chunks(scripted_source(labels), 2, 3)
             assert [chunk.tolist() for chunk in chunks] == [
-                [place for place in (1, 2, 0) if labels[place] == label] for label in sorted(set(labels))
+                [place for place in range(3) if labels[place] == label] for label in sorted(set(labels))
             ]
-
-    @pytest.mark.long
-    def test_all_orders_within_a_chunk_are_equally_likely(self):
-        counts = Counter(tuple(random_chunks(SeededSource(seed), 1, 3)[0].tolist()) for seed in range(1200))
-        assert len(counts) == 6
-        assert chisquare(list(counts.values())).pvalue > FALSE_ALARM
-
-    def test_equal_keys_are_drawn_again(self, scripted_source):
-        # Two rows of one chunk draw the same keys: their order would be that of the table.
-        equal, other = (np.array(keys, "<u8").view(np.uint8) for keys in ([7, 7], [2, 1]))
-        assert random_chunks(scripted_source([0, 0], equal, other), 1, 2)[0].tolist() == [1, 0]

@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skdp.central.additive._smoothing import Floats, priors, smooth
-from skdp.central.additive._sums import (
+from skdp.central.additive._residuals import (
     STEPS,
     Integers,
-    LargeRows,
     NumberResiduals,
     Residuals,
-    Rows,
     bin_sums,
     size_counts,
 )
+from skdp.central.additive._smoothing import Floats, priors, smooth
 from skdp.central.statistics import Bins, Noise, as_float
 from skdp.randomness import ByteSource
 
@@ -46,18 +44,17 @@ LOOKS = (0, 1, 2, 4)
 
 
 def find_residuals(
-    rows: Rows | LargeRows,
-    functions: Sequence[Integers],
-    start: Integers,
+    targets: Integers,
+    responses: Integers,
     n_rows: float,
     noise: Noise,
     source: ByteSource,
 ) -> NumberResiduals:
-    """Find a bound that few residuals of numbers exceed, and what is within, from noisy counts by size."""
+    """Find a bound that few residuals of numbers exceed, and the variance within, from noisy counts by size."""
     steps = np.arange(_N_BOUNDS)[::-1]
     bounds = (2 * STEPS * 2.0 ** (-steps / 2)).astype(np.int64)  # ascending
-    what = partial(size_counts, functions=functions, start=start, limits=bounds)
-    drawn = noise.add(source, rows.sum(what).tolist())
+    residuals = NumberResiduals(int(bounds[-1])).measure(targets, responses)
+    drawn = noise.add(source, size_counts(residuals, bounds).tolist())
     counts = np.array([*map(as_float, drawn)])
     error = as_float(noise.error)
     # Added up from the largest on, so that few counts add their noise.
@@ -227,7 +224,8 @@ class Epoch(NamedTuple):
 
 
 def backfit(
-    rows: Rows | LargeRows,
+    codes: Sequence[NDArray[Any]],
+    targets: NDArray[Any],
     bins: Sequence[Bins],
     start: Start,
     source: ByteSource,
@@ -242,17 +240,14 @@ def backfit(
     n_outputs = len(start.response)
     functions = [_AdditiveTerm(column, n_outputs) for column in bins]
     constant = np.rint(start.response * residuals.response_unit).astype(np.int64)
+    # The responses of the model to each row: (n_outputs, n_rows).
+    responses = np.tile(constant[:, np.newaxis], len(targets))
     n_epochs = count_epochs(start.mu_squared, start.n_rows, len(bins))
     amount = start.mu_squared / (n_epochs * len(bins))
     for number in range(n_epochs):
         if start.noise_of_bounds is not None and number in LOOKS:
             residuals = find_residuals(
-                rows,
-                [function.integer_values for function in functions],
-                constant,
-                start.n_rows,
-                start.noise_of_bounds,
-                source,
+                targets, responses, start.n_rows, start.noise_of_bounds, source
             )
         noise = Noise("mu", amount, residuals.square)
         error = as_float(noise.error) / residuals.unit
@@ -266,21 +261,17 @@ def backfit(
             row_variance=residuals.row_variance,
         )
         for column, function in enumerate(functions):
-            what = partial(
-                bin_sums,
-                column=column,
-                functions=[function.integer_values for function in functions],
-                start=constant,
-                residuals=residuals,
-            )
-            exact = rows.sum(what)
+            row_residuals = residuals.measure(targets, responses)
+            exact = bin_sums(codes[column], row_residuals, len(function.sizes))
             drawn = noise.add(source, exact.ravel().tolist())
             noisy = np.array([*map(as_float, drawn)]).reshape(exact.shape)
             means, variances = _response_moments(functions, column, start.response)
             curvatures, residual_variances = residuals.scales(means, variances)
+            before = function.integer_values
             function.update(
                 _centred(noisy / residuals.unit), curvatures, residual_variances, epoch
             )
+            responses += (function.integer_values - before).T[:, codes[column]]
     function_means = [function.mean for function in functions]
     return Shapes(
         intercept=start.response + np.sum(function_means, axis=0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple, get_args
@@ -23,13 +23,8 @@ from skdp.base import (
 from skdp.central._base import Plan, Unknown
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.additive._backfitting import Start, backfit
+from skdp.central.additive._residuals import encode_bins
 from skdp.central.additive._smoothing import Floats
-from skdp.central.additive._sums import (
-    Coding,
-    CountedCells,
-    LargeRows,
-    Rows,
-)
 from skdp.central.statistics import (
     Batches,
     Bins,
@@ -100,11 +95,13 @@ class Shape(NamedTuple):
 class AdditivePlan(NamedTuple):
     """What is read and checked before the charge."""
 
-    # The rows by fine cells of each column.
-    cells: CountedCells
+    # The fine cells of each column, and the cell of each row.
+    domain: Domain
+    codes: list[NDArray[Any]]
     # The bounds of each column of numbers.
     ends_of_numbers: dict[Any, tuple[float, float]]
-    # What `_plan_target` says of the target: the classes, or the bounds.
+    # The target of each row, and its classes or bounds.
+    targets: NDArray[Any]
     target: Any
     # What may be lost for a row.
     share: Share
@@ -125,26 +122,17 @@ class AdditiveModel(SupervisedStatistic):
     domain_: Domain
     n_iter_: int
     _usual_delta = 1e-6
+    _requires_rows = True
 
     @abstractmethod
-    def _plan_target(
-        self, rows: Batches, ends: Floats
-    ) -> tuple[Callable[[Any], NDArray[Any]], Any]:
-        """Return how the target is placed, and what `_start` needs of it; its bounds are the last."""
+    def _read_target(self, rows: Batches, ends: Floats) -> tuple[NDArray[Any], Any]:
+        """Return the integer target of each row, and its classes or bounds, which are the last of `ends`."""
 
     @abstractmethod
     def _start(
-        self,
-        rows: Rows | LargeRows,
-        target: Any,
-        share: Share,
-        source: ByteSource,
+        self, targets: NDArray[Any], target: Any, share: Share, source: ByteSource
     ) -> Start:
         """Measure the number of rows, and the middle of the target."""
-
-    def _ordered(self, rows: Rows | LargeRows) -> Rows | LargeRows:
-        """Return the rows in an order in which they are fast to read."""
-        return rows
 
     def _declared(self, table: Table) -> list[Any]:
         """Return the columns whose values are declared."""
@@ -218,16 +206,15 @@ class AdditiveModel(SupervisedStatistic):
                         f"model takes at most {_MAX_DECLARED_VALUES:,}: count rare ones together"
                     )
         domain = Domain({name: attributes[name] for name in features.names})
-        place_target, target = self._plan_target(rows, ends)
-        coding = Coding(domain, self.handle_unknown, place_target)
+        targets, target = self._read_target(rows, ends)
         losses: tuple[Loss, ...] = ()
         if share.kind == "rho":
             losses = (Noise("mu", share.mu_squared).loss,)
         exact = AdditivePlan(
-            # Counted here, and not in `_release`, so that undeclared values are an
-            # error before the charge.
-            cells=CountedCells.of(rows, coding),
+            domain=domain,
+            codes=encode_bins(features, domain, self.handle_unknown),
             ends_of_numbers=ends_of_numbers,
+            targets=targets,
             target=target,
             share=share.of_a_row,
         )
@@ -239,16 +226,18 @@ class AdditiveModel(SupervisedStatistic):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: AdditivePlan = plan.exact
-        start = self._start(exact.cells.rows, exact.target, exact.share, source)
-        cells = exact.cells
-        domain = cells.domain
+        start = self._start(exact.targets, exact.target, exact.share, source)
+        domain = exact.domain
+        counts = []
+        for codes, size in zip(exact.codes, domain.sizes, strict=True):
+            counts.append(np.bincount(codes, minlength=size + 1)[:size])
         # A record is in one cell of each column, so that the square of the norm of what
         # it changes is the number of columns.
         noise = Noise("mu", exact.share.mu_squared * _BINS_PART, len(domain.columns))
         bins = merge_cells(
             domain,
             exact.ends_of_numbers,
-            cells.counts,
+            counts,
             noise,
             n_rows=start.n_rows,
             most=self.max_bins,
@@ -256,15 +245,15 @@ class AdditiveModel(SupervisedStatistic):
             informative_share=start.informative_share,
         )
         start = start._replace(mu_squared=start.mu_squared - noise.amount)
-        binned_rows = cells.rows.binned([column.bins_of_cells for column in bins])
-        binned_rows = self._ordered(binned_rows)
-        shapes = backfit(binned_rows, bins, start, source)
+        binned = []
+        for codes, column in zip(exact.codes, bins, strict=True):
+            binned.append(column.bins_of_cells.astype(np.int16)[codes])
+        shapes = backfit(binned, exact.targets, bins, start, source)
         self.n_iter_ = shapes.n_epochs
         attributes = [column.attribute for column in bins]
-        binned = Domain(dict(zip(domain.columns, attributes, strict=True)))
+        self.domain_ = Domain(dict(zip(domain.columns, attributes, strict=True)))
         for declared in (self.categories, self.bounds):
-            binned = copy_guarantee(binned, declared)
-        self.domain_ = binned
+            self.domain_ = copy_guarantee(self.domain_, declared)
         self.intercept_ = shapes.intercept
         self.shapes_ = shapes.values
         self.shape_std_errors_ = shapes.std_errors
@@ -286,8 +275,7 @@ class AdditiveModel(SupervisedStatistic):
         # An array has the columns of `fit` in their order.
         table = replace(self._read_rows(X), names=self._columns)
         domain = self.domain_.select(self._columns)
-        coding = Coding(domain, self.handle_unknown)
-        codes = coding.codes(table)
+        codes = encode_bins(table, domain, self.handle_unknown)
         response = np.zeros((len(codes[0]), np.size(self.intercept_)))
         response += self.intercept_
         for values, column in zip(self.shapes_, codes, strict=True):
@@ -364,16 +352,6 @@ def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:
             is_supported[0] &= widths[0] / _WIDEST <= widths[1]
             is_supported[last] &= widths[last] / _WIDEST <= widths[last - 1]
     return np.asarray(is_supported)
-
-
-def class_counts(rows: Rows, n_classes: int) -> NDArray[np.int64]:
-    """Count the rows of each class."""
-    return np.bincount(rows.targets, minlength=n_classes)
-
-
-def target_sums(rows: Rows) -> NDArray[np.int64]:
-    """Count the rows, and add up their targets."""
-    return np.array([len(rows.targets), rows.targets.sum()], np.int64)
 
 
 def noisy_floats(

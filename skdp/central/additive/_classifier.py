@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,10 @@ from skdp.central.additive._base import (
     SIZE_PART,
     AdditiveModel,
     check_number_of_rows,
-    class_counts,
     noisy_floats,
 )
+from skdp.central.additive._residuals import ClassResiduals
 from skdp.central.additive._smoothing import Floats
-from skdp.central.additive._sums import ClassResiduals, LargeRows, Rows
 from skdp.central.statistics import Batches, Noise, as_float
 from skdp.domain import Domain, DomainLike, copy_guarantee
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
@@ -182,21 +180,17 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan_target(self, rows: Batches, ends: Floats) -> tuple[Any, Classes]:
+    def _read_target(self, rows: Batches, ends: Floats) -> tuple[NDArray[Any], Classes]:
         classes = Classes.read(rows, self.classes)
-        return classes.codes, classes
+        return classes.codes(rows.table.columns[-1]), classes
 
     def _start(
-        self,
-        rows: Rows | LargeRows,
-        target: Any,
-        share: Share,
-        source: ByteSource,
+        self, targets: NDArray[Any], target: Any, share: Share, source: ByteSource
     ) -> Start:
         n_classes = len(target.values)
         # A record is in one class, so that it changes the counts by a norm of 1.
         noise = Noise("mu", share.mu_squared * SIZE_PART)
-        counts = rows.sum(partial(class_counts, n_classes=n_classes))
+        counts = np.bincount(targets, minlength=n_classes)
         noisy_counts = noisy_floats(noise, counts, 1, source)
         error = as_float(noise.error) * math.sqrt(n_classes)
         n_rows = check_number_of_rows(noisy_counts.sum(), error)
@@ -214,9 +208,6 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
             noise_of_bounds=None,
             mu_squared=share.mu_squared - noise.amount,
         )
-
-    def _ordered(self, rows: Rows | LargeRows) -> Rows | LargeRows:
-        return rows.by_class()
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         super()._release(plan, source)

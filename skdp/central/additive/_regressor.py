@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from skdp.base import Bounds, TableLike
@@ -19,17 +19,14 @@ from skdp.central.additive._base import (
     AdditiveModel,
     check_number_of_rows,
     noisy_floats,
-    target_sums,
+)
+from skdp.central.additive._residuals import (
+    STEPS,
+    NumberResiduals,
+    place_target,
 )
 from skdp.central.additive._smoothing import Floats
-from skdp.central.additive._sums import (
-    STEPS,
-    LargeRows,
-    NumberResiduals,
-    Rows,
-    number_places,
-)
-from skdp.central.statistics import Batches, Noise, as_float, refuse_missing
+from skdp.central.statistics import Batches, Noise, as_float
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
@@ -191,28 +188,19 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
             return read_target_bounds(self.target_bounds, names[0])
         return read_all_bounds(self.bounds, self.target_bounds, names)
 
-    def _plan_target(self, rows: Batches, ends: Floats) -> tuple[Any, Floats]:
+    def _read_target(self, rows: Batches, ends: Floats) -> tuple[NDArray[Any], Floats]:
         # The target is the last of the columns with bounds.
-        refuse_missing(rows.target, ends[-1:])
-        target_ends = ends[-1]
-        low, high = target_ends.tolist()
-        name = rows.names[-1]
-        return partial(number_places, name=name, low=low, high=high), target_ends
+        return place_target(rows.target.table, ends[-1]), ends[-1]
 
     def _start(
-        self,
-        rows: Rows | LargeRows,
-        target: Any,
-        share: Share,
-        source: ByteSource,
+        self, targets: NDArray[Any], target: Any, share: Share, source: ByteSource
     ) -> Start:
         # A record adds 1 to the number of rows, and at most `STEPS` to the sum.
         part = share.mu_squared * SIZE_PART / 2
-        n_rows, target_sum = rows.sum(target_sums).tolist()
         noise_of_rows = Noise("mu", part)
         noise_of_sum = Noise("mu", part, STEPS**2)
-        (noisy_rows,) = noisy_floats(noise_of_rows, [n_rows], 1, source)
-        (noisy_sum,) = noisy_floats(noise_of_sum, [target_sum], STEPS, source)
+        (noisy_rows,) = noisy_floats(noise_of_rows, [len(targets)], 1, source)
+        (noisy_sum,) = noisy_floats(noise_of_sum, [targets.sum()], STEPS, source)
         error = as_float(noise_of_rows.error)
         n_noisy_rows = check_number_of_rows(noisy_rows, error)
         mean = np.clip(noisy_sum / n_noisy_rows, -1.0, 1.0)

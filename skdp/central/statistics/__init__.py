@@ -45,7 +45,6 @@ from skdp.central.statistics._rows import in_units as in_units
 from skdp.central.statistics._rows import largest_moments as largest_moments
 from skdp.central.statistics._rows import limit_losses as limit_losses
 from skdp.central.statistics._rows import noisy_products as noisy_products
-from skdp.central.statistics._rows import open_rows as open_rows
 from skdp.central.statistics._rows import warn_of_few as warn_of_few
 from skdp.central.statistics._rows import widths as widths
 from skdp.central.statistics._sums import GRID as GRID
@@ -56,7 +55,6 @@ from skdp.central.statistics._sums import mean_estimates as mean_estimates
 from skdp.central.statistics._sums import moments_of as moments_of
 from skdp.central.statistics._sums import n_numbers as n_numbers
 from skdp.central.statistics._sums import read_values as read_values
-from skdp.central.statistics._sums import refuse_missing as refuse_missing
 from skdp.central.statistics._sums import shrunk_shifts as shrunk_shifts
 from skdp.central.statistics._sums import sum_columns as sum_columns
 from skdp.central.statistics._sums import sum_estimates as sum_estimates

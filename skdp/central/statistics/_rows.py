@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import level_of_the_caller, one_thread, together
-from skdp.central.statistics._batches import Batches
+from skdp.base import level_of_the_caller, together
 from skdp.central.statistics._noise import Noise, as_float
 from skdp.pages import warn
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
-from skdp.tables import Table
 
 # Of the values of a row: the place of the end of its bounds that is farther from where
 # they start.
@@ -27,11 +25,6 @@ UNIT = 1 << 14
 # Values at a time, which stay in the cache. Floats add up their products exactly: below
 # 2**(15 + 15 + 17).
 _BLOCK = 1 << 17
-
-
-# From here on, several threads share the products of a block in less time than they
-# need to meet.
-_MANY_COLUMNS = 256
 
 
 def in_units(number: int | Fraction) -> float:
@@ -118,15 +111,6 @@ class Rows:
     def n_columns(self) -> int:
         """The number of values of a row, without its constant."""
         return self.places.shape[1]
-
-    def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Return sums over the rows."""
-        with one_thread(self.n_columns < _MANY_COLUMNS):
-            return what(self)
-
-    def map(self, change: Callable[[Rows], Rows]) -> Rows:
-        """Change each row."""
-        return change(self)
 
     def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Return some rows after others, without their constant, and with room for more; the next overwrite them."""
@@ -294,12 +278,12 @@ def find_limits(
         means = Noise.of(
             share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square
         )
-        sums = means.add(source, rows.sum(partial(Rows.total, square=square)).tolist())
+        sums = means.add(source, rows.total(square).tolist())
         middle = np.array(
             [as_float(total) / max(n_rows, 3 * error, 1.0) for total in sums]
         )
         middle = np.clip(np.rint(middle), 1 - UNIT, UNIT - 1).astype(np.int16)
-        rows = rows.map(partial(Rows.centred, middle=middle))
+        rows = rows.centred(middle)
         square, _ = choose_limit(rows, sizes, cut, source, most)
         remaining -= _SIZE_PART + _MEAN_PART
     return Bounded(rows, square, middle, n_rows, error, share * remaining)
@@ -323,7 +307,7 @@ def choose_limit(
     """Choose the least limit of the norm that few rows exceed, from noisy numbers of rows; and count all rows."""
     # A row is in one of the numbers: adding or removing it changes this one by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
-    counts = noise.add(source, rows.sum(partial(Rows.counts, limits=limits)).tolist())
+    counts = noise.add(source, rows.counts(limits).tolist())
     n_rows = as_float(max(sum(counts), 0))
     n_longer = sum(counts)
     for limit, count in zip(limits, counts, strict=True):
@@ -338,60 +322,3 @@ def largest_moments(square: int, largest: int) -> int:
     # Half the sum of the fourth power of the norm, of which the square is given, and of
     # those of the values.
     return (square * (square + min(square, largest**2)) + 1) // 2
-
-
-@dataclass(frozen=True, eq=False)
-class _Read:
-    """How a batch becomes rows: picklable, to be sent to workers."""
-
-    place: Callable[[Table], Rows]
-    changes: tuple[Callable[[Rows], Rows], ...] = ()
-
-    def __call__(self, table: Table) -> Rows:
-        rows = self.place(table)
-        for change in self.changes:
-            rows = change(rows)
-        return rows
-
-    def sums(
-        self, table: Table, *, what: Callable[[Rows], NDArray[np.int64]]
-    ) -> list[NDArray[np.int64]]:
-        """Return sums over the rows of a batch."""
-        return [what(self(table))]
-
-
-@dataclass(frozen=True, eq=False)
-class LargeRows(Rows):
-    """The rows of a large table, which are read again for each of their sums; in memory there are none of them."""
-
-    batches: Batches = field(kw_only=True)
-    read: _Read = field(kw_only=True)
-
-    def sum(self, what: Callable[[Rows], NDArray[np.int64]]) -> NDArray[np.int64]:
-        (total,) = self.batches.add_up(partial(self.read.sums, what=what))
-        return total
-
-    def map(self, change: Callable[[Rows], Rows]) -> Rows:
-        return _large_rows(
-            self.batches, _Read(self.read.place, (*self.read.changes, change))
-        )
-
-
-def open_rows(batches: Batches, place: Callable[[Table], Rows]) -> Rows:
-    """Place the rows of a table, or prepare to place those of a large one, whose values are checked already."""
-    if batches.large is None:
-        return place(batches.table)
-    return _large_rows(batches, _Read(place))
-
-
-def _large_rows(batches: Batches, reading: _Read) -> Rows:
-    none = reading(batches.table)
-    return LargeRows(
-        none.places,
-        none.codes,
-        none.square,
-        none.constant,
-        none.most,
-        batches=batches,
-        read=reading,
-    )

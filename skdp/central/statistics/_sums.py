@@ -182,12 +182,6 @@ def sum_columns(rows: Batches, bounds: Any, *, missing: bool = True) -> GroupSum
     return group_sums if missing else group_sums.refuse_missing(rows.names)
 
 
-def refuse_missing(rows: Batches, bounds: Any) -> None:
-    """Refuse missing values of a large table before anything is charged; one in memory is read whole before."""
-    if rows.large is not None:
-        sum_columns(rows, bounds, missing=False)
-
-
 def _sums_of_table(table: Table, *, ends: Floats, missing: bool) -> list[Integers]:
     """Sum up the columns of a part of a table, as one group."""
     columns = read_values(table) if missing else read_numbers(table)

@@ -1,0 +1,176 @@
+"""Residuals of additive models: integers, whose sums by bin are exact in any order of the rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from skdp.base import read_numbers
+from skdp.central._logistic_regression import (
+    CERTAIN,
+    FINE,
+    MAX_LOGIT,
+    BinaryLoss,
+    SoftmaxLoss,
+)
+from skdp.central.statistics import (
+    GRID,
+    encode_columns,
+    read_values,
+    to_places,
+    undeclared_error,
+)
+from skdp.domain import Domain, Interval
+from skdp.tables import Table
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Steps from the middle between the bounds of a numeric target to either of them. Floats
+# hold the sums of 2**32 residuals exactly.
+STEPS = 1 << 20
+
+# Smallest curvature of the logistic loss: a class that is certain in floats has more
+# than 0. It is reached beyond logits of 28.
+MIN_CURVATURE = 2.0**-40
+
+# Nodes and weights that stand for a normal distribution.
+NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
+
+
+class Residuals(Protocol):
+    """The part of the targets that a model leaves: an integer for each row and output."""
+
+    # The square of the largest norm of the residuals of a row.
+    square: int
+    # The integer that is a residual of 1, and a response of 1.
+    unit: int
+    response_unit: int
+    # The variance of the response that one row gives.
+    row_variance: float
+
+    def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
+        """Return the residuals of rows, given their responses: (n_outputs, n_rows) both."""
+
+    def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+        """Return the mean slope of residuals by the response, and their variance, for groups of rows.
+
+        Groups have mean responses of shape (n_groups, n_outputs), and variances within of shape (n_outputs,).
+        """
+
+
+class ClassResiduals:
+    """The gradient of the weighted logistic loss of `DPLogisticRegression`."""
+
+    unit = CERTAIN
+    response_unit = FINE
+    # The variance of a logit of two equally likely classes. With a rare class it is
+    # larger, but effects are not.
+    row_variance = 4.0
+
+    def __init__(self, n_classes: int) -> None:
+        is_binary = n_classes == 2
+        self._loss = BinaryLoss() if is_binary else SoftmaxLoss(n_classes)
+        self.square = self._loss.square
+
+    def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
+        """Return the residuals of rows."""
+        logits = np.clip(responses, -MAX_LOGIT * FINE, MAX_LOGIT * FINE).T
+        return -self._loss.residuals(logits, targets).T
+
+    def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+        """Return slopes and variances for normal logits within each group."""
+        slopes = np.zeros(means.shape)
+        squares = np.zeros(means.shape)
+        for output, variance in enumerate(variances):
+            for node, share in zip(NODES, NODE_WEIGHTS, strict=True):
+                logits = means.copy()
+                logits[:, output] += node * math.sqrt(variance)
+                if self._loss.n_outputs == 1:
+                    probabilities = expit(logits)
+                    longest = np.maximum(probabilities, 1 - probabilities)
+                else:
+                    probabilities = softmax(logits, axis=1)
+                    norms = (probabilities**2).sum(axis=1, keepdims=True)
+                    least = probabilities.min(axis=1, keepdims=True)
+                    longest = np.sqrt(norms + 1 - 2 * least)
+                weights = math.sqrt(self.square) / CERTAIN / longest[:, -1]
+                chances = probabilities[:, output]
+                curvatures = weights * np.maximum(
+                    chances * (1 - chances), MIN_CURVATURE
+                )
+                slopes[:, output] += share * curvatures
+                squares[:, output] += share * weights * curvatures
+        return slopes, squares
+
+
+class NumberResiduals:
+    """The difference of a number and its prediction, cut at a bound."""
+
+    unit = STEPS
+    response_unit = STEPS
+
+    def __init__(
+        self, bound: int, share_inside: float = 1.0, variance: float = 1.0
+    ) -> None:
+        self.bound = bound
+        self.square = bound**2
+        # The proportion of residuals that are not cut, and their mean square, in squares
+        # of `unit`. One row gives the response with the slope `share_inside`.
+        self.share_inside = share_inside
+        self.variance = variance
+        self.row_variance = variance / share_inside**2
+
+    def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
+        """Return the differences, cut at the bound."""
+        differences = np.clip(targets - responses, -self.bound, self.bound)
+        return differences.astype(float)
+
+    def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+        """Return slopes and variances, which are the same in all groups."""
+        slopes = np.full(means.shape, self.share_inside)
+        return slopes, np.full(means.shape, self.variance)
+
+
+def encode_bins(table: Table, domain: Domain, handle_unknown: str) -> list[Any]:
+    """Return the bin of each row in each column; numbers beyond all bins are in the outer ones."""
+    columns = []
+    for name, column in zip(domain.columns, table.columns, strict=False):
+        attribute = domain[name]
+        if isinstance(attribute, Interval) and isinstance(attribute.edges[0], float):
+            (numbers,) = read_values(Table((name,), (column,), table.native))
+            column = np.clip(numbers, attribute.edges[0], attribute.edges[-1])
+        columns.append(column)
+    features = Table(domain.columns, tuple(columns), table.native)
+    codes, undeclared = encode_columns(features, domain, handle_unknown)
+    if undeclared:
+        raise undeclared_error(undeclared[0], domain, "categories")
+    return list(codes)
+
+
+def place_target(target: Table, ends: Floats) -> Integers:
+    """Place a numeric target, in `STEPS` from the middle between its bounds."""
+    (numbers,) = read_numbers(target)
+    places = to_places(numbers, *ends) * (STEPS / GRID)
+    return np.rint(places).astype(np.int64)
+
+
+def bin_sums(codes: NDArray[Any], residuals: Floats, n_bins: int) -> Integers:
+    """Add up residuals by bin: (n_bins, n_outputs)."""
+    # A row adds its residuals to one bin, so that it changes the sums by their norm. The
+    # last count is of rows in no bin.
+    sums = []
+    for row_residuals in residuals:
+        sums.append(np.bincount(codes, row_residuals, n_bins + 1)[:n_bins])
+    return np.stack(sums, axis=1).astype(np.int64)
+
+
+def size_counts(residuals: Floats, limits: Integers) -> Integers:
+    """Count residuals by the first of ascending limits that their size does not exceed."""
+    places = np.searchsorted(limits, np.abs(residuals[0]))
+    return np.bincount(places, minlength=len(limits))
