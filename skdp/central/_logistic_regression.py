@@ -281,11 +281,10 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     label differential privacy): X, the number of rows and, with ``groups``, the persons are public, and a ledger must
     be for these values. What the columns tell of the target is not limited. The loss of a row is a public function of
     the coefficients less the logit of its class, so that the sums of the rows of each class are all that is private:
-    they are released once, and the rest is post-processing. Rows are turned and stretched to uncorrelated integers, and
-    have public weights in the loss: 1 for the quarter that is shortest, and less for longer ones, which are thereby as
-    long as the longest of these. A target changes the sums by its row, or by that of two classes if there are more. The
-    penalty is that of coefficients of one size, in units of the ranges of columns: sizes, up to about that which would
-    explain all classes, are averaged by how likely each makes the noisy sums.
+    they are released once, and the rest is post-processing. Columns are standardized, and rows have public weights in the
+    loss: 1 for the quarter that is shortest, and less for longer ones, which are thereby as long as the longest of these.
+    A target changes the sums by its row, or by that of two classes if there are more. A penalty of squared coefficients
+    has the smallest estimated error of predictions.
 
     References
     ----------
@@ -413,8 +412,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
 
     def _release_target(self, plan: Plan, source: ByteSource) -> None:
         public, indicators, noise, classes = plan.exact
-        sums = public.noisy_sums(indicators, noise, source)
-        fit = fit_logistic(public, sums, public.noise_variance(noise))
+        fit = fit_logistic(public, *public.noisy_sums(indicators, noise, source))
         self.coef_, self.intercept_ = fit.coefficients, fit.intercepts
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = fit.n_steps

@@ -59,7 +59,7 @@ def numbers(epsilon=1.0):
 
 
 def logistic(**options):
-    return DPLogisticRegression(1.0, bounds=(-3, 3), max_iter=2, **options)
+    return DPLogisticRegression(1.0, bounds=(-3, 3), **options)
 
 
 def scaler(epsilon=1.0):

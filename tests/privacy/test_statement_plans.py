@@ -77,7 +77,7 @@ def scaler(**options):
 
 
 def logistic(**options):
-    return DPLogisticRegression(0.5, delta=1e-6, bounds=(-3, 3), classes=[0, 1], max_iter=2, **options)
+    return DPLogisticRegression(0.5, delta=1e-6, bounds=(-3, 3), classes=[0, 1], **options)
 
 
 def plans_of_every_estimator():

@@ -101,9 +101,9 @@ RELEASES = {
     "imputer, mean": (DPSimpleImputer(bounds=BOUNDS), NUMBERS),
     "robust scaler": (DPRobustScaler(bounds=BOUNDS), NUMBERS),
     "imputer, most frequent": (DPSimpleImputer(strategy="most_frequent", categories=WORDS), JOBS),
-    "logistic regression": (DPLogisticRegression(3.0, bounds=UNIT, classes=[0, 1], max_iter=5), CORNERS),
+    "logistic regression": (DPLogisticRegression(3.0, bounds=UNIT, classes=[0, 1]), CORNERS),
     "logistic regression, three classes": (
-        DPLogisticRegression(3.0, bounds=UNIT, classes=[0, 1, 2], max_iter=5),
+        DPLogisticRegression(3.0, bounds=UNIT, classes=[0, 1, 2]),
         CORNERS.assign(y=[0, 1, 2, 0, 2]),
     ),
     "additive classifier": (DPAdditiveClassifier(MU, bounds=UNIT, classes=[0, 1]), CORNERS),
@@ -136,7 +136,7 @@ RELEASES = {
         CORNER_PERSONS,
     ),
     "logistic regression of persons": (
-        DPLogisticRegression(MU, bounds=UNIT, classes=[0, 1], max_iter=5, max_rows_per_person=2),
+        DPLogisticRegression(MU, bounds=UNIT, classes=[0, 1], max_rows_per_person=2),
         CORNER_PERSONS,
     ),
     "selection by classes": (DPSelectKBest(k=1, epsilon=3.0, bounds=UNIT, classes=[0, 1]), CORNERS),
