@@ -623,25 +623,3 @@ def marginal():
         axes.set_xticklabels(numbers.columns)
         axes.set_yticklabels(numbers.index if axes is panels[0] else [])
         axes.grid(False)
-
-
-def row_ellipse():
-    """Draw public rows, the ellipse of their spread, and the rows as they count beyond it."""
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(150, 2)) @ [[3.0, 2.2], [0.0, 0.6]]
-    moments = rows.T @ rows / len(rows)
-    solved = np.linalg.solve(moments, rows.T).T
-    lengths = np.sqrt((rows * solved).sum(axis=1))
-    limit = np.quantile(lengths, 0.25)
-    weights = np.minimum(1, limit / lengths)
-    angles = np.linspace(0, 2 * np.pi, 200)
-    circle = np.stack([np.cos(angles), np.sin(angles)])
-    ellipse = np.linalg.cholesky(moments) @ circle * limit
-    axes = plt.subplots()[1]
-    axes.plot(*rows.T, ".", color="0.6", label="public rows")
-    axes.plot(
-        *(rows * weights[:, np.newaxis]).T, ".", label="times weights"
-    )
-    axes.plot(*ellipse, label="shape of the noise")
-    axes.set(xlabel="first column", ylabel="second column", aspect="equal")
-    axes.figure.legend(loc="outside lower center", ncols=3, frameon=False)

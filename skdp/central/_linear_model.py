@@ -585,11 +585,11 @@ class DPLinearRegression(_LinearRegression):
 
     With ``protect="target"`` the guarantee is for replacing the target of one record ("replace_values"), as in
     `DPLogisticRegression`: X is public, and so are the products of its columns. Columns are standardized, and long rows
-    have a smaller weight. 9/10 of the budget are for the sums of products with the target, 1/10 for the sum of squares of
-    the target. The ridge follows from the noise as above, in units of standard deviations.
+    have a smaller weight. 9/10 of the budget are for the sums of products with the target, 1/10 for its sum of squares.
+    The ridge follows from the noise as above, in units of standard deviations.
 
-    With ``protect="target"``, intervals of 95 % covered 93 to 98 % of the coefficients in 60 fits of 4,000 rows with five
-    columns at each epsilon from 0.1 to 4.
+    With ``protect="target"``, intervals of 95 % covered 93 to 98 % of the coefficients in 60 fits of 4,000 rows with
+    five columns at each epsilon from 0.1 to 4.
 
     References
     ----------

@@ -281,10 +281,10 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     label differential privacy): X, the number of rows and, with ``groups``, the persons are public, and a ledger must
     be for these values. What the columns tell of the target is not limited. The loss of a row is a public function of
     the coefficients less the logit of its class, so that the sums of the rows of each class are all that is private:
-    they are released once, and the rest is post-processing. Columns are standardized, and rows have public weights in the
-    loss: 1 for the quarter that is shortest, and less for longer ones, which are thereby as long as the longest of these.
-    A target changes the sums by its row, or by that of two classes if there are more. A penalty of squared coefficients
-    has the smallest estimated error of predictions.
+    they are released once, and the rest is post-processing. Columns are standardized, and rows have public weights in
+    the loss: 1 for the quarter that is shortest, and less for longer ones, which are thereby as long as the longest of
+    these. A target changes the sums by its row, or by that of two classes if there are more. A penalty of squared
+    coefficients has the smallest estimated error of predictions.
 
     References
     ----------
