@@ -97,9 +97,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     scores_ : ndarray of shape (n_features,)
         The noisy correlation ratio or absolute correlation of each chosen column, from 0 to 1; nan for the others, of
         which nothing is released.
-    scores_std_error_ : ndarray of shape (n_features,)
-        The standard deviation of their noise; nan for columns that are not chosen. It does not say how much a
-        score would differ in other rows, nor what clipping takes from it.
     ranking_ : ndarray of int, shape (k,)
         The places of the chosen columns, in the order in which they were chosen.
     guarantee_ : PrivacyGuarantee
@@ -145,7 +142,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     get_feature_names_out = SelectorMixin.get_feature_names_out
 
     scores_: NDArray[np.float64]
-    scores_std_error_: NDArray[np.float64]
     ranking_: NDArray[np.intp]
     _names: tuple[Any, ...]
 
@@ -237,12 +233,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         contrasts = NUMBERS if is_numeric else Contrasts.of_classes(counts)
         largest = UNIT**2 * contrasts.square
 
-        # A score is measured in noisy deviations, and over a noisy number of rows.
-        of_deviations = moments.variance_error[0] / (2 * moments.variance[0])
-        of_target = of_deviations[-1] if is_numeric else 0.0
-        of_units = np.hypot(of_deviations[: rows.n_columns], of_target)
-        of_rows = error_of_rows / counts.sum()
-        return Placed(rows, contrasts, largest, float(counts.sum()), of_rows, of_units)
+        return Placed(rows, contrasts, largest, float(counts.sum()))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: SelectionPlan = plan.exact
@@ -278,9 +269,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         self.ranking_ = np.array(chosen)
         self.scores_ = np.full(len(scores), np.nan)
         self.scores_[chosen] = np.clip(ratios, 0.0, 1.0)
-        relative = self.scores_ * np.hypot(placed.unit_errors, placed.rows_error)
-        errors = np.hypot(as_float(noise.error) * in_ratios, relative)
-        self.scores_std_error_ = np.minimum(errors, 1.0)
 
     @property
     def _columns(self) -> tuple[Any, ...]:
@@ -402,8 +390,4 @@ class Placed(NamedTuple):
     contrasts: Contrasts
     # The square of the largest change of the sums of a column.
     largest_square: int
-    # The number of rows, and its relative error.
     n_rows: float
-    rows_error: float
-    # The relative errors of deviations of the columns and the target: (n_columns,).
-    unit_errors: Floats

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date, datetime
 from fractions import Fraction
 from numbers import Real
 from typing import Any, Literal, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
@@ -58,7 +56,7 @@ class DPSimpleImputer(CentralTransformer):
     strategy : {"mean", "median", "most_frequent"}, default="mean"
         The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
         ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;
-        ``"most_frequent"`` keeps the dtype of a column where it can hold the statistic; columns of dates get the day.
+        ``"most_frequent"`` keeps the dtype of a column where it can hold the statistic.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
@@ -227,7 +225,6 @@ class DPSimpleImputer(CentralTransformer):
                 )
             values.append(declared[is_value].tolist())
             counts[place] = counts[place][is_value]
-            _check_fill(name, rows.table.columns[place], values[-1])
         return values, counts
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
@@ -240,26 +237,6 @@ class DPSimpleImputer(CentralTransformer):
         for column, value in zip(columns, self.statistics_, strict=True):
             filled.append(np.where(np.isnan(column), value, column))
         return filled
-
-
-def _check_fill(name: Any, column: Any, values: Sequence[Any]) -> None:
-    """Refuse a dtype that cannot be filled, before any charge; the rows are not read."""
-    if isinstance(column, np.ndarray):
-        return
-    missing = _make_missing(column)
-    for value in values:
-        _fill(name, missing, value)
-
-
-def _make_missing(column: Any) -> Any:
-    """Return a column of the same dtype with one value, which is missing."""
-    if isinstance(column, pd.Series):
-        return column.iloc[:0].reset_index(drop=True).reindex([0])
-    if not type(column).__module__.startswith("pyarrow"):
-        return column.clear(1)  # a series of polars
-    import pyarrow
-
-    return pyarrow.chunked_array([pyarrow.nulls(1, column.type)])
 
 
 def _fill(name: Any, column: Any, value: Any) -> Any:
@@ -276,7 +253,6 @@ def fill_missing(column: Any, value: Any) -> Any:
     if isinstance(column, np.ndarray):
         return _fill_array(column, value)
     series = nw.from_native(column, series_only=True)
-    value = _match_dates(series.dtype, value)
     filled = _widen(series, value).fill_null(value)
     # nan is a number to polars, pyarrow and pandas' own dtypes.
     if filled.dtype.is_float():
@@ -297,16 +273,6 @@ def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
     filled = column.copy() if is_kept else column.astype(object)
     filled[missing] = value
     return filled
-
-
-def _match_dates(dtype: Any, value: Any) -> Any:
-    """Return a date as a date with a time, or the reverse, as the dtype requires."""
-    if isinstance(dtype, nw.Date) and isinstance(value, datetime):
-        return value.date()
-    is_day = isinstance(value, date) and not isinstance(value, datetime)
-    if isinstance(dtype, nw.Datetime) and is_day:
-        return pd.Timestamp(value, tz=dtype.time_zone).to_pydatetime()
-    return value
 
 
 def _widen(series: Any, value: Any) -> Any:

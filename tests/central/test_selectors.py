@@ -68,23 +68,6 @@ def test_columns_are_passed_on_as_they_are():
     assert DPSelectKBest(k=40, **DECLARED).fit(TABLE, CLASSES).get_support().all()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("epsilon", [1.0, Mu(0.4, delta=1e-6)])
-@each("target", [{"classes": [0, 1]}, {"target_bounds": (-6, 6)}])
-def test_the_error_of_a_score_is_that_of_its_noise(epsilon, target):
-    """That of the deviations, and of the number of rows, included."""
-    rows = np.random.default_rng(0).normal(size=(1_000, 3)).clip(-3, 3)
-    y = rows @ [2.0, 1.0, 0.0] + np.random.default_rng(1).normal(size=1_000)
-    y = (y > 0).astype(int) if "classes" in target else y
-    found = [
-        DPSelectKBest(k=2, epsilon=epsilon, bounds=(-3, 3), random_state=seed, **target).fit(rows, y)
-        for seed in range(80)
-    ]
-    scores, stated = (np.array([getattr(one, name)[:2] for one in found]) for name in ("scores_", "scores_std_error_"))
-    ratios = scores.std(axis=0) / stated.mean(axis=0)
-    assert ((ratios > 0.75) & (ratios < 1.25)).all(), ratios
-
-
 @pytest.mark.parametrize(("share", "growth"), [(3.0, 3), (Mu(0.5, delta=1e-6), 3), (Rho(0.1, delta=1e-6), 3)])
 def test_the_scores_of_several_columns_share_what_is_for_them(share, growth, monkeypatch):
     """Of k scores, each of which a row changes, noise of one would say too much."""

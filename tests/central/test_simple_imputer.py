@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from datetime import date
-
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 
-from skdp import DPSimpleImputer, Interval, PrivacyLedger
+from skdp import DPSimpleImputer, Interval
 from tests.conftest import each
 
 NUMERIC = ["mean", "median"]
@@ -35,18 +32,6 @@ class TestMostFrequent:
         imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories=Interval(0, 20, bins=4)).fit(X)
         assert imputer.statistics_.tolist() == [12.5]
         assert imputer.transform(X)[:4].tolist() == [[1.0], [12.0], [13.0], [12.5]]
-
-
-DATES = [date(2020, 1, 1), date(2020, 3, 1), date(2021, 8, 1), None] * 50
-
-
-def test_a_dtype_that_cannot_be_filled_costs_nothing():
-    ledger = PrivacyLedger(epsilon=10)
-    table = pa.table({"a": pa.array(np.array([1, 2, np.nan], np.float16))})
-    imputer = DPSimpleImputer(strategy="most_frequent", categories={"a": [1, 2]}, ledger=ledger)
-    with pytest.raises(ValueError, match="column 'a' cannot be filled in"):
-        imputer.fit(table)
-    assert ledger.report().empty
 
 
 class TestNumbers:

@@ -92,8 +92,6 @@ class Start(NamedTuple):
     n_rows: float
     # The constant: (n_outputs,)
     response: Floats
-    # Of the rows, those that are not of the largest class; of numbers, all.
-    informative_share: float
     # Those of classes; of numbers, they are found by counts with a noise of their own.
     residuals: Residuals
     noise_of_bounds: Noise | None
@@ -136,8 +134,6 @@ class _AdditiveTerm:
         self._epoch_weights = np.zeros(shape)
         # Counts are at least these, by all sums: (n_bins, 1).
         self._least_counts = np.zeros((shape[0], 1))
-        # Whether the sums of the epoch before were above 0 (1) or below (-1).
-        self._last_signs = np.zeros(shape)
 
     def std_errors_with_mean(self) -> Floats:
         """Return the standard errors of the values, less their mean by the noisy sizes: (n_bins, n_outputs)."""
@@ -177,15 +173,7 @@ class _AdditiveTerm:
         counts = np.maximum(self.sizes[:, np.newaxis], _CAUTION * deviations)
         counts = np.maximum(counts, self._least_counts)
         slopes = counts * curvatures
-        # Where the mean residual of a bin is surely beyond half the bound, the function is
-        # far from its place, and what was averaged is of no use. But if the sum has another
-        # sign than before, the last step went too far, and the average is nearer.
-        signs = np.sign(noisy)
-        is_far = (excess > epoch.bound * counts / 2) & (signs == self._last_signs)
-        self._last_signs = signs
-        self._epoch_weights = np.where(
-            is_far, epoch.weight, self._epoch_weights + epoch.weight
-        )
+        self._epoch_weights += epoch.weight
         share = epoch.weight / self._epoch_weights
         self._mean_sums += share * (slopes * self.values + noisy - self._mean_sums)
         self._mean_slopes += share * (slopes - self._mean_slopes)

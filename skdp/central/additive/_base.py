@@ -242,7 +242,6 @@ class AdditiveModel(SupervisedStatistic):
             n_rows=start.n_rows,
             most=self.max_bins,
             source=source,
-            informative_share=start.informative_share,
         )
         start = start._replace(mu_squared=start.mu_squared - noise.amount)
         binned = []

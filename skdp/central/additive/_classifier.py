@@ -203,7 +203,6 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         return Start(
             n_rows=n_rows,
             response=logits,
-            informative_share=1 - probabilities.max(),
             residuals=ClassResiduals(n_classes),
             noise_of_bounds=None,
             mu_squared=share.mu_squared - noise.amount,

@@ -208,7 +208,6 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         return Start(
             n_rows=n_noisy_rows,
             response=np.array([mean]),
-            informative_share=1.0,
             residuals=NumberResiduals(2 * STEPS),
             noise_of_bounds=Noise("mu", bound_part / len(LOOKS)),
             mu_squared=share.mu_squared - 2 * part - bound_part,

@@ -39,8 +39,8 @@ STEPS = 1 << 20
 MIN_CURVATURE = 2.0**-40
 
 # Nodes and weights that stand for a normal distribution.
-NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
-NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
+NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+NODE_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 class Residuals(Protocol):

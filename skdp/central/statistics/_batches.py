@@ -116,37 +116,6 @@ def find_missing(column: Any) -> NDArray[np.bool_]:
     return missing
 
 
-def number_values(column: Any, name: str) -> NDArray[np.intp]:
-    """Return the number of each value among the distinct ones, in order of appearance; -1 if missing."""
-    try:
-        values = shielded(_for_pandas, column)
-        if getattr(values, "ndim", 1) != 1:
-            raise ValueError(
-                f"{name} must be 1-dimensional, got {values.ndim} dimensions"
-            )
-        return shielded(_factorize, values)
-    except ColumnError as error:
-        raise ValueError(f"{name} {error}") from None
-
-
-def _for_pandas(column: Any) -> Any:
-    if not hasattr(column, "__array__"):
-        return column
-    if isinstance(column, np.ndarray | pd.Series | pd.Index):
-        return column
-    series = nw.from_native(column, series_only=True, pass_through=True)
-    is_series = isinstance(series, nw.Series)
-    return series.to_pandas() if is_series else np.asarray(column)
-
-
-def _factorize(values: Any) -> NDArray[np.intp]:
-    # Of a list, pandas would make floats where one is a fraction: large integers would
-    # be one person.
-    dtype = object if isinstance(values, list | tuple) else None
-    series = pd.Series(values, dtype=dtype).reset_index(drop=True)
-    return pd.factorize(series)[0]
-
-
 def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
     """Return the number of the person of each row of a table."""
     n_rows = len(table.columns[0])
@@ -161,12 +130,27 @@ def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
         if len(columns) != 1:
             raise ValueError(f"groups must be one column, got {len(columns)}")
         groups = columns[0]
-    persons = number_values(groups, "groups")
+    try:
+        persons: NDArray[np.intp] = shielded(_number_persons, groups)
+    except ColumnError as error:
+        raise ValueError(f"groups {error}") from None
     if len(persons) != n_rows:
         raise ValueError(f"groups has {len(persons)} entries; X has {n_rows} rows")
     if (persons < 0).any():
         raise _missing_person()
     return persons
+
+
+def _number_persons(groups: Any) -> NDArray[np.intp]:
+    """Return the number of each person, in order of appearance; -1 if missing."""
+    if not hasattr(groups, "__array__"):
+        # In a list, pandas would make floats of integers where one is a fraction.
+        groups = pd.Series(groups, dtype=object)
+    elif not isinstance(groups, np.ndarray | pd.Series | pd.Index):
+        groups = nw.from_native(groups, series_only=True).to_pandas()
+    if getattr(groups, "ndim", 1) != 1:
+        raise ValueError(f"groups must be 1-dimensional, got {groups.ndim} dimensions")
+    return pd.factorize(pd.Series(groups).reset_index(drop=True))[0]
 
 
 def _missing_person() -> ValueError:

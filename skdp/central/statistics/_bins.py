@@ -28,13 +28,6 @@ _N_OCTAVES = 24
 # generated tables (4,000 rows, epsilon 1, 6 fits); of a bin, less than .005.
 _RECORDS_OF_CELL, _RECORDS_OF_BIN = 4.0, 2.5
 
-# The least records of a bin that are not of the largest class, in the same deviations:
-# noise of sums is that of each bin, and hides what fewer of them say. But there are about
-# eight bins of numbers at least, as far as their records are enough. With both, areas at an
-# epsilon of .1 are larger by .013 +- .012 (LSAC, of which 5 % are not of the largest class,
-# 40 fits), and of four generated tables with 4 to 16 % by .007 to .058 +- .008 to .024.
-_INFORMATIVE_OF_BIN, _FEWEST_BINS = 0.75, 8
-
 
 @dataclass(frozen=True, eq=False)
 class Bins:
@@ -98,8 +91,6 @@ def merge_cells(
     n_rows: float,
     most: int,
     source: ByteSource,
-    # Of the rows: of classes, those that are not of the largest one.
-    informative_share: float = 1.0,
 ) -> list[Bins]:
     """Find bins of columns from the exact counts of their cells.
 
@@ -116,10 +107,7 @@ def merge_cells(
             first_cells = _first_cells(domain[name], *ends[name], n_cells)
         first_cells_of_columns.append(first_cells)
         exact_counts.append(np.add.reduceat(counts, first_cells))
-    informative_least = _INFORMATIVE_OF_BIN * error / informative_share
-    least_of_bin = max(
-        _RECORDS_OF_BIN * error, min(informative_least, n_rows / _FEWEST_BINS)
-    )
+    least_of_bin = _RECORDS_OF_BIN * error
     drawn = noise.add(source, np.concatenate(exact_counts).tolist())
     noisy: Floats = np.array([*map(as_float, drawn)])
     column_starts = np.cumsum([len(counts) for counts in exact_counts])[:-1]

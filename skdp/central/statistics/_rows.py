@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import level_of_the_caller, together
+from skdp.base import level_of_the_caller
 from skdp.central.statistics._noise import Noise, as_float
 from skdp.pages import warn
 from skdp.privacy import Loss, Share
@@ -82,29 +82,11 @@ class Rows:
         scale = (widths(ends, starts) if units is None else units) / UNIT
         lows, highs = (np.trunc((numbers - starts) / scale) for numbers in ends.T)
         most = np.maximum(-lows, highs).astype(np.int64)
-        matrix = together(columns)
-        shape = (min(_step(len(columns)), len(places)), len(columns))
-        # Of the shape of a block: numpy then has one loop for it instead of one for
-        # each row.
-        public = [
-            np.broadcast_to(numbers, shape).copy()
-            for numbers in (starts, scale, lows, highs)
-        ]
-        buffer = np.empty(shape)
         with np.errstate(over="ignore"):
-            for rows in _slices(places):
-                values = (
-                    np.stack([column[rows] for column in columns], axis=1)
-                    if matrix is None
-                    else matrix[rows]
-                )
-                part = buffer[: len(values)]
-                start, step, low, high = (numbers[: len(values)] for numbers in public)
-                np.subtract(values, start, out=part)
-                part /= step
-                np.maximum(part, low, out=part)
-                np.minimum(part, high, out=part)
-                places[rows] = part  # cut towards 0
+            for number, column in enumerate(columns):
+                values = (column - starts[number]) / scale[number]
+                # Cut towards 0.
+                places[:, number] = np.clip(values, lows[number], highs[number])
         return cls(places, codes.astype(np.intp), int((most**2).sum()), most=most)
 
     @property
