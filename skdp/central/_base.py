@@ -63,7 +63,7 @@ from skdp.tables import LargeTable, Table, open_large
 Unknown = Literal["error", "ignore"]
 Columns = list[NDArray[Any]]
 
-# What a model protects: whole records, or the values of the target.
+# Protected part of a supervised model: whole records, or the target.
 RECORD, TARGET = "record", "target"
 
 
@@ -98,7 +98,7 @@ def charge(
 
 
 def check_bounds_names(bounds: Any, names: Sequence[Any]) -> None:
-    """Check that bounds name columns of X only, where those of public ones are not read."""
+    """Check that bounds name columns of X only; bounds of public columns are not read."""
     if isinstance(bounds, Mapping):
         check_declared({**dict.fromkeys(names), **bounds}, names, "bounds")
 
@@ -123,11 +123,10 @@ class CentralEstimator(OnSite, BaseEstimator):
     # The statistics are private; rows that a `transform` returns are not.
     protects_rows = False
 
-    # Whether missing values of rows are left out, unless a parameter says otherwise.
+    # True if missing values are excluded, unless a parameter makes them an error.
     _takes_missing = True
 
-    # Whether a delta makes a mu of an epsilon that is a number, which then buys
-    # Gaussian noise.
+    # True if a delta converts a numeric epsilon to mu, which pays for Gaussian noise.
     _delta_is_for_noise: ClassVar[bool] = False
     # The delta of an epsilon that is a number, if there is none in the parameters.
     _usual_delta: ClassVar[float | None] = None
@@ -140,7 +139,7 @@ class CentralEstimator(OnSite, BaseEstimator):
     guarantee_: PrivacyGuarantee
 
     def _check_promise(self) -> Share:
-        """Check the parameters that all estimators have, and return what may be lost."""
+        """Check the common parameters, and return the budget."""
         share = read_share(self.epsilon)
         delta = getattr(self, "delta", None)
         if share.given is not None and delta:
@@ -159,12 +158,12 @@ class CentralEstimator(OnSite, BaseEstimator):
         return read_share(Mu.of(self.epsilon, delta))
 
     def _planned_guarantee(self) -> PrivacyGuarantee:
-        """Return what the parameters allow `fit` to spend.
+        """Return the largest guarantee that the parameters allow.
 
         Returns
         -------
         PrivacyGuarantee
-            What `privacy_statement` says before `fit`: at least `guarantee_`, without columns and mechanism. With
+            Used by `privacy_statement` before `fit`: at least `guarantee_`, without columns and mechanism. With
             ``groups``, `guarantee_` is for all rows of one person.
 
         Raises
@@ -175,7 +174,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         share = self._check_promise()
         numbers: dict[str, Any] = share.stated((), Fraction(0), None)
         if read_share(self.epsilon).given is None:
-            # A number may buy Gaussian noise with delta, or pure noise: which one, some
+            # A number may pay for Gaussian noise with delta, or for noise without: some estimators
             # decide by the columns.
             delta = getattr(self, "delta", None) or 0
             if isinstance(share.given, Rho | Mu):
@@ -199,7 +198,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         )
 
     def _follows_from_parameters(self, guarantee: PrivacyGuarantee) -> bool:
-        """Whether `fit` with these parameters may have stated a guarantee, as read from a file."""
+        """Return True if `fit` with these parameters may state a guarantee, as loaded from a file."""
         planned = self._planned_guarantee()
         if not guarantee.epsilon and not guarantee.delta:
             return self._is_free(guarantee.scope)
@@ -225,7 +224,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         )
 
     def _is_free(self, names: Sequence[Any]) -> bool:
-        """Whether `fit` uses no values of columns, as all is declared."""
+        """Return True if `fit` uses no values of columns."""
         return False
 
     def _read_table(self, X: Any) -> Table:
@@ -264,16 +263,15 @@ class Plan:
 
     # The exact statistics, and what else is needed to release them.
     exact: Any = None
-    # What they get, as far as it is known before anything is drawn.
+    # The noise, as far as it is known before the draw.
     noises: tuple[Noise, ...] = ()
-    # Its name; that of the first noise if it is empty.
+    # Name of the mechanism; by default, the name of the first noise.
     mechanism: str = ""
-    # Of all that is released, None for those of `noises`; empty if no more is known
-    # than the share of the budget.
+    # Losses of the release. None takes them from `noises`; () if only the budget is
+    # known.
     losses: tuple[Loss, ...] | None = None
     delta: Fraction = Fraction(0)
-    # Whether no value is used, so that nothing is charged and nobody needs to be
-    # trusted.
+    # True if no value is used, so that nothing is charged.
     free: bool = False
     # The columns whose values alone are protected; none for whole records.
     protected: tuple[Any, ...] = ()
@@ -287,7 +285,7 @@ class Plan:
 class CentralStatistic(CentralEstimator):
     """An estimator whose `fit` reads a table, plans its release, charges it, and releases."""
 
-    # Whether `fit` reads the rows several times, and so requires them in memory.
+    # True if `fit` reads the rows several times, and so requires them in memory.
     _requires_rows: ClassVar[bool] = False
 
     @all_or_nothing
@@ -417,7 +415,7 @@ class CentralStatistic(CentralEstimator):
         return self._read_table(X)
 
     def _settled(self, share: Share, rows: Batches) -> Share:
-        """Return what is spent on these columns."""
+        """Return the budget for these columns."""
         return share
 
     def _bounded(self, rows: Batches) -> Batches:
@@ -488,7 +486,7 @@ class InvertibleTransformer(CentralTransformer):
     """A transformer of numbers that can be undone."""
 
     def inverse_transform(self, X: TableLike) -> Any:
-        """Undo `transform`, but for what was clipped.
+        """Undo `transform`, except for clipping.
 
         Parameters
         ----------

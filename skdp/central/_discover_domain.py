@@ -141,7 +141,7 @@ def discover_domain(
         The person of each row: at most `max_rows_per_person` rows of each, chosen at random, are used. The guarantee
         then covers all rows of one person.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Returns
     -------

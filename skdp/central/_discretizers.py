@@ -37,12 +37,12 @@ class DPKBinsDiscretizer(CentralTransformer):
         The smallest and largest value of all columns, or of each, from public knowledge: the outer edges.
         Values outside belong to the outer bins.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -54,9 +54,9 @@ class DPKBinsDiscretizer(CentralTransformer):
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, about the edges.
+        Guarantee of `fit`, about the edges.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------

@@ -81,27 +81,26 @@ class DPGroupBy(CentralStatistic):
     confidence_level : float, default=0.95
         The coverage of each interval, between 0 and 1.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
     estimates_ : dict of str to ndarray of shape (n_groups, 4)
         For ``"count"``, ``"<column>_mean"`` and ``"<column>_sum"``: the noisy statistic of each group, the standard
-        deviation of its noise, and the ends of its interval. Relative to the clipped values of this table, not to a
-        population.
+        deviation of its noise, and its interval, for the clipped values of this table.
     keys_ : list of ndarray of object, each of shape (n_groups,)
         For each key column, the value of each group; of an `Interval`, the name of the bin.
     bounds_ : ndarray of shape (n_columns, 2)
         The bounds.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`.
+        Guarantee of `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------

@@ -74,12 +74,12 @@ class DPHistogram(CentralStatistic):
     confidence_level : float, default=0.95
         Coverage probability of each interval, between 0 and 1.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -97,9 +97,9 @@ class DPHistogram(CentralStatistic):
     branching_ : int
         The number of neighbours in a group; all of them, if it is flat.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`.
+        Guarantee of `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------
@@ -321,7 +321,7 @@ def _applicable(method: str, domain: Domain) -> str:
 
 
 def _round_all_ranges(estimates: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Round such that each sum of neighbours changes by less than 1: what is rounded are the sums from the start."""
+    """Round such that each sum of neighbours changes by less than 1, by rounding cumulative sums."""
     ends = np.floor(np.cumsum(estimates, axis=-1) + 0.5).astype(np.int64)
     ends[..., 1:] -= ends[..., :-1].copy()
     return ends

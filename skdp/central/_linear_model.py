@@ -54,7 +54,7 @@ Floats = NDArray[np.float64]
 
 # The least sum of squares in a direction, in norms of the noise. Half of it takes more
 # from few rows than it gives to many.
-_LEAST = 3.0
+MIN_RIDGE = 3.0
 
 # The share of the rows that count less: of fewer, noise is in proportion to longer
 # rows; of more, weights add to the errors of many rows.
@@ -100,12 +100,12 @@ class LinearModel(SupervisedStatistic):
 
 
 class Fit(NamedTuple):
-    """Coefficients, in units of the bounds; that of the constant is the last."""
+    """Coefficients in units of the bounds; the constant is the last."""
 
     coefficients: Floats
-    # Of the noise and of the sample, and the square of the bias by the ridge, together.
+    # Noise, sample and the square of the bias by the ridge, together.
     covariance: Floats
-    # What was added to the sums of squares.
+    # The ridge that was added to the sums of squares.
     ridge: float
 
 
@@ -113,7 +113,7 @@ class Fit(NamedTuple):
 class Moments:
     """Noisy sums of products of columns, a constant and a target, in units of the bounds."""
 
-    # Of all pairs: (n_columns + 2, n_columns + 2).
+    # Sums of all pairs: (n_columns + 2, n_columns + 2).
     sums: Floats
     # Standard deviations of the noise: of products of columns and the constant, of
     # these with the target, and of the square of the target.
@@ -123,7 +123,7 @@ class Moments:
 
     @property
     def products(self) -> Floats:
-        """Those of columns and the constant, which is the last."""
+        """Products of columns and the constant, which is the last."""
         return self.sums[:-1, :-1]
 
     @property
@@ -156,7 +156,7 @@ class Moments:
         # products of these functions.
         to_all = np.eye(size, n_columns)
         if constant:
-            products[-1, -1] = max(float(products[-1, -1]), _LEAST * self.size)
+            products[-1, -1] = max(float(products[-1, -1]), MIN_RIDGE * self.size)
             to_all[-1] = -products[-1, :-1] / products[-1, -1]
         values, vectors = np.linalg.eigh(to_all.T @ products @ to_all)
         target = to_all.T @ with_target
@@ -185,10 +185,10 @@ class Moments:
 
     def _ridge(self, values: Floats, with_target: Floats) -> float:
         """Choose the ridge of the least estimated error of prediction, by eigenvalues."""
-        # Where the noise is a tenth of the number of rows or more, little else can be
+        # If the noise is a tenth of the number of rows or more, little else can be
         # learnt. And floats have to divide by the least sum.
         n_rows = max(float(self.products[-1, -1]), self.error)
-        least_sum = _LEAST * self.size * max(1.0, 10 * self.error / n_rows)
+        least_sum = MIN_RIDGE * self.size * max(1.0, 10 * self.error / n_rows)
         least_sum = max(least_sum, 2.0**-40 * float(values[-1]))
         least = max(0.0, least_sum - float(values[0]))
         # The error on noisy moments, plus what the noise makes it look smaller by
@@ -227,7 +227,7 @@ def noises_of_products(
     share: Share, size: int, *, square: int, constant: int, largest: int
 ) -> tuple[Noise, Noise, Noise]:
     """Return the noise of products of columns and the constant, of these with the target, and of its square."""
-    # Of columns and the constant, there are `size`. The square of the norm of the
+    # There are `size` columns and constants. The square of the norm of the
     # columns of a row is at most `square`, and each of their sizes at most `largest`.
     largest = max(largest, constant)
     square += constant**2
@@ -247,7 +247,7 @@ def noises_of_products(
 def add_noise(
     sums: NDArray[np.int64], noises: Sequence[Noise], source: ByteSource
 ) -> Moments:
-    """Add noise to sums of products; that of pure privacy is drawn for all of them together."""
+    """Add noise to sums of products; without a delta, one draw is for all of them."""
     of_products, of_targets, of_square = noises
     noisy = np.zeros(sums.shape)
     if of_products.kind == "epsilon":
@@ -263,7 +263,7 @@ def add_noise(
 
 
 class LinearPlan(NamedTuple):
-    """What is read and checked before the charge."""
+    """Checked inputs before the charge."""
 
     placement: Placement
     penalty: float
@@ -271,10 +271,10 @@ class LinearPlan(NamedTuple):
 
 
 class TargetPlan(NamedTuple):
-    """What is read and checked before the charge, if all columns but the target are public."""
+    """Checked inputs before the charge, if all columns but the target are public."""
 
     public: PublicRows
-    # The target as integers of at most `UNIT` in size: (n_rows, 1), the value of place
+    # The target as integers of at most `UNIT` in size: (n_rows, 1), the value of position
     # 0, and the unit.
     places: NDArray[np.int64]
     start: float
@@ -286,7 +286,7 @@ class Problem(NamedTuple):
     """Noisy moments of columns x and a target y, measured as ``x / scale - shift``."""
 
     moments: Moments
-    # Of the columns, and last, of the target.
+    # Scales of the columns and, last, of the target.
     scales: Floats
     shift: Floats
     # The value of the target that is measured as 0.
@@ -341,7 +341,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
                 share, len(rows.names), square=0, constant=UNIT, largest=UNIT
             )
         else:
-            # All of it is Gaussian: the squares of mu add up to that of the share.
+            # All of it is Gaussian: the squares of mu add up to the square of the budget.
             noise = Noise("mu", share.mu_squared)
         exact = LinearPlan(self._place(rows, ends), penalty, share)
         return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
@@ -364,7 +364,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         ends = read_bounds(bounds, rows.names[-1:])
         low, high = ends[0].tolist()
         start = low + (high - low) / 2 if centred else 0.0
-        # The bounds are placed as two more rows: another value changes a place by at
+        # The bounds are placed as two more rows: another value changes a position by at
         # most the distance between them.
         (numbers,) = read_numbers(rows.target.table)
         with_ends = np.append(numbers, ends[0])
@@ -389,7 +389,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         n_rows, n_columns = public.n_rows, public.columns.shape[1]
         with_target, error = public.noisy_sums(places, of_sums, source)
         error /= UNIT
-        # Squares have the weight of their row: with its root, places are at most `UNIT`.
+        # Squares have the weight of their row: with its root, positions are at most `UNIT`.
         weighted = np.rint(np.sqrt(public.weights)[:, np.newaxis] * places)
         total = int((weighted.astype(np.int64) ** 2).sum())
         square = in_units(of_square.add(source, [total])[0])
@@ -460,7 +460,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         self, rows: Rows, share: Share, source: ByteSource
     ) -> tuple[Moments, Floats, float]:
         """Draw noisy sums of products of columns less a middle; return it and the constant, in units, too."""
-        # Pure noise is for the largest products of two values, however long rows are.
+        # Noise without a delta is for the largest products of two values, however long rows are.
         square = rows.square
         middle = np.zeros(rows.n_columns)
         largest_value = UNIT
@@ -509,7 +509,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
 
 
 class DPLinearRegression(_LinearRegression):
-    """Linear regression by least squares on noisy sums: coefficients that are private for the whole record.
+    """Linear regression by least squares on noisy sums: with differential privacy for the whole record.
 
     Parameters
     ----------
@@ -527,16 +527,16 @@ class DPLinearRegression(_LinearRegression):
     fit_intercept : bool, default=True
         Whether the model has a constant. Without it, numbers are measured from 0.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     protect : {"record", "target"}, default="record"
         The private part: whole records, or the values of the target, while all columns of X and the number of rows are
         public. Then `bounds` is not used, `target_bounds` are declared, and only the target is
         clipped.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -556,9 +556,9 @@ class DPLinearRegression(_LinearRegression):
     bounds_ : ndarray of shape (n_features + 1, 2)
         The bounds of the columns and, last, of the target; of the target alone if it is protected.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
+        Guarantee of `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------
@@ -641,7 +641,7 @@ class DPLinearRegression(_LinearRegression):
 
 
 class DPRidge(_LinearRegression):
-    """Ridge regression on noisy sums: coefficients that are private for the whole record.
+    """Ridge regression on noisy sums: with differential privacy for the whole record.
 
     Parameters
     ----------
@@ -660,16 +660,16 @@ class DPRidge(_LinearRegression):
     fit_intercept : bool, default=True
         Whether the model has a constant, which is not penalised. Without it, numbers are measured from 0.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     protect : {"record", "target"}, default="record"
         The private part: whole records, or the values of the target, while all columns of X and the number of rows are
         public. Then `bounds` is not used, `target_bounds` are declared, and only the target is
         clipped.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -686,9 +686,9 @@ class DPRidge(_LinearRegression):
     bounds_ : ndarray of shape (n_features + 1, 2)
         The bounds of the columns and, last, of the target; of the target alone if it is protected.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
+        Guarantee of `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------

@@ -537,8 +537,8 @@ def sample_and_aggregate(
 
 
 def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
-    """Return the noise of m sums over chunks of places from -`GRID` to `GRID`, and of the number that gave one."""
-    # One row changes one chunk. If that has a place before and after, each of m sums
+    """Return the noise of m sums over chunks of positions from -`GRID` to `GRID`, and of the number that gave one."""
+    # One row changes one chunk. If that has a position before and after, each of m sums
     # moves by at most ``2 * GRID`` and the number does not; if it has one only before
     # or only after, each sum moves by at most `GRID`, and the number by 1. So with
     # Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon``
@@ -550,11 +550,11 @@ def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
 
 
 def _losses(share: Share) -> tuple[Loss, ...]:
-    """Return the losses of such totals, for a share of epsilon; of others, rho says as much."""
+    """Return the losses of the totals, if the budget is an epsilon; in rho and mu, the budget is as exact."""
     if share.kind != "epsilon":
         return ()
-    # Each link changes the place of one chunk, or the number of those that gave one: it
-    # has at most half of epsilon, as a change of a place by up to the width is two of
+    # Each link changes the position of one chunk, or the number of chunks with a value: it
+    # has at most half of epsilon, as a change of a position by up to the width is two of
     # up to half of it. So a row is at most two links.
     return (laplace_loss(share.amount, 2),)
 
@@ -596,7 +596,7 @@ def _places_of_chunk(
     members: NDArray[np.intp],
     ends: NDArray[np.float64],
 ) -> NDArray[np.object_] | None:
-    """Return the statistic of a chunk as places on the grid; None if it has no value."""
+    """Return the statistic of a chunk as positions on the grid; None if it has no value."""
     chunk = [_take(table, members) for table in tables]
     try:
         outputs = np.atleast_1d(np.array(statistic(*chunk), float))

@@ -33,10 +33,10 @@ from skdp.domain import Domain
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
-# Of residuals: that of a certain prediction of the wrong class.
+# The residual of a certain prediction of the wrong class.
 CERTAIN = 1 << 15
 
-# Of logits: places to 1.
+# Steps of a logit of 1.
 FINE = 1 << 10
 
 # Larger logits are cut: ``e**-16`` is less than a step of residuals, which hardly
@@ -66,8 +66,8 @@ SCALED = Pace(0.7, 1.5, 80)
 
 
 # Rows are weighted such that no residuals are longer than at equal logits. The weight
-# of a row is that of all its classes: the gradient that is expected of the true
-# coefficients remains 0. It would not if residuals that are too long were cut.
+# of a row is the same for all its classes, so the expected gradient at the true
+# coefficients remains 0. It would not if long residuals were cut.
 
 
 class BinaryLoss:
@@ -90,14 +90,14 @@ class BinaryLoss:
         """Return the derivative of the loss of each row by its logit, in units of `CERTAIN`."""
         places = logits + MAX_LOGIT * FINE
         places += codes[:, np.newaxis] * self._residuals.shape[1]
-        # Of a flat table, which takes half the time.
+        # A flat table takes half the time.
         return self._residuals.take(places)
 
 
 class SoftmaxLoss:
     """Weighted logistic loss of several classes, a function of as many logits."""
 
-    # Of two classes, it makes the same models as `BinaryLoss`, in ten times the time.
+    # For two classes, `BinaryLoss` makes the same models in a tenth of the time.
 
     # The largest second derivative.
     curvature = 0.5
@@ -126,7 +126,7 @@ def gradient(
     rows: Rows, coefficients: Floats, loss: BinaryLoss | SoftmaxLoss
 ) -> NDArray[np.int64]:
     """Return the exact sum of the gradients of all rows, which one row changes by at most `largest_change`."""
-    # Logits, too, are sums of integers: otherwise, the place of a row in a block would
+    # Logits, too, are sums of integers: otherwise, the position of a row in a block would
     # show in its logit.
     largest = float(np.linalg.norm(coefficients)) * (math.isqrt(rows.square) + 1) + 1
     scale = 2.0 ** (50 - int(np.frexp(largest)[1]))
@@ -146,7 +146,7 @@ def gradient(
 
 
 def largest_change(rows: Rows, loss: BinaryLoss | SoftmaxLoss) -> int:
-    """Return the square of the largest norm of what one row adds to `gradient`."""
+    """Return the square of the largest norm of the gradient of one row."""
     return rows.square * loss.square
 
 
@@ -156,7 +156,7 @@ def inverse_moments(
     """Return the inverse of noisy sums of the products of all pairs of columns, and of the constant."""
     moments = noisy_products(rows.moments(), noise, source)
     values, vectors = np.linalg.eigh(moments)
-    # Five times the norm of the noise, which is about twice that of a row of it. Half
+    # Five times the norm of the noise, which is about twice the norm of one row. Half
     # or twice as much changes the log loss by less than 1 %.
     ridge = 10 * math.sqrt(len(values)) * in_units(noise.error)
     inverse = vectors / (np.maximum(values, 0) + ridge) @ vectors.T
@@ -187,7 +187,7 @@ def descend(
 
 
 class DescentPlan(NamedTuple):
-    """What is read and checked before the charge."""
+    """Checked inputs before the charge."""
 
     placement: Placement
     classes: Classes
@@ -195,7 +195,7 @@ class DescentPlan(NamedTuple):
 
 
 class DPLogisticRegression(ClassifierMixin, LinearModel):
-    """Logistic regression by gradient descent with noise: coefficients that are private for the whole record.
+    """Logistic regression by gradient descent with noise: with differential privacy for the whole record.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
-        outside. A column is measured from the place between its bounds that is nearest to 0 (without an intercept:
+        outside. A column is measured from the position between its bounds that is nearest to 0 (without an intercept:
         from 0), and scaled by the end that is farther from there: bounds of (0, 1) leave indicators as they are.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
@@ -215,15 +215,15 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     fit_intercept : bool, default=True
         Whether the model has a constant.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     protect : {"record", "target"}, default="record"
         The private part: whole records, or the values of the target, while all columns of X and the number of rows are
         public. Then `bounds` are not used, and nothing is clipped.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -240,9 +240,9 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     bounds_ : ndarray of shape (n_features, 2)
         The bounds of the columns. Not there if they are public.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target, or for the target alone.
+        Guarantee of `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------
@@ -368,7 +368,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
             return self._plan_target(rows, share)
         ends = read_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
-        # All noise is Gaussian: the squares of mu add up to that of the share.
+        # All noise is Gaussian: the squares of mu add up to the square of the budget.
         losses: tuple[Loss, ...] = ()
         if share.kind == "rho":
             losses = (Noise("mu", share.mu_squared).loss,)
@@ -399,7 +399,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         indicators = (codes[:, np.newaxis] == np.arange(n_classes)).astype(np.int64)
         n_changed = 2
         if n_classes == 2:
-            # The rows of one class are those that are not of the other.
+            # All rows are of one class or of the other.
             indicators = indicators[:, 1:]
             n_changed = 1
         noise = public.noise(share, 1, n_changed)
@@ -444,7 +444,7 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
             inverse = inverse_moments(rows, n_rows, noise, source)
             pace = SCALED
         else:
-            # Of rows of the largest norm, all in one direction.
+            # The curvature of rows of the largest norm, all in one direction.
             inverse = np.eye(rows.n_columns + 1) / (in_units(rows.square) * n_rows)
             pace = PLAIN
         # Later, noise adds more to the logits than a step improves them.

@@ -22,7 +22,7 @@ from skdp.randomness import ByteSource
 
 
 class DPMean(CentralStatistic):
-    """The means of numeric columns, under differential privacy for the whole record.
+    """Estimate the means of numeric columns with differential privacy.
 
     Of each column, noisy sums of the distances of its values to both bounds are released, jointly for all columns
     [1]_; their ratio gives the mean.
@@ -38,12 +38,12 @@ class DPMean(CentralStatistic):
     confidence_level : float, default=0.95
         The coverage of `interval_`, between 0 and 1.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -57,9 +57,9 @@ class DPMean(CentralStatistic):
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`.
+        Guarantee of `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------

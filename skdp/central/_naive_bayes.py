@@ -72,7 +72,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         """Return the logarithms of the densities of rows in each class."""
 
     def _settled(self, share: Share, rows: Batches) -> Share:
-        """Spend a number on pure noise, or with its delta on Gaussian noise: whichever is less."""
+        """Spend a number on noise without a delta, or with its delta on Gaussian noise: whichever is less."""
         pure = replace(
             read_share(self.epsilon), rows=share.rows, by_person=share.by_person
         )
@@ -119,7 +119,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
 
 
 class DPCategoricalNB(NaiveBayes):
-    """Categorical naive Bayes: shares of categories by class that are private for the whole record.
+    """Classify with categorical naive Bayes from noisy counts of categories in each class.
 
     Parameters
     ----------
@@ -139,12 +139,12 @@ class DPCategoricalNB(NaiveBayes):
         Treatment of an undeclared value of a column: an error reveals that there is one. ``"ignore"``: it adds
         nothing to its column in `fit`, and is ignored in `predict`.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -161,9 +161,9 @@ class DPCategoricalNB(NaiveBayes):
     domain_ : Domain
         The values of each column, and of the target.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target.
+        Guarantee of `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------
@@ -269,7 +269,7 @@ class DPCategoricalNB(NaiveBayes):
         sizes = [table.shape[1] for table in tables]
         noisy = np.split(counts, np.cumsum(sizes)[:-1], axis=1)
 
-        # Each table counts all rows: that of the fewest values with the least noise.
+        # Each table counts all rows, with the least noise if it has few values.
         weights = 1 / np.array(sizes)
         by_table = [table.sum(axis=1) for table in noisy]
         n_rows = np.average(by_table, axis=0, weights=weights)
@@ -314,7 +314,7 @@ def _log_shares(noisy: Floats, prior: Floats, variance: float) -> Floats:
         # No class is ruled out by a value.
         least = share / (1 + n / error)
         shares[place] = np.maximum(share + shift, least)
-    # Of a value v:
+    # For a value v:
     #     P(v | c) = P(c | v) P(v) / P(c).
     # What is taken for P(v) is the same for all classes.
     shares *= np.maximum(n, error)
@@ -322,7 +322,7 @@ def _log_shares(noisy: Floats, prior: Floats, variance: float) -> Floats:
 
 
 class DPGaussianNB(NaiveBayes):
-    """Gaussian naive Bayes: means and variances by class that are private for the whole record.
+    """Classify with Gaussian naive Bayes from noisy means and variances of each class.
 
     Parameters
     ----------
@@ -340,12 +340,12 @@ class DPGaussianNB(NaiveBayes):
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -367,9 +367,9 @@ class DPGaussianNB(NaiveBayes):
     bounds_ : ndarray of shape (n_features, 2)
         The bounds of the columns.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target.
+        Guarantee of `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------

@@ -41,14 +41,14 @@ class Covariance(NamedTuple):
 
     matrix: NDArray[np.float64]
     mean: NDArray[np.float64]
-    # The standard deviation of the noise of a value of the matrix, and that of the
-    # noise of the number of rows, over this number.
+    # Standard deviations of the noise of a value of the matrix, and of the number of
+    # rows, over this number.
     error: float
     error_of_count: float
 
 
 class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
-    """Principal component analysis of a noisy covariance matrix, private for the whole record.
+    """Find principal components of a noisy covariance matrix.
 
     Parameters
     ----------
@@ -67,12 +67,12 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         outside; `transform` does not. Noise is in proportion to the roots of the widths, so columns of small numbers
         need bounds of their own.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -94,9 +94,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`.
+        Guarantee of `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------
@@ -213,8 +213,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         matrix = covariance.matrix * np.outer(shares, shares)
         values, vectors = np.linalg.eigh(matrix)
         values, vectors = values[::-1], vectors[:, ::-1].T
-        # That of the sum of v_i v_j times the noise of i and j, over all pairs; i, j and
-        # j, i have it in common.
+        # The error of the sum of v_i v_j times the noise of i and j over all pairs; i, j and
+        # j, i have one noise.
         squares = vectors**2 * shares**2
         of_pairs = 2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)
         errors = covariance.error * np.sqrt(of_pairs)
@@ -307,7 +307,7 @@ def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covarianc
 
 def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:
     """Return the noise of products of all pairs of values of rows whose squared norm is at most `square`."""
-    # In L1 norm, they add up to half of the square of the L1 norm of the row and of
-    # that of its norm.
+    # In L1 norm, they add up to half of the squares of the L1 norm of the row and of its
+    # norm.
     l1 = ((size + 1) * square + 1) // 2
     return Noise.of(share, l1, largest_moments(square, largest))

@@ -154,8 +154,8 @@ def fit_logistic(rows: PublicRows, sums: Floats, error: float) -> LogisticFit:
         proportions = _estimate_proportions(sums[-1], error, rows.n_rows)
         sums = np.vstack([sums[:-1], rows.n_rows * proportions])
 
-    # Without slopes, each row has the proportions as its probabilities: small slopes are
-    # those of a linear model of the differences.
+    # Without slopes, each row has the proportions as its probabilities: a linear model of
+    # the differences has nearly the same slopes, if they are small.
     differences = (sums - totals * proportions)[:n_columns]
     curvature = float((proportions * (1 - proportions)).mean())
     if rows.has_constant:

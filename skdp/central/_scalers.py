@@ -73,12 +73,12 @@ class DPStandardScaler(AffineScaler):
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -100,9 +100,9 @@ class DPStandardScaler(AffineScaler):
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`.
+        Guarantee of `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------
@@ -231,12 +231,12 @@ class DPMinMaxScaler(InvertibleTransformer):
     clip : bool, default=False
         Whether to move what `transform` would put outside of `feature_range` to its nearer end.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -249,9 +249,9 @@ class DPMinMaxScaler(InvertibleTransformer):
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, about these numbers; epsilon is 0 for bounds alone, which use no value.
+        Guarantee of `fit`, about these numbers; epsilon is 0 for bounds alone, which use no value.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------
@@ -387,12 +387,12 @@ class DPRobustScaler(AffineScaler):
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -403,9 +403,9 @@ class DPRobustScaler(AffineScaler):
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, about these numbers.
+        Guarantee of `fit`, about these numbers.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------
@@ -510,12 +510,12 @@ class DPQuantileTransformer(InvertibleTransformer):
         The smallest and largest value of all columns, or of each, from public knowledge: the first and the last
         quantile. Values outside are clipped.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -526,9 +526,9 @@ class DPQuantileTransformer(InvertibleTransformer):
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, about the quantiles.
+        Guarantee of `fit`, about the quantiles.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------

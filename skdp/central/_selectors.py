@@ -85,12 +85,12 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     target_bounds : pair of float, or Domain, optional
         The smallest and largest value of a target that is a number. Declare either this or `classes`.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -98,11 +98,11 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         The noisy correlation ratio or absolute correlation of each chosen column, from 0 to 1; nan for the others, of
         which nothing is released.
     ranking_ : ndarray of int, shape (k,)
-        The places of the chosen columns, in the order in which they were chosen.
+        The positions of the chosen columns, in the order in which they were chosen.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target.
+        Guarantee of `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------
@@ -179,8 +179,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         if (self.classes is None) == (self.target_bounds is None):
             raise ValueError(
-                "declare the target by either classes or target_bounds, from what is "
-                "publicly known"
+                "declare the target by either classes or target_bounds, from public "
+                "knowledge"
             )
         if self.classes is not None:
             return self.bounds
@@ -206,7 +206,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         )
 
     def _measure(self, plan: Plan, source: ByteSource) -> Placed:
-        """Place rows by their noisy moments."""
+        """Put rows by their noisy moments."""
         exact: SelectionPlan = plan.exact
         sums, classes = exact.sums, exact.classes
         of_moments, of_counts = plan.noises
@@ -282,11 +282,11 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         mean: Floats,
         variance: Floats,
     ) -> Rows:
-        """Place the columns around their means, up to a number of deviations, in half widths of the bounds."""
+        """Put the columns around their means, up to a number of deviations, in half widths of the bounds."""
         centres = to_values(mean, bounds)
         half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
         reach = _REACH * np.sqrt(variance) * half_widths
-        # Between bounds near the largest floats, the ends of the grid and their
+        # Between bounds near the largest floats, the endpoints of the grid and their
         # distance would be infinite.
         reach = np.minimum(reach, np.finfo(float).max / 4)
         ends = np.column_stack([centres - reach, centres + reach])
@@ -309,7 +309,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 def _losses(
     noises: Sequence[Noise], of_choice: Share, of_scores: Share, k: int
 ) -> tuple[Loss, ...]:
-    """Return what is lost by some noise, k choices and their scores, if it is pure."""
+    """Return the losses of noise, k choices and their scores; () if they are not pure."""
     if of_choice.kind != "epsilon":
         return ()
     choices = replace(choice_loss(of_choice), count=k)
@@ -326,19 +326,19 @@ def _count_classes(rows: Rows, n_classes: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """What a target is, in integers of up to `UNIT`, measured from its noisy mean."""
+    """The target as integers of up to `UNIT`, measured from its noisy mean."""
 
-    # Of each class, a number for each class; None for a target that is a number, whose
-    # place the code of a row is.
+    # A number for each pair of classes; None for a target that is a number, whose
+    # position the code of a row is.
     table: NDArray[np.float64] | None
-    # Of the squares of their sums.
+    # Weights of the squares of their sums.
     weights: tuple[int, ...]
     # The largest weighted sum of squares of the values of a row.
     square: int
 
     @classmethod
     def of_classes(cls, counts: Floats) -> Contrasts:
-        """Measure indicators of classes from their noisy shares; weights are those of the variance between classes."""
+        """Measure indicators of classes from their noisy proportions, weighted as in the variance between classes."""
         shares = np.clip(np.rint(UNIT * counts / counts.sum()), 1, UNIT - 1).astype(int)
         table = UNIT * np.eye(len(shares), dtype=int) - shares
         weights = _FINE * UNIT // shares
@@ -364,17 +364,17 @@ class Contrasts:
         return [math.isqrt(square) for square in (squares @ weights).tolist()]
 
 
-# Of a target that is a number, from a noisy mean.
+# The contrast of a numeric target, from a noisy mean.
 NUMBERS = Contrasts(None, (_FINE,), UNIT**2 * _FINE)
 
 
 class SelectionPlan(NamedTuple):
-    """What is read and checked before the charge."""
+    """Checked inputs before the charge."""
 
     rows: Batches
-    # Of the columns that have bounds.
+    # Sums of the columns that have bounds.
     sums: GroupSums
-    # Of the target, None if it is a number.
+    # Classes of the target; None if it is a number.
     classes: Classes | None
     # For each choice, and for all scores.
     of_choice: Share

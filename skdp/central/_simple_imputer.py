@@ -67,12 +67,12 @@ class DPSimpleImputer(CentralTransformer):
         What `fit` does with an undeclared value: an error reveals that there is one; if it is ignored, it adds nothing
         to the statistics. `transform` keeps it.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -83,9 +83,9 @@ class DPSimpleImputer(CentralTransformer):
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds; not set for ``"most_frequent"``.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`.
+        Guarantee of `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------
@@ -209,7 +209,7 @@ class DPSimpleImputer(CentralTransformer):
         """Return the values of each column that may be filled in, and the number of records with each."""
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         domain = declared_domain(rows.table, self.categories, "categories")
-        # Column by column: a record without a value in one counts in the others.
+        # Column by column: a record without a value in one column counts in all other ones.
         cliques = [(place,) for place in range(len(domain.columns))]
         counts = count_cells(
             rows, domain, cliques, self.handle_unknown, "categories", missing=True

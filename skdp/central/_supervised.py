@@ -52,7 +52,7 @@ class SupervisedStatistic(CentralStatistic):
         *,
         groups: ColumnLike | ColumnName | None = None,
     ) -> Self:
-        """Release what is learnt of a target.
+        """Fit the model to a private table and its target.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class SupervisedStatistic(CentralStatistic):
         protect = getattr(self, "protect", RECORD)
         if isinstance(protect, str) and protect == TARGET:
             refuse_shared_name(table, y)
-        # What a dtype declares of the target is in its own table.
+        # The dtype of the target belongs to its own table.
         return Table(
             (*table.names, name),
             (*table.columns, column),
@@ -135,8 +135,8 @@ def read_target_bounds(target_bounds: Any, name: Any) -> NDArray[np.float64]:
     """Return the bounds of a target: (1, 2)."""
     if target_bounds is None:
         raise ValueError(
-            "target_bounds must be declared, as (low, high), from what is publicly "
-            "known: the lowest and the highest value of the target are private"
+            "target_bounds must be (low, high) or a Domain, got None. Use public "
+            "knowledge, or `discover_domain`."
         )
     if not isinstance(target_bounds, Domain):
         target_bounds = {name: target_bounds}
@@ -178,7 +178,7 @@ class Classes:
 
     @property
     def order(self) -> NDArray[np.intp]:
-        """The places of the sorted classes among those that are declared."""
+        """The indices of the sorted classes among the declared ones."""
         return np.argsort(np.array(self.attribute.values))
 
     @property
@@ -187,13 +187,13 @@ class Classes:
         return np.sort(np.array(self.attribute.values))
 
     def codes(self, column: Any) -> NDArray[np.intp]:
-        """Return the place of the class of each row; of an undeclared one, that after the last."""
+        """Return the index of the class of each row; undeclared classes have the index after the last."""
         (codes,) = self.domain.encode([column])
         return np.append(np.argsort(self.order), len(self.order))[codes]
 
     @classmethod
     def read(cls, rows: Batches, classes: Any) -> Self:
-        """Read the classes that are declared, or those of the target with a warning, and check the target."""
+        """Read declared classes, or infer them from the target with a warning, and check the target."""
         target = rows.target
         (name,) = target.names
         if isinstance(classes, str):
@@ -224,7 +224,7 @@ def _undeclared_class(_: Any) -> ValueError:
 
 
 def place_with_target(table: Table, ends: Floats, starts: Floats) -> Rows:
-    """Place columns and, last, a target that is a number, which is the code of each row."""
+    """Put columns and, last, a target that is a number, which is the code of each row."""
     *columns, target = read_numbers(table)
     no_codes = np.zeros(len(target), int)
     codes = Rows.of([target], ends[-1:], starts[-1:], no_codes).places[:, 0]

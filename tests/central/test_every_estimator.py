@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 from decimal import Decimal
 
 import numpy as np
@@ -217,15 +218,16 @@ def test_an_edited_guarantee_is_not_loaded(name):
             continue
 
         def change(content, edit=edit):
-            content["fitted"].get("guarantee_", content["fitted"].get("guarantee"))["$guarantee"].update(edit)
+            state = content["fitted"]["guarantee_"].state
+            state[0] = json.dumps(json.loads(state[0]) | edit)
 
-        with pytest.raises(ValueError, match="does not follow from its parameters"):
+        with pytest.raises(ValueError, match="does not follow from"):
             skdp.load(io.BytesIO(forged(data, change)))
 
 
 def test_a_guarantee_of_other_parameters_is_not_saved():
     estimator = fitted(made("DPMean"), whole("DPMean")).set_params(epsilon=0.01)
-    with pytest.raises(ValueError, match="does not follow from its parameters"):
+    with pytest.raises(ValueError, match="does not follow from"):
         saved(estimator)
 
 

@@ -26,15 +26,15 @@ from skdp.randomness import ByteSource
 # these limits. Half or twice as many change R2 by less than .006 (two generated tables
 # of 4,000 rows at an epsilon of 1, 6 fits, with standard errors of .001 to .005).
 _RECORDS_PER_SUM = 20
-_FEWEST_EPOCHS, _MAX_EPOCHS = 2, 12
+MIN_EPOCHS, MAX_EPOCHS = 2, 12
 
 # The least count of a bin, in standard deviations of its noise.
-_CAUTION = 1.5
+MIN_COUNT_ERRORS = 1.5
 
 # The number of bounds of residuals to choose from, in half octaves, and the share of the
 # rows that may be beyond the bound.
 _N_BOUNDS = 32
-_BEYOND = 0.02
+TAIL_FRACTION = 0.02
 
 # The largest response of a function: beyond all that noise does not make.
 _MAX_RESPONSE = 64.0
@@ -60,14 +60,14 @@ def find_residuals(
     # Added up from the largest on, so that few counts add their noise.
     n_beyond = np.cumsum(counts[::-1])[::-1]
     n_added = np.arange(_N_BOUNDS, 0, -1)
-    is_many = n_beyond > _BEYOND * n_rows + error * np.sqrt(n_added)
+    is_many = n_beyond > TAIL_FRACTION * n_rows + error * np.sqrt(n_added)
     # The bound is the last size from which on there are many. A True before all sizes
-    # stands for none, so that places are one less.
+    # stands for none, so that positions are one less.
     last_place = int(np.flatnonzero(np.append(True, is_many))[-1])
     place = max(last_place - 1, 0)
     inside = np.maximum(counts[: place + 1], 0.0)
     n_inside = inside.sum()
-    # The mean square of a half octave is .72 times that of its end, for sizes that are
+    # The mean square of a half octave is .72 times the square of its end, for sizes that are
     # even in their logarithm. The first class, from 0 on, is taken for such a one.
     squares = 0.72 * (bounds[: place + 1] / STEPS) ** 2
     variance = squares[-1]
@@ -83,19 +83,19 @@ def find_residuals(
 def count_epochs(mu_squared: Fraction, n_rows: float, n_columns: int) -> int:
     """Return the number of epochs, by the noise."""
     wanted = math.sqrt(mu_squared) * n_rows / (_RECORDS_PER_SUM * n_columns)
-    return int(np.clip(round(wanted), _FEWEST_EPOCHS, _MAX_EPOCHS))
+    return int(np.clip(round(wanted), MIN_EPOCHS, MAX_EPOCHS))
 
 
 class Start(NamedTuple):
-    """What is measured of the target first, and how the rest is."""
+    """First measurements of the target, and the remaining budget."""
 
     n_rows: float
     # The constant: (n_outputs,)
     response: Floats
-    # Those of classes; of numbers, they are found by counts with a noise of their own.
+    # Residuals of classes; the bounds of numbers are found by noisy counts.
     residuals: Residuals
     noise_of_bounds: Noise | None
-    # What is left for sums.
+    # The budget for sums.
     mu_squared: Fraction
 
 
@@ -104,7 +104,7 @@ class Shapes(NamedTuple):
 
     # (n_outputs,)
     intercept: Floats
-    # Of each column: (n_bins, n_outputs)
+    # For each column: (n_bins, n_outputs)
     values: list[Floats]
     std_errors: list[Floats]
     n_epochs: int
@@ -123,13 +123,13 @@ class _AdditiveTerm:
         # Over rows: (n_outputs,)
         self.mean = np.zeros(n_outputs)
         self.variance = np.zeros(n_outputs)
-        # The values in whole steps of the response unit, with a 0 for what is in no bin.
+        # The values in whole steps of the response unit, with a 0 for rows in no bin.
         self.integer_values = np.zeros((shape[0] + 1, n_outputs), np.int64)
         # Averages over epochs: of the sums that are expected of this function where it fits
         # best; and of the slope of a sum, by which it rises with the function of its bin.
         self._mean_sums = np.zeros(shape)
         self._mean_slopes = np.zeros(shape)
-        # Of the averaged sums, and the weight of all epochs in them.
+        # Noise variances of the averaged sums, and the weights of all epochs in them.
         self._noise_variances = np.zeros(shape)
         self._epoch_weights = np.zeros(shape)
         # Counts are at least these, by all sums: (n_bins, 1).
@@ -170,7 +170,7 @@ class _AdditiveTerm:
         self._least_counts = np.maximum(self._least_counts, n_needed)
         # A step by a count that is too small would be too long.
         deviations = np.sqrt(self.bins.variances)[:, np.newaxis]
-        counts = np.maximum(self.sizes[:, np.newaxis], _CAUTION * deviations)
+        counts = np.maximum(self.sizes[:, np.newaxis], MIN_COUNT_ERRORS * deviations)
         counts = np.maximum(counts, self._least_counts)
         slopes = counts * curvatures
         self._epoch_weights += epoch.weight
@@ -201,7 +201,7 @@ class _AdditiveTerm:
 class Epoch(NamedTuple):
     """How the sums of an epoch are measured."""
 
-    # Of the noise of a sum: its standard deviation.
+    # Standard deviation of the noise of a sum.
     error: float
     # The largest norm of the residuals of a row.
     bound: float
@@ -220,7 +220,7 @@ def backfit(
 ) -> Shapes:
     """Fit a function of each column in turn, by noisy sums of residuals that are released once each."""
     # Sums are ``slopes * (f - function)`` of the function f that fits best, nearly. So
-    # ``slopes * function + sums`` is about f, whatever the function was: its average
+    # ``slopes * function + sums`` is about f, for any function: its average
     # over epochs has the noise of all of the budget, and is shrunk as a whole. Steps
     # that are shrunk each, as of boosting, add up without a limit where noise is larger
     # than what bins say.
@@ -240,7 +240,7 @@ def backfit(
         noise = Noise("mu", amount, residuals.square)
         error = as_float(noise.error) / residuals.unit
         error *= _share_of_noise(n_outputs)
-        # Later epochs are nearer to the end, and those of little noise say more.
+        # Later epochs are nearer to the solution, and epochs with little noise are better.
         epoch = Epoch(
             error=error,
             bound=math.sqrt(residuals.square) / residuals.unit,
@@ -290,7 +290,7 @@ def _centred(values: Floats) -> Floats:
 
 
 def _share_of_noise(n_outputs: int) -> float:
-    """Return the deviation of centred noise of several classes, over that of the noise."""
+    """Return the deviation of centred noise of several classes, over the deviation of the noise."""
     if n_outputs == 1:
         return 1.0
     return math.sqrt(1 - 1 / n_outputs)

@@ -50,7 +50,7 @@ from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table, kind_of_dtype, name_of_dtype
 
-# Of the budget: for the number of rows and the middle of the target, and for the counts
+# Fractions of the budget for the number of rows and the middle of the target, and for the counts
 # of cells that make bins. Half or twice as much changes R2 by less than .01 (two
 # generated tables of 4,000 rows at an epsilon of 1, 6 fits, with standard errors of
 # .001 to .005); but half of the latter cost .03 +- .02 on one of them.
@@ -66,24 +66,24 @@ _MAX_DECLARED_VALUES = 4096
 # Bins are supported with a count of so many deviations of its noise at least, and an
 # outer one, of a tail, if it is at most so many times as wide as that beside it. With
 # independent columns, intervals of 95 % held 92 to 98 % of such outer bins, and 77 to
-# 89 % of the others.
-_MIN_COUNT, _WIDEST = 3.0, 2.0
+# 89 % of the other ones.
+MIN_COUNT, MAX_WIDTH_RATIO = 3.0, 2.0
 
 # Bins are not supported after fewer epochs: with so much noise, functions are still far
-# from their places. With 3 to 8 independent columns, intervals of 95 % held 50 to 80 %
+# from their positions. With 3 to 8 independent columns, intervals of 95 % held 50 to 80 %
 # of the bins after 2 epochs, 65 to 95 % after 3, and 80 to 97 % after 5 and more.
-_FEWEST_SETTLED = 4
+MIN_SETTLED_EPOCHS = 4
 
 
 class Shape(NamedTuple):
     """The function of a column, and its errors."""
 
     # The bins, of which `labels` are the texts; of numbers between bounds, a last one
-    # is that of missing ones.
+    # is for missing numbers.
     bins: Interval | Categories
-    # What a record in a bin adds to the prediction: (n_bins,) or (n_bins, n_classes).
+    # Contribution of a bin to the prediction: (n_bins,) or (n_bins, n_classes).
     values: Floats
-    # Of the released noise, of the sample, and of what smoothing leaves out; the noise of
+    # Errors of the noise, the sample and the smoothing; the noise of
     # the counts moves all values together.
     std_error: Floats
     # The noisy numbers of rows, above 0: by them, the mean of the values is 0.
@@ -93,7 +93,7 @@ class Shape(NamedTuple):
 
 
 class AdditivePlan(NamedTuple):
-    """What is read and checked before the charge."""
+    """Checked inputs before the charge."""
 
     # The fine cells of each column, and the cell of each row.
     domain: Domain
@@ -103,7 +103,7 @@ class AdditivePlan(NamedTuple):
     # The target of each row, and its classes or bounds.
     targets: NDArray[Any]
     target: Any
-    # What may be lost for a row.
+    # The budget of a row.
     share: Share
 
 
@@ -261,7 +261,7 @@ class AdditiveModel(SupervisedStatistic):
         for name, column in zip(domain.columns, bins, strict=True):
             is_number = name in exact.ends_of_numbers
             is_supported = supported_bins(column, is_number)
-            is_supported &= shapes.n_epochs >= _FEWEST_SETTLED
+            is_supported &= shapes.n_epochs >= MIN_SETTLED_EPOCHS
             self.bin_supported_.append(is_supported)
 
     @property
@@ -323,7 +323,7 @@ class AdditiveModel(SupervisedStatistic):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = tags.input_tags.string = True
-        # Of numbers between bounds, missing ones are a bin.
+        # Missing numbers are a bin.
         tags.input_tags.allow_nan = (
             self.bounds is not None or self.handle_unknown == "ignore"
         )
@@ -342,14 +342,14 @@ def _check_numbers(table: Table) -> None:
 
 def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:
     """Return the bins that surely have rows, and within which the function of a number is nearly a step."""
-    is_supported = bins.counts > _MIN_COUNT * np.sqrt(bins.variances)
+    is_supported = bins.counts > MIN_COUNT * np.sqrt(bins.variances)
     if is_number and isinstance(bins.attribute, Interval):
         widths = np.diff(bins.attribute.edges)
         if len(widths) > 1:
             last = len(widths) - 1
             # Divided, as widths may be as large as floats are.
-            is_supported[0] &= widths[0] / _WIDEST <= widths[1]
-            is_supported[last] &= widths[last] / _WIDEST <= widths[last - 1]
+            is_supported[0] &= widths[0] / MAX_WIDTH_RATIO <= widths[1]
+            is_supported[last] &= widths[last] / MAX_WIDTH_RATIO <= widths[last - 1]
     return np.asarray(is_supported)
 
 

@@ -28,7 +28,7 @@ from skdp.randomness import ByteSource
 
 
 class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
-    """An additive logistic model: a function of each column, private for the whole record.
+    """Classify with a sum of functions of each column, fitted with differential privacy.
 
     The logit of a class is a constant plus a function of each column. `shape_` returns the functions with their errors,
     and `ShapeDisplay` draws them. Columns are cut into private bins, so that their scale and their tails do not matter.
@@ -58,12 +58,12 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     max_bins : int, default=24
         About how many bins a column of numbers has at most, from 2 to 256; noise allows fewer.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -85,9 +85,9 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     bounds_ : ndarray of shape (n_numbers, 2)
         The bounds of the columns of numbers.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target.
+        Guarantee of `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------

@@ -31,12 +31,12 @@ from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
-# Of the budget, for the counts of residuals by size that bound them.
+# Fraction of the budget for counts of residuals by size, which bound them.
 _BOUND_PART = Fraction(3, 100)
 
 
 class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
-    """An additive model of a number: a function of each column, private for the whole record.
+    """Predict a number by a sum of functions of each column, fitted with differential privacy.
 
     The prediction is a constant plus a function of each column. `shape_` returns the functions with their errors, and
     `ShapeDisplay` draws them. Columns are cut into private bins, so that their scale and their tails do not matter.
@@ -66,12 +66,12 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     max_bins : int, default=24
         About how many bins a column of numbers has at most, from 2 to 256; noise allows fewer.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. Further rows are
-        left out if `fit` is given ``groups``; without, the number is not checked.
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges, before anything is drawn.
+        Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, without a guarantee if it is known.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
@@ -90,9 +90,9 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     bounds_ : ndarray of shape (n_numbers + 1, 2)
         The bounds of the columns of numbers, and of the target.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`, for the columns of X and the target.
+        Guarantee of `fit`, for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
-        The number of columns; their names, if all of them are strings.
+        Number of columns, and their names if all of them are strings.
 
     See Also
     --------
@@ -216,8 +216,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         super()._release(plan, source)
         low, high = plan.exact.target.tolist()
-        # Responses are from -1 at the lower bound to 1 at the upper one: half the width
-        # between the bounds is what a response of 1 is in units of the target.
+        # Responses are from -1 at the lower bound to 1 at the upper one.
         half_width = high / 2 - low / 2
         # One output: the expected target.
         self.shapes_ = [half_width * values[..., 0] for values in self.shapes_]

@@ -154,7 +154,7 @@ def encode_bins(table: Table, domain: Domain, handle_unknown: str) -> list[Any]:
 
 
 def place_target(target: Table, ends: Floats) -> Integers:
-    """Place a numeric target, in `STEPS` from the middle between its bounds."""
+    """Put a numeric target, in `STEPS` from the middle between its bounds."""
     (numbers,) = read_numbers(target)
     places = to_places(numbers, *ends) * (STEPS / GRID)
     return np.rint(places).astype(np.int64)

@@ -13,13 +13,13 @@ from skdp.domain import Categories, Interval
 
 Floats = NDArray[np.float64]
 
-# Variances of a function to choose from, over that of what a record says of it. Half and
+# Variances of a function to choose from, over the variance of one record's estimate of it. Half and
 # twice as many change areas of Adult, COMPAS and LSAC (12,000 rows) by less than .001,
-# and ends of 1e-8 and 1e8 too; ends of .01 and 100 those of LSAC by .005 (epsilons of .1
+# and endpoints of 1e-8 and 1e8 too; .01 and 100 change areas of LSAC by .005 (epsilons of .1
 # and 1, 4 splits).
 _SPREADS = np.geomspace(1e-4, 1e4, 17)
 
-# The scale of deviations of functions, over that of what a record says: of classes, half
+# The scale of deviations of functions, over the deviation of one record's estimate: for classes, half
 # a logit. Their prior is half-Cauchy (A. Gelman, 2006), as under an even one on this grid
 # noise looks like functions of many logits. Half and twice of the scale change areas by
 # less than .001, and R2 of three tables of 12,000 rows at an epsilon of .1 by -.02 and by
@@ -28,7 +28,7 @@ _DEVIATION = 0.25
 
 # How far the values of a function are alike: the length of the rough prior, in shares of
 # the records, and the variance that each bin has of its own, in the rough prior and in
-# others. Half or twice of each, or of `_LEVEL`, change R2 by less than .001 (two
+# other priors. Half or twice of each, or of `_LEVEL`, change R2 by less than .001 (two
 # generated tables of 4,000 rows at an epsilon of 1, 6 fits).
 _ROUGH = 0.5
 _ROUGH_OWN, _SMOOTH_OWN = 0.02, 1e-3
@@ -67,7 +67,7 @@ def _bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[F
     line = np.outer(scores, scores) + _SMOOTH_OWN * identity
     covariances = []
     for ordered_covariance in (rough, smooth, line):
-        # That a value is missing says nothing of those that are not.
+        # Missing values are not similar to any other value.
         covariance = np.eye(len(counts))
         covariance[np.ix_(ordered, ordered)] = ordered_covariance
         covariances.append(covariance)
@@ -106,7 +106,7 @@ def smooth(
         signal = unit_weights[:, np.newaxis] * covariance * unit_weights
         values, vectors = np.linalg.eigh(signal)
         rotated_sums = vectors.T @ (sums / deviations)
-        # Of noise and signal: (n_spreads, n_bins).
+        # Variances of noise and signal: (n_spreads, n_bins).
         variances_of_rotated = 1 + np.outer(spreads, np.maximum(values, 0.0))
         misfits = np.log(variances_of_rotated) + rotated_sums**2 / variances_of_rotated
         log_likelihoods.append(log_priors - misfits.sum(axis=1) / 2)
@@ -129,7 +129,7 @@ def smooth(
         # The mean with each spread: (n_spreads, n_bins).
         means = fit.rotated_sums * fit.factors @ fit.to_function.T
         second_moment += (probabilities * means.T) @ means
-        # The variance of the prior, less what the sums explain.
+        # The variance of the prior, minus the variance that the sums explain.
         prior += probabilities @ spreads * fit.covariance
         explained = (probabilities * spreads) @ fit.factors
         second_moment -= (fit.to_function * explained) @ fit.to_function.T
@@ -138,7 +138,7 @@ def smooth(
 
 
 class _Fit(NamedTuple):
-    """What sums say under one covariance of the prior."""
+    """Posterior of a function under one covariance of the prior."""
 
     covariance: Floats
     # From rotated sums to the function: (n_bins, n_bins).

@@ -17,7 +17,7 @@ from skdp.randomness import ByteSource
 Floats = NDArray[np.float64]
 
 # Cells of equal width between two bounds, of which powers of 2 are counted together.
-_MAX_CELLS, _FEWEST_CELLS = 512, 16
+MAX_EVEN_CELLS, MIN_EVEN_CELLS = 512, 16
 
 # Octaves from the far bound towards the near one, with two edges each: for skewed
 # numbers, 49 edges down to a 24-millionth of the width, which is 2**-24.5.
@@ -34,9 +34,9 @@ class Bins:
     """The bins of a column, and their noisy counts."""
 
     attribute: Categories | Interval
-    # The bin of each cell that was counted, and, last, of what is in none.
+    # The bin of each cell that was counted, and, last, the bin of rows in none.
     bins_of_cells: NDArray[np.intp]
-    # Of the bins: (n_bins,), with the variances of their noise.
+    # Counts of the bins, and the variances of their noise: (n_bins,).
     counts: Floats
     variances: Floats
 
@@ -57,7 +57,7 @@ def cells_of(edges: Floats) -> Interval:
 
 
 def _edges_towards_zero(low: float, high: float, shares: Floats) -> Floats:
-    """Return numbers between bounds, at shares of the way from what is nearest to 0 to each bound."""
+    """Return numbers between bounds, at fractions of the way from the number nearest to 0 to each bound."""
     near = float(np.clip(0.0, low, high))
     edges: Floats = np.append(
         near + (high - near) * shares, near - (near - low) * shares
@@ -67,16 +67,16 @@ def _edges_towards_zero(low: float, high: float, shares: Floats) -> Floats:
 
 def _edges(low: float, high: float) -> tuple[Floats, NDArray[np.intp]]:
     """Return the edges of the finest cells, and for how many of them each is an edge, too, if they are joined."""
-    places = np.arange(_MAX_CELLS + 1)
-    levels = np.append(places[1:-1] & -places[1:-1], [_MAX_CELLS, _MAX_CELLS])
-    shares = places[[*range(1, _MAX_CELLS), 0, _MAX_CELLS]] / _MAX_CELLS
+    places = np.arange(MAX_EVEN_CELLS + 1)
+    levels = np.append(places[1:-1] & -places[1:-1], [MAX_EVEN_CELLS, MAX_EVEN_CELLS])
+    shares = places[[*range(1, MAX_EVEN_CELLS), 0, MAX_EVEN_CELLS]] / MAX_EVEN_CELLS
     even = low * (1 - shares) + high * shares
     skewed = _edges_towards_zero(
         low, high, 2.0 ** -np.arange(0.5, _N_OCTAVES + 0.6, 0.5)
     )
     edges = np.append(even, skewed)
-    levels = np.append(levels, np.full(len(skewed), _MAX_CELLS))
-    # Of equal edges, that of the highest level.
+    levels = np.append(levels, np.full(len(skewed), MAX_EVEN_CELLS))
+    # Keep the highest level of equal edges.
     order = np.lexsort((-levels, edges))
     is_new = np.append(True, np.diff(edges[order]) > 0)
     return edges[order][is_new], levels[order][is_new]
@@ -124,7 +124,7 @@ def merge_cells(
         if name in ends:
             least = max(noisy_counts[:-1].sum() / most, least_of_bin)
             joined = _join(noisy_counts[:-1], least, error)
-            # That of missing numbers is a bin.
+            # The cell of missing numbers is a bin.
             first_counts = np.append(joined, len(noisy_counts) - 1)
             attribute = _joined_interval(attribute, first_cells[joined])
         bins.append(
@@ -141,8 +141,8 @@ def merge_cells(
 def _n_cells(n_rows: float, error: float) -> int:
     """Return into how many cells of equal width numbers are counted, by the noise."""
     n_wanted = n_rows / (_RECORDS_OF_CELL * error)
-    n_cells = _FEWEST_CELLS
-    while n_cells < _MAX_CELLS and 2 * n_cells <= n_wanted:
+    n_cells = MIN_EVEN_CELLS
+    while n_cells < MAX_EVEN_CELLS and 2 * n_cells <= n_wanted:
         n_cells *= 2
     return n_cells
 
@@ -154,7 +154,7 @@ def _first_cells(
     assert isinstance(cells, Interval)
     edges, levels = _edges(low, high)
     # Cells that were cut keep the edges inside them.
-    is_inside = levels < _MAX_CELLS // n_cells
+    is_inside = levels < MAX_EVEN_CELLS // n_cells
     is_first = ~np.isin(cells.edges[:-1], edges[is_inside])
     # Missing numbers are in the cell after the last edge.
     return np.append(np.flatnonzero(is_first), len(cells.edges) - 1)
@@ -169,7 +169,7 @@ def _joined_interval(
 
 
 def _bins_of_cells(first_cells: NDArray[np.intp], n_cells: int) -> NDArray[np.intp]:
-    """Return the bin of each cell, given the first cell of each, and, last, of what is in none."""
+    """Return the bin of each cell, given the first cell of each, and, last, the bin of rows in none."""
     is_first = np.zeros(n_cells, np.intp)
     is_first[first_cells] = 1
     return np.append(np.cumsum(is_first) - 1, len(first_cells))
@@ -180,7 +180,7 @@ def _join(counts: NDArray[Any], least: float, error: float) -> list[int]:
     firsts = [0]
     n_records = 0.0
     for cell, count in enumerate(counts):
-        # A cell that is a bin by itself, such as that of zeros, is not joined to many.
+        # A cell with enough records, such as the cell of zeros, is not joined to many others.
         if cell > firsts[-1] and count >= least and n_records >= least / 2:
             firsts.append(cell)
             n_records = 0.0

@@ -31,7 +31,7 @@ Refusal = Callable[[Any], ValueError]
 
 @dataclass(frozen=True)
 class CellTally:
-    """The counts of some marginals: what a `LargeTable` adds up."""
+    """Counts of marginals, as a `LargeTable` adds them up."""
 
     domain: Domain
     code: Coder
@@ -76,7 +76,7 @@ class CellTally:
 
 
 def part_of(domain: Domain, clique: Iterable[int]) -> Domain:
-    """Select some columns of a domain by their places."""
+    """Select some columns of a domain by their positions."""
     return domain.select([domain.columns[place] for place in clique])
 
 
@@ -94,7 +94,7 @@ def count_large(
 
 
 def declared_domain(table: Table, declared: Any, name: str) -> Domain:
-    """Build the domain of a table from what is declared."""
+    """Build the domain of a table from declared values."""
     if isinstance(declared, Interval):
         declared = dict.fromkeys(table.names, declared)
     if declared is None:
@@ -255,7 +255,7 @@ def _count_values(dtype: Any, attribute: Categories | Interval) -> float:
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:
-    """Whether neighbouring cells of a column are neighbours by value, or declared to be."""
+    """Return True if neighbouring cells of a column are neighbours by value, or declared to be."""
     if isinstance(attribute, Interval):
         return True
     values = present(attribute.values)
@@ -293,7 +293,7 @@ def keyed_frame(
 
 
 def _plain(values: NDArray[Any]) -> list[Any]:
-    """Return keys as a list of one type, where numbers are whole and others are not."""
+    """Return keys as a list of one type: floats if one of them is a float."""
     listed: list[Any] = values.tolist()
     if any(isinstance(value, float) for value in listed):
         return [None if value is None else float(value) for value in listed]

@@ -1,4 +1,4 @@
-"""Integer noise for a share of epsilon, rho or mu, and private choices: what all estimators of the curator draw."""
+"""Integer noise for a share of epsilon, rho or mu, and private choices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from skdp.randomness import (
 
 
 class Estimate(NamedTuple):
-    """A noisy statistic, the standard deviation of its noise, and the ends of its interval."""
+    """A noisy statistic, the standard deviation of its noise, and the endpoints of its interval."""
 
     value: Any
     std_error: Any
@@ -38,7 +38,7 @@ class Estimate(NamedTuple):
 class Noise:
     """Noise that is added to integers."""
 
-    # Of kind "epsilon", blocks of `dimension` integers z have the density ``e**(-amount
+    # Kind "epsilon": blocks of `dimension` integers z have the density ``e**(-amount
     # max|z| / sensitivity)``: the K-norm mechanism of the maximum norm (M. Hardt, K.
     # Talwar, 2010; T. Steinke, J. Ullman, 2016), where a row changes each integer by at
     # most `sensitivity`. Blocks of one integer are discrete Laplace noise, where a row
@@ -89,7 +89,7 @@ class Noise:
 
     @property
     def scale(self) -> Fraction:
-        """That of pure noise; the variance of Gaussian noise before rounding."""
+        """The scale of noise without a delta, or the variance of Gaussian noise before rounding."""
         return self.sensitivity / self.amount
 
     def draw(self, source: ByteSource, size: int) -> NDArray[Any]:
@@ -121,7 +121,7 @@ class Noise:
         rate = float(self.amount / self.sensitivity)
         if self.dimension > 1 or rate < 2.0**-20:
             return self.scale * Fraction(cube_std(self.dimension))
-        # That of discrete Laplace noise, which is less where the scale is small.
+        # Discrete Laplace noise has a smaller error if its scale is small.
         return Fraction(math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate))
 
     def reach(self, level: float, slope: float = 0.0) -> Fraction:
@@ -136,7 +136,7 @@ class Noise:
 
     @property
     def loss(self) -> Loss:
-        """What is lost by one draw."""
+        """The privacy loss of one draw."""
         if self.kind == "mu":
             return gaussian_loss(self.amount)
         # Numbers that change by `sensitivity` change by 1 as many times, and each
@@ -151,7 +151,7 @@ def choose(
 ) -> int:
     """Choose a candidate, where a row changes one score less another by at most `sensitivity`."""
     # Permute-and-flip makes no more errors than the exponential mechanism at the same
-    # epsilon. But the losses of the latter lie in an interval of length epsilon, so in
+    # epsilon. But the losses of the latter are in an interval of length epsilon, so in
     # rho and mu it may have about twice the epsilon.
     sensitivity *= share.rows
     if share.kind == "epsilon":
@@ -175,13 +175,13 @@ def choice_loss(share: Share) -> Loss:
 # The limit of noisy counts and of their sums.
 LARGEST = 1 << 62
 
-# Beyond all sums. With a tiny epsilon noise is larger, also than all floats.
-_BEYOND_SUMS = 1 << 200
+# Larger than all sums. With a tiny epsilon, noise is larger than all floats.
+MAX_NOISY_SUM = 1 << 200
 
 
 def as_float(number: int | Fraction) -> float:
     """Return a noisy sum, or an error, as a float."""
-    return float(min(max(number, -_BEYOND_SUMS), _BEYOND_SUMS))
+    return float(min(max(number, -MAX_NOISY_SUM), MAX_NOISY_SUM))
 
 
 # Noise of scale 1 in D dimensions has the density e^-max|z| up to a factor: a mixture
@@ -197,7 +197,7 @@ def cube_std(dimension: int) -> float:
 @lru_cache(maxsize=256)
 def cube_quantile(level: float, dimension: int, slope: float) -> float:
     """Return a quantile of the absolute value of ``z_1 - slope z_2`` of cube noise of scale 1."""
-    # The tail probability is at most that of a gamma number of shape D + 1 beyond it.
+    # A gamma number of shape D + 1 has at least this tail probability.
     longest = 40 * dimension - 40 * math.log(1 - level)
 
     def excess(reach: float) -> float:

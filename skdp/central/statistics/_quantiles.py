@@ -57,7 +57,7 @@ def plan_quantiles(
     rows: Batches, bounds: Any, probabilities: Sequence[Fraction], share: Share
 ) -> QuantilePlan:
     """Count the values of each column by its candidates."""
-    # Candidates do not depend on the table, whose dtypes show what is in it: pandas
+    # Candidates do not depend on the table, whose dtypes depend on its values: pandas
     # makes floats of integers where one is missing.
     ends = read_bounds(bounds, rows.names)
     warn_of_objects(rows.table)
@@ -82,7 +82,7 @@ def _count_columns(
 
 
 def count_cells(column: Floats, candidates: Floats) -> NDArray[np.int64]:
-    """Count the values that equal a candidate, or lie between two: each value is in one of these cells."""
+    """Count the values that equal a candidate, or are between two: each value is in one of these cells."""
     values = np.clip(column[~np.isnan(column)], candidates[0], candidates[-1])
     values.sort()
     below = np.searchsorted(values, candidates, "left")
@@ -182,7 +182,7 @@ def nearest_candidate(cut: int) -> int:
 
 @dataclass(frozen=True)
 class Masses:
-    """The values of a column by cell, and the places where they can be cut in two."""
+    """The values of a column by cell, and the positions where they can be cut in two."""
 
     # Cut c has c parts of cells on its left: ``c // PARTS`` whole cells and, of each
     # value of the next one, ``c % PARTS`` parts. The mass of values is in these parts,
@@ -220,7 +220,7 @@ class Masses:
 
 @dataclass(frozen=True)
 class CutScores:
-    """By how much each cut between two others misses a portion of the values between these on its left."""
+    """Distances of cuts between two cuts from a portion of the values between these."""
 
     # The score of a cut is minus the difference of the mass on its left to that
     # portion, times the denominator of the portion: an integer. It rises up to the best

@@ -79,7 +79,7 @@ def _find_edge(name: Any, edges: Sequence[Any], end: Any) -> int | None:
     place = bisect_left(edges, end)
     if 0 < place < len(edges) and edges[place] != end:
         raise ValueError(
-            f"the ends of a range must be edges of the bins of column {name!r}, got "
+            f"low and high must be edges of the bins of column {name!r}, got "
             f"{end!r}; the next ones are "
             f"{_short(edges[place - 1])} and {_short(edges[place])}"
         )
@@ -93,8 +93,7 @@ def _short(edge: Any) -> str:
 def _find_value(name: Any, values: Sequence[Any], end: Any) -> int | None:
     if end is not None and end not in values:
         raise ValueError(
-            f"the ends of a range must be declared values of column {name!r}, got "
-            f"{end!r}"
+            f"low and high must be declared values of column {name!r}, got {end!r}"
         )
     return None if end is None else values.index(end)
 
@@ -112,10 +111,10 @@ class Hierarchy:
 
     # The top level is the first one of at most b groups; so a tree with b >= k is the
     # cells alone. Each level holds all cells: a record that is added changes one count
-    # on each. With equal, independent noise on all counts, those of the groups improve
-    # those of the cells. The best linear unbiased estimates, for which every group is
+    # on each. With equal, independent noise on all counts, counts of groups improve counts
+    # of cells. The best linear unbiased estimates, for which every group is
     # the sum of its parts, are found in one pass up and one down ([1]_, section 4).
-    # Variances here are in units of that of one noisy count.
+    # Variances here are in units of the variance of one noisy count.
     # .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of
     #    differentially private histograms through consistency. PVLDB 3(1).
 
@@ -203,11 +202,11 @@ class Hierarchy:
 
     def mean_range_variance(self) -> float:
         """Return the mean of the variances of all ``k (k + 1) / 2`` ranges of cells."""
-        # With V(j) the variance of the first j cells together, and W that of the sum of
-        # these sums over j, the variances of all ranges add up to ``(k + 1) (V(0) + … +
+        # With V(j) the variance of the first j cells together, and W the variance of the sum
+        # of these sums over j, the variances of all ranges add up to ``(k + 1) (V(0) + … +
         # V(k)) - W``.
         size = self.sizes[0]
-        # Of each group: the ends j of prefixes that fall into it, before its last cell;
+        # For each group: the ends j of prefixes that fall into it, before its last cell;
         # the sums over them of the slope of the prefix in its count, of the square of
         # that, and of the variance around it, as in `variance`.
         ends, slopes, squares, around = (
@@ -255,7 +254,7 @@ def count_std(share: Share, n_levels: int) -> float:
 
 def plan_hierarchy(size: int, share: Share, method: str) -> Hierarchy:
     """Choose the tree with the least expected squared error of a range, all ranges being equally likely."""
-    # It depends on what is public only.
+    # It depends on public facts only.
     flat = Hierarchy(size, max(size, 2))
     if method == "flat":
         return flat
@@ -282,7 +281,7 @@ def count_interval(
     std_error: float | NDArray[np.float64],
     level: float,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the ends of the intervals of noisy counts."""
+    """Return the endpoints of the intervals of noisy counts."""
     # The noise is a sum of discrete Laplace numbers: it is nearly normal for many, and
     # Laplace for one. The larger quantile is taken, and rounded up: the true and the
     # noisy count are whole, even if the latter was rounded from an estimate less than 1

@@ -18,8 +18,7 @@ from skdp.pages import warn
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
 
-# Of the values of a row: the place of the end of its bounds that is farther from where
-# they start.
+# The position of the bound that is farther from the start of a column.
 UNIT = 1 << 14
 
 # Values at a time, which stay in the cache. Floats add up their products exactly: below
@@ -59,7 +58,7 @@ class Rows:
     # 2**53, which floats hold exactly, in any order.
 
     places: NDArray[np.int16]
-    # The class of each row, or the place of its target.
+    # The class of each row, or the position of its target.
     codes: NDArray[np.intp]
     # The square of the largest norm of a row, its constant included.
     square: int
@@ -77,7 +76,7 @@ class Rows:
         codes: NDArray[Any],
         units: NDArray[np.float64] | None = None,
     ) -> Rows:
-        """Place values between bounds on a grid whose 0 is at a start, in units of at least `widths`, their default."""
+        """Put values between bounds on a grid whose 0 is at a start, in units of at least `widths`, their default."""
         places = np.empty((len(codes), len(columns)), np.int16)
         scale = (widths(ends, starts) if units is None else units) / UNIT
         lows, highs = (np.trunc((numbers - starts) / scale) for numbers in ends.T)
@@ -95,7 +94,7 @@ class Rows:
         return self.places.shape[1]
 
     def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Return some rows after others, without their constant, and with room for more; the next overwrite them."""
+        """Return blocks of rows without their constant, with further columns; a block overwrites the last one."""
         buffer = np.empty((0, 0))
         for rows in _slices(self.places):
             part = self.places[rows]
@@ -120,7 +119,7 @@ class Rows:
         return replace(self, places=places, square=square)
 
     def factors(self, square: int) -> NDArray[np.float64]:
-        """Return what each row is multiplied with, and then cut towards 0, so that no squared norm is larger."""
+        """Return the factors of rows that, after cutting towards 0, bound their squared norms."""
         # The three roundings make a factor too large by less than 2**-50.
         long = self.squares > square
         return np.where(
@@ -184,7 +183,7 @@ class Rows:
 
 
 def _shorten(part: NDArray[np.float64], factors: NDArray[np.float64]) -> None:
-    """Multiply rows of integers with factors, and cut them towards 0, in place."""
+    """Multiply rows of integers with factors, and cut them towards 0, in the array itself."""
     (long,) = np.nonzero(factors < 1)
     part[long] = np.trunc(part[long] * factors[long, np.newaxis])
 
@@ -198,7 +197,7 @@ def _slices(table: NDArray[Any]) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(table), step))
 
 
-# Of the budget, for the numbers of rows by norm, and for their mean.
+# Fractions of the budget for the numbers of rows by norm, and for their mean.
 _SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
 
 TOO_FEW = (
@@ -223,7 +222,7 @@ _N_NORMS = 24
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """Rows, measured from a public middle, and what was found on the way."""
+    """Rows measured from a noisy middle, and the noisy limits."""
 
     rows: Rows
     # The square of a norm that few rows exceed.
@@ -302,5 +301,5 @@ def choose_limit(
 def largest_moments(square: int, largest: int) -> int:
     """Return the square of the largest norm of the products of all pairs of values of a row, each counted once."""
     # Half the sum of the fourth power of the norm, of which the square is given, and of
-    # those of the values.
+    # the fourth powers of the values.
     return (square * (square + min(square, largest**2)) + 1) // 2

@@ -42,7 +42,7 @@ def read_values(table: Table) -> list[Floats]:
 
 def warn_of_objects(table: Table) -> None:
     """Warn of columns of Python objects that are read by `read_values`."""
-    # By the dtype alone, whatever the objects are. The dtype of a list of rows is
+    # By the dtype alone, for any objects. The dtype of a list of rows is
     # inferred from its values, so a warning would reveal them.
     if not table.has_dtypes or not isinstance(table.native, pd.DataFrame | np.ndarray):
         return
@@ -63,9 +63,9 @@ def warn_of_objects(table: Table) -> None:
 
 
 def to_places(values: Floats, low: float | Floats, high: float | Floats) -> Floats:
-    """Place values on the grid between bounds, from -`GRID` to `GRID`."""
+    """Put values on the grid between bounds, from -`GRID` to `GRID`."""
     places = np.clip(values, low, high)
-    # Rounding is monotone, so the share of the width is at most 1, whatever the bounds.
+    # Rounding is monotone, so the share of the width is at most 1, for all bounds.
     places -= low
     places /= np.subtract(high, low)
     places *= 2 * GRID
@@ -86,8 +86,8 @@ class GroupSums:
     """Exact sums of columns between bounds, by group of rows; they live inside `fit` only."""
 
     # A record adds 1 to the rows of one group and, for each column, 1 to the number of
-    # values, a number from -`GRID` to `GRID` to the sum of places, and one from 0 to
-    # `GRID` to the sum of squares (of places, over `GRID`); a missing value adds
+    # values, a number from -`GRID` to `GRID` to the sum of positions, and one from 0 to
+    # `GRID` to the sum of squares (of positions, over `GRID`); a missing value adds
     # nothing to these three. Neither the order of the rows nor the rounding of floats
     # changes integer sums, and the change by one record is exact.
 
@@ -120,7 +120,7 @@ class GroupSums:
     def numbers(self, *, squares: bool, shared_count: bool) -> NDArray[np.object_]:
         """Return the integers that get noise: one record changes each number of one group by at most `GRID`."""
         # (n_groups, n_numbers): a number of rows or the numbers of values, sums, and
-        # sums of squares from half the grid, which then lie on both sides of 0.
+        # sums of squares from half the grid, which then are on both sides of 0.
         counts = self.rows[:, np.newaxis] if shared_count else self.counts
         parts = [counts * GRID, self.places]
         if squares:
@@ -144,7 +144,7 @@ def sums_of_groups(
 ) -> list[Integers]:
     """Add up rows for `GroupSums`; rows of no group have the number after the last."""
     # The number of values of each column that are not finite, the rows of each group,
-    # and, of columns by groups, numbers of values, sums of places and of squares.
+    # and, of columns by groups, numbers of values, sums of positions and of squares.
     if groups is None:
         groups = np.zeros(len(columns[0]), np.intp)
     groups = groups.astype(np.intp)
@@ -266,7 +266,7 @@ def moments_of(noisy: NoisySums, noise_error: Fraction) -> Moments:
         squares = (np.clip(noisy.squares / counts, -1, 1) + 1) / 2
         exact = np.maximum(squares - mean**2, 0)
         # The slopes of the variance in the three sums, 1/2, 2 m and m² - v + 1/2; and
-        # places are rounded, by up to half a step.
+        # positions are rounded, by up to half a step.
         slopes = np.sqrt(0.25 + (2 * mean) ** 2 + (mean**2 - exact + 0.5) ** 2)
         variance_error = np.minimum(share * slopes + 1 / GRID, 1.0)
         variance_error = np.where(is_counted, variance_error, 1.0)
@@ -279,7 +279,7 @@ _KNOTS = np.linspace(0, 1, 33)
 
 
 def _reaches(noise: Noise, level: float, slopes: Floats) -> Floats:
-    """Return `Noise.reach` for many slopes, between those of a few."""
+    """Return `Noise.reach` for many slopes, by interpolation."""
     knots = [as_float(noise.reach(level, slope)) for slope in _KNOTS.tolist()]
     return np.interp(slopes, _KNOTS, knots)
 
@@ -314,7 +314,7 @@ def sum_estimates(
     noisy: NoisySums, bounds: Floats, noise: Noise, level: float
 ) -> Estimate:
     """Estimate sums between bounds: arrays (n_groups, n_columns)."""
-    # A sum is ``half * places + middle * count``.
+    # A sum is ``half * positions + middle * count``.
     half = (bounds[:, 1] - bounds[:, 0]) / 2 / GRID
     middle = (bounds[:, 0] + bounds[:, 1]) / 2 / GRID
     norm = np.hypot(half, middle)
@@ -329,10 +329,10 @@ def sum_estimates(
 def shrunk_shifts(
     counts: Floats, excesses: Floats, *, of_row: float, of_noise: float, of_count: float
 ) -> Floats:
-    """Return by how much the means of groups differ from that of all, by their sums less what that lets expect."""
+    """Return shrunk differences of the means of groups from the mean of all, given their excess sums."""
     # Empirical Bayes (B. Efron, C. Morris, 1973). The mean square of the difference d
-    # of a group: excess = d n + what the rows and the noise add, with variances of
-    # `of_row` for each row and of `of_noise`; `of_count` is that of the noise of n.
+    # of a group: excess = d n + the errors of the rows and the noise, with variances of
+    # `of_row` for each row and of `of_noise`; `of_count` is the variance of the noise of n.
     n = np.maximum(counts, 0)
     n_squares = max((counts**2 - of_count).sum(), 1.0)
     spread = (excesses**2 - of_noise - of_row * n).sum() / n_squares
