@@ -702,9 +702,8 @@ def read_bounds(
     """Check declared bounds and return them as an array of shape (n_columns, 2)."""
     if bounds is None:
         raise ValueError(
-            "bounds must be declared, as (low, high) or {column: (low, high)}, from "
-            "what is publicly known: the lowest and the highest value of the data are "
-            "private"
+            "`bounds` must be (low, high), {column: (low, high)} or a Domain, got None. "
+            "Use a Domain from public knowledge, or from `discover_domain`."
         )
     pairs = _pairs(bounds, names)
     ends = []
@@ -737,7 +736,7 @@ def _pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
     rows = _as_list(bounds)
     if rows is None:
         raise TypeError(
-            "bounds must be (low, high), a mapping or an array of shape "
+            "bounds must be (low, high), a mapping, a Domain or an array of shape "
             f"(n_features, 2), got {type(bounds).__name__}"
         )
     if len(rows) == 2 and all(_as_list(row) is None for row in rows):

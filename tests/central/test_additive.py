@@ -150,11 +150,11 @@ def test_undeclared_values():
         ({"max_bins": 1}, "max_bins"),
         ({"handle_unknown": "drop"}, "handle_unknown"),
         ({"categories": {"d": [1]}}, "categories declares columns that X does not have"),
-        ({"bounds": None}, "bounds must be declared"),
+        ({"bounds": None}, "`bounds` must be"),
         ({"bounds": {"a": (-1, 1)}}, r"bounds declares nothing for the columns \['b'\]; or declare .* categories="),
         ({"bounds": {"a": (-1, 1), "b": (0, 50), "c": (0, 1)}}, r"columns \['c'\], which categories or"),
         ({"bounds": {"a": (-1, 1), "b": (0, 50), "d": (0, 1)}}, r"does not have: \['d'\]; X has \['a', 'b', 'c'\]"),
-        ({"target_bounds": None}, "target_bounds must be declared"),
+        ({"target_bounds": None}, "target_bounds must be"),
     ],
 )
 def test_errors_name_the_parameter(parameters, message):

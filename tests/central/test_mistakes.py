@@ -53,7 +53,7 @@ def test_parameters_that_all_have(name):
 @each(
     "bounds, match",
     [
-        (None, "bounds must be declared"),
+        (None, "`bounds` must be"),
         ((1, 1), "bounds of column 'a' must be finite with low < high"),
         ((0, math.inf), "bounds of column 'a' must be finite with low < high"),
         ((0, math.nan), "bounds of column 'a' must be finite with low < high"),
@@ -106,7 +106,7 @@ def test_bounds(name, bounds, match):
         ("DPGroupBy", {"keys": "auto"}, "keys must be declared"),
         ("DPGroupBy", {"keys": ["x", "y"]}, r"keys has 2 lists of values; it needs one .* columns \['a'\]"),
         ("DPGroupBy", TWO_KEYS, "keys has 4,000,000 combinations"),
-        ("DPGroupBy", {"bounds": None}, "bounds must be declared"),
+        ("DPGroupBy", {"bounds": None}, "`bounds` must be"),
         ("DPTargetEncoder", {"bounds": "public"}, "bounds must be"),
         ("DPTargetEncoder", {"handle_unknown": "clip"}, "handle_unknown must be one of"),
         ("DPCategoricalNB", {"delta": 1.0}, "delta"),
@@ -116,7 +116,7 @@ def test_bounds(name, bounds, match):
         ("DPLogisticRegression", {"fit_intercept": 1}, "fit_intercept must be True or False, got int"),
         ("DPLogisticRegression", {"delta": 0}, "delta"),
         ("DPRidge", {"target_bounds": 3}, "target_bounds of column 'y' must be a pair"),
-        ("DPRidge", {"target_bounds": None}, "target_bounds must be declared"),
+        ("DPRidge", {"target_bounds": None}, "target_bounds must be"),
         ("DPRidge", {"alpha": "1"}, "alpha must be a number, got str"),
         ("DPRidge", {"alpha": -1}, "alpha must be a finite number >= 0, got -1"),
         ("DPRidge", {"epsilon": RHO, "delta": 1e-6}, "delta must be 0"),

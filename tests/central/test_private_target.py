@@ -135,7 +135,7 @@ class TestPrivacy:
             (binary(ledger=ledger), np.where(np.arange(20) == 3, 7, y), "classes does not declare"),
             (binary(ledger=ledger).set_params(protect=["x0"]), y, "protect must be one of"),
             (binary(ledger=ledger, bounds={"nope": (0, 1)}), y, r"X does not have: \['nope'\]"),
-            (linear(ledger=ledger).set_params(target_bounds=None), y, "target_bounds must be declared"),
+            (linear(ledger=ledger).set_params(target_bounds=None), y, "target_bounds must be"),
             (linear(ledger=ledger), np.where(np.arange(20) == 3, np.nan, y), "missing"),
         ]
         for model, target, message in mistakes:

@@ -175,7 +175,7 @@ def test_columns_without_declared_names_are_all_that_are_not_kept(people):
     words = RapporEncoder(n_bits=8, secret_key=SecretKey(bytes(32)))
     privatize(sizes, words, record_id="number")
     assert words.guarantee_.scope == ("size",)
-    with pytest.raises(ValueError, match="bounds must be declared"):
+    with pytest.raises(ValueError, match="`bounds` must be"):
         privatize(people, perturber(bounds=None))
 
 

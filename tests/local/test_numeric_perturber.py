@@ -142,7 +142,7 @@ class TestBounds:
     @each(
         "bounds error match",
         [
-            (None, ValueError, "bounds must be declared"),
+            (None, ValueError, "`bounds` must be"),
             *[(bounds, TypeError, "bounds must be") for bounds in ("auto", 3)],
             *[(bounds, ValueError, "finite with low < high")
               for bounds in ((1, 0), (1, 1), (0, math.inf), (math.nan, 1), np.zeros((2, 2)))],
