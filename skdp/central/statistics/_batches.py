@@ -130,6 +130,8 @@ def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
         if len(columns) != 1:
             raise ValueError(f"groups must be one column, got {len(columns)}")
         groups = columns[0]
+    if getattr(groups, "ndim", 1) != 1:
+        raise ValueError(f"groups must be 1-dimensional, got {groups.ndim} dimensions")
     try:
         persons: NDArray[np.intp] = shielded(_number_persons, groups)
     except ColumnError as error:
@@ -148,8 +150,6 @@ def _number_persons(groups: Any) -> NDArray[np.intp]:
         groups = pd.Series(groups, dtype=object)
     elif not isinstance(groups, np.ndarray | pd.Series | pd.Index):
         groups = nw.from_native(groups, series_only=True).to_pandas()
-    if getattr(groups, "ndim", 1) != 1:
-        raise ValueError(f"groups must be 1-dimensional, got {groups.ndim} dimensions")
     return pd.factorize(pd.Series(groups).reset_index(drop=True))[0]
 
 
