@@ -378,12 +378,11 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        arrays, tally = self._read_reports(reports)
+        _, tally = self._read_reports(reports)
         return estimate_counts(
             self.protocol_,
             tally,
             columns,
-            reports=arrays,
             postprocess=postprocess,
             confidence_level=confidence_level,
             rows=rows,
@@ -451,9 +450,9 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             return self._weighted_frequencies(
                 reports, sample_weight, columns=columns, **options
             )
-        arrays, tally = self._read_reports(reports)
+        _, tally = self._read_reports(reports)
         return estimate_counts(
-            self.protocol_, tally, columns, reports=arrays, what="frequency", **options
+            self.protocol_, tally, columns, what="frequency", **options
         )
 
     def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:

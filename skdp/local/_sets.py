@@ -322,12 +322,11 @@ class SetValuedEncoder(ReportTransformer):
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
         check_postprocess(postprocess)
-        arrays, tally = self._read_reports(reports)
+        _, tally = self._read_reports(reports)
         return estimate_counts(
             self.protocol_,
             tally,
             columns,
-            reports=arrays,
             postprocess=postprocess,
             confidence_level=confidence_level,
             rows=rows,
@@ -385,9 +384,9 @@ class SetValuedEncoder(ReportTransformer):
             return self._weighted_frequencies(
                 reports, sample_weight, columns=columns, **options
             )
-        arrays, tally = self._read_reports(reports)
+        _, tally = self._read_reports(reports)
         return estimate_counts(
-            self.protocol_, tally, columns, reports=arrays, what="frequency", **options
+            self.protocol_, tally, columns, what="frequency", **options
         )
 
     def channel(self) -> list[list[list[Fraction]]]:

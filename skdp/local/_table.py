@@ -396,7 +396,7 @@ class LocalTableEncoder(ReportTransformer):
                 )
             else:
                 tables[name] = estimate_counts(
-                    protocol, tally, [name], reports=arrays, what=what, **options
+                    protocol, tally, [name], what=what, **options
                 )
         return concat_columns(tables)
 
@@ -448,7 +448,7 @@ class LocalTableEncoder(ReportTransformer):
         arrays, tally = self._read_reports(reports)
         options: dict[str, Any] = {"confidence_level": confidence_level, "rows": rows}
         if fields_with(protocol, *chosen):
-            return estimate_counts(protocol, tally, chosen, reports=arrays, **options)
+            return estimate_counts(protocol, tally, chosen, **options)
         # No group has all of the columns: products of the reports of a record.
         if arrays is None:
             raise ValueError(

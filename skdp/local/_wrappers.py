@@ -570,8 +570,8 @@ def _estimate_prior(
 ) -> list[NDArray[np.float64]]:
     """Estimate the share of each value from reports."""
     protocol = encoder.protocol_
-    arrays, tally = read_and_tally(reports, encoder)
-    table = estimate_counts(protocol, tally, reports=arrays, postprocess=postprocess)
+    _, tally = read_and_tally(reports, encoder)
+    table = estimate_counts(protocol, tally, postprocess=postprocess)
     ends = np.cumsum([oracle.k for oracle in protocol.oracles])
     priors = []
     for counts in np.split(table["count"].to_numpy(), ends[:-1]):

@@ -207,12 +207,12 @@ def test_many_values_of_a_large_domain_take_the_memory_of_the_output():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"columns": ["age"]}, "columns must be distinct ones"),
-        ({"values": ["f"]}, "values must be a mapping of column to list"),
-        ({"columns": ["sex"], "values": ["x"]}, "not declared"),
+        ({"columns": ["age"]}, "`columns` must be distinct columns"),
+        ({"values": ["f"]}, "`values` must be a dict of column to list"),
+        ({"columns": ["sex"], "values": ["x"]}, "outside the domain"),
         ({"columns": ["sex"], "values": ["f", "f"]}, "twice"),
-        ({"columns": ["sex"], "values": "f"}, "values must be a list"),
-        ({"columns": ["sex"], "values": []}, "values must be a list"),
+        ({"columns": ["sex"], "values": "f"}, "`values` must be a list"),
+        ({"columns": ["sex"], "values": []}, "`values` must be a list"),
     ],
 )
 def test_what_is_not_declared_is_refused(options, message):

@@ -126,7 +126,7 @@ def test_joint_counts_of_columns_that_were_reported_apart(name):
     with pytest.raises(ValueError, match="joint counts are estimated from strategy='split', not 'joint'"):
         (joint := make(name, strategy="joint")).estimate_joint_counts(joint.fit_transform(table))
     for columns in (["size"], [], ["sex", "sex"]):
-        with pytest.raises(ValueError, match="columns must be distinct ones of"):
+        with pytest.raises(ValueError, match="`columns` must be distinct columns of"):
             encoder.estimate_joint_counts(reports, columns=columns)
 
 

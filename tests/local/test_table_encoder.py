@@ -256,7 +256,7 @@ def test_columns_of_several_groups_need_rows_that_report_both():
     reports = fitted.transform(PEOPLE)
     with pytest.raises(ValueError, match=r"columns must be reported by one record, got \['sex', 'job'\]"):
         fitted.estimate_joint_counts(reports, ["sex", "job"])
-    with pytest.raises(ValueError, match="distinct ones of"):
+    with pytest.raises(ValueError, match="distinct columns of"):
         fitted.estimate_joint_counts(reports, ["sex", "age"])
     with pytest.raises(ValueError, match=r"reports must be a table for columns .* got a ReportTally"):
         fitted.estimate_joint_counts(fitted.tally(reports), ["sex", "job"])

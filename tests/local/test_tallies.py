@@ -196,9 +196,7 @@ def test_estimates_far_outside_the_possible_counts_warn(kind):
     foreign = reports[supports[:, 0]]
     mixed = pd.concat([reports, foreign, foreign, foreign])
     for given in (mixed, encoder.tally(mixed)):
-        with pytest.warns(
-            UserWarning, match="counts of 'x' are more than 6 standard errors below 0 or above"
-        ) as caught:
+        with pytest.warns(UserWarning, match=r"counts of \['x'\] are more than 6 standard errors outside") as caught:
             encoder.estimate_counts(given)
         assert caught[0].filename == __file__
 

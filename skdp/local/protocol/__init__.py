@@ -5,12 +5,15 @@ from skdp.local.protocol._columns import attributes_of as attributes_of
 from skdp.local.protocol._columns import concat_columns as concat_columns
 from skdp.local.protocol._columns import read_report_table as read_report_table
 from skdp.local.protocol._debias import debias_reports as debias_reports
+from skdp.local.protocol._debias import joint_counts as joint_counts
+from skdp.local.protocol._debias import read_sample_weight as read_sample_weight
+from skdp.local.protocol._debias import refuse_name as refuse_name
+from skdp.local.protocol._debias import weighted_frequencies as weighted_frequencies
 from skdp.local.protocol._estimation import ShareOf as ShareOf
 from skdp.local.protocol._estimation import check_columns as check_columns
 from skdp.local.protocol._estimation import count_variances as count_variances
 from skdp.local.protocol._estimation import estimate_counts as estimate_counts
 from skdp.local.protocol._estimation import fields_with as fields_with
-from skdp.local.protocol._estimation import joint_counts as joint_counts
 from skdp.local.protocol._estimation import margin_error as margin_error
 from skdp.local.protocol._field import Channel as Channel
 from skdp.local.protocol._field import Codes as Codes
@@ -29,6 +32,3 @@ from skdp.local.protocol._sampling import Sampling as Sampling
 from skdp.local.protocol._sampling import quantile as quantile
 from skdp.local.protocol._sampling import read_weights as read_weights
 from skdp.local.protocol._sampling import whole_weights as whole_weights
-from skdp.local.protocol._weights import read_sample_weight as read_sample_weight
-from skdp.local.protocol._weights import refuse_name as refuse_name
-from skdp.local.protocol._weights import weighted_frequencies as weighted_frequencies

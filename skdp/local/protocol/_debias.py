@@ -1,136 +1,346 @@
-"""Unbiased values of each record, whose means are the estimated proportions."""
+"""Unbiased values of each record, and estimates that are means of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.base import check_same_order
+from skdp.local._tally import ReportTally
 from skdp.local.protocol._columns import value_labels
 from skdp.local.protocol._estimation import (
+    MAX_BLOCK_SIZE,
+    CountOptions,
+    cell_groups,
     check_columns,
+    column_groups,
     field_weights,
     fields_with,
+    group_index,
+    reporting_fields,
 )
 from skdp.local.protocol._field import Reports
+from skdp.local.protocol._sampling import SampledCounts, Vector
+from skdp.oracles import POSTPROCESSORS
 from skdp.tables import as_objects
 
 
 def debias_reports(
     protocol: Any, reports: Reports, columns: Any, values: Any
 ) -> tuple[list[Any], list[NDArray[np.float64]]]:
-    """Return the names and the unbiased values of the chosen columns."""
-    groups = _column_groups(protocol, columns, values)
+    """Compute the names and the unbiased values of the chosen columns."""
+    groups = _select_groups(protocol, columns, values)
     names: list[Any] = []
     blocks = []
     for group in groups:
-        cells, labels = _chosen_cells(protocol, group, groups, values)
+        cells, labels = _select_cells(protocol, group, groups, values)
         names += labels
-        blocks.append(_unbiased_values(protocol, reports, group, cells))
+        blocks.append(_debias_group(protocol, reports, group, cells))
     if len(set(names)) < len(names):
         raise ValueError(
-            "two columns of unbiased values would have the same name; choose fewer "
-            "with columns=, or rename columns or categories"
+            "Two columns of unbiased values would have the same name. Choose `columns`, "
+            "or rename columns or categories."
         )
     return names, blocks
 
 
-def _column_groups(protocol: Any, columns: Any, values: Any) -> list[tuple[Any, ...]]:
-    """Return the columns that are debiased together, as they are counted."""
+def _select_groups(protocol: Any, columns: Any, values: Any) -> list[tuple[Any, ...]]:
+    """Return the columns that are debiased together."""
     if columns is None and isinstance(values, Mapping):
         columns = list(values)
     if columns is None:
         groups = [field.columns for field in protocol.fields]
-        # A column may be in several fields.
-        if len(set().union(*groups)) == sum(map(len, groups)):
-            return groups
-        columns = protocol.columns
-        return [(name,) for name in columns]
+        is_partition = len(set().union(*groups)) == sum(map(len, groups))
+        return groups if is_partition else [(name,) for name in protocol.columns]
     chosen = check_columns(protocol.columns, columns)
     if fields_with(protocol, *chosen):
         return [tuple(chosen)]
     return [(name,) for name in chosen]
 
 
-def _chosen_cells(
+def _select_cells(
     protocol: Any, group: tuple[Any, ...], groups: Sequence[Any], values: Any
 ) -> tuple[NDArray[np.intp] | None, list[Any]]:
     """Return the chosen cells of some columns and their names; None for a number."""
-    is_counted = protocol.domain is not None and group[0] in protocol.domain.columns
     if isinstance(values, Mapping):
         values = values.get(group[0] if len(group) == 1 else group)
     elif values is not None and len(groups) > 1:
         raise ValueError(
-            "values must be a mapping of column to list for several columns, got "
-            f"{type(values).__name__}; or choose one with columns="
+            "`values` must be a dict of column to list for several columns, got "
+            f"{type(values).__name__}. Or choose one column with `columns`."
         )
-    if not is_counted:
+    if protocol.domain is None or group[0] not in protocol.domain.columns:
         if values is not None:
             raise ValueError(
-                f"values must not choose from the numbers of column {group[0]!r}"
+                f"`values` must be None for the numbers of column {group[0]!r}."
             )
         return None, list(group)
     domain = protocol.domain.select(group)
-    cells = np.arange(domain.size)
-    if values is not None:
-        cells = _cells_of(domain, values)
-    labels = value_labels(domain, cells)
+    cells = np.arange(domain.size) if values is None else _find_cells(domain, values)
     prefix = "_".join(map(str, group))
-    return cells, [f"{prefix}_{label}" for label in labels]
+    return cells, [f"{prefix}_{label}" for label in value_labels(domain, cells)]
 
 
-def _cells_of(domain: Any, values: Any) -> NDArray[np.intp]:
-    """Return the codes of distinct declared values, or of combinations of them."""
+def _find_cells(domain: Any, values: Any) -> NDArray[np.intp]:
+    """Return the codes of declared values, or of combinations of them."""
     expected = (
-        f"values must be a list of distinct declared values of {[*domain.columns]}"
+        f"`values` must be a list of distinct declared values of {[*domain.columns]}"
     )
     if isinstance(values, str) or not len(values):
-        raise ValueError(f"{expected}, got {values!r}")
+        raise ValueError(f"{expected}, got {values!r}.")
     columns = [values] if len(domain.columns) == 1 else list(zip(*values, strict=True))
     if len(columns) != len(domain.columns):
-        raise ValueError(f"{expected}, one entry for each column")
+        raise ValueError(f"{expected}, with a value for each column.")
     codes = domain.encode([as_objects(list(column)) for column in columns])
     for size, column_codes in zip(domain.sizes, codes, strict=True):
         if (column_codes == size).any():
-            raise ValueError(f"{expected}, got one that is not declared")
+            raise ValueError(f"{expected}, got a value outside the domain.")
     cells = np.asarray(codes[0] if len(codes) == 1 else domain.join(codes), np.intp)
     if len(np.unique(cells)) < len(cells):
-        raise ValueError(f"{expected}, got one twice")
+        raise ValueError(f"{expected}, got a value twice.")
     return cells
 
 
-def _unbiased_values(
+def _debias_group(
     protocol: Any, reports: Reports, group: tuple[Any, ...], cells: Any
 ) -> NDArray[np.float64]:
-    """Return the unbiased values of each record for a group of columns: (n_records, n_cells)."""
+    """Compute the unbiased values of a group of columns: (n_records, n_cells)."""
     indices = fields_with(protocol, *group)
     inclusions = [1.0] * len(protocol.fields)
     if protocol.sampling is not None:
         inclusions = list(map(float, protocol.sampling.inclusions))
-    fields = [protocol.fields[index] for index in indices]
-    # Several fields may report the same columns: their values are averaged with public
-    # weights.
+    # Several fields may contain the columns. Their weights are public.
     weights = np.ones(1)
-    if len(fields) > 1:
-        probabilities = [inclusions[index] for index in indices]
-        weights = field_weights(
-            [field.oracle for field in fields],
-            probabilities,
-            protocol.domain.select(group).size,
-        )
+    if len(indices) > 1:
+        oracles = [protocol.fields[index].oracle for index in indices]
+        sizes = [inclusions[index] for index in indices]
+        n_cells = protocol.domain.select(group).size
+        weights = field_weights(oracles, sizes, n_cells)
     total: Any = 0.0
-    for index, field, weight in zip(indices, fields, weights, strict=True):
+    for index, weight in zip(indices, weights, strict=True):
         try:
-            values = field.debias(reports[index], group, cells)
+            values = protocol.fields[index].debias(reports[index], group, cells)
         except NotImplementedError:
             raise ValueError(
-                f"columns {list(group)}: their encoder has no unbiased value for each record"
+                f"Columns {list(group)} have no unbiased value for each record. Use the "
+                "estimates of their encoder."
             ) from None
         if protocol.sampling is not None:
-            # Inverse probability weights: a record reports a field with a public probability.
+            # Inverse probability weights.
             is_reported = protocol.rows(reports)[:, index]
             values *= (is_reported * (weight / inclusions[index]))[:, np.newaxis]
         total = total + values
     return np.asarray(total, float)
+
+
+# Joint counts.
+
+
+def joint_counts(
+    protocol: Any, reports: Reports, columns: Sequence[Any], **options: Any
+) -> pd.DataFrame:
+    """Estimate the counts of combinations of columns in several fields."""
+    # Reports of fields are independent given the record, so the product of unbiased
+    # values is unbiased for the combination.
+    count_options = CountOptions(**options)
+    indices = fields_with(protocol, *columns)
+    if not indices:
+        for index, field in enumerate(protocol.fields):
+            if not {*columns}.isdisjoint(field.columns):
+                indices.append(index)
+    # With sampled fields, only the records that report all of them.
+    is_drawn = protocol.rows(reports)[:, indices].all(axis=1)
+    parts = []
+    names: list[Any] = []
+    for index in indices:
+        field = protocol.fields[index]
+        field_names = [name for name in field.columns if name in columns]
+        parts.append((field, reports[index][is_drawn], field_names))
+        names += field_names
+    sums, squares = _sum_products(parts)
+    # The sum of the squares, less the count, is the variance of the noise.
+    noise = np.clip(squares - np.clip(sums, 0, None), 0, None)
+    counts = SampledCounts.of(sums, noise, int(is_drawn.sum()), len(is_drawn))
+    table = count_options.make_table(counts, pd.RangeIndex(len(sums)))
+    # Cells in the order of the fields become cells in the order of `columns`.
+    sizes = [len(protocol.domain[name]) for name in names]
+    axes = list(map(names.index, columns))
+    table = table.iloc[np.arange(len(table)).reshape(sizes).transpose(axes).ravel()]
+    table.index = protocol.domain.select(columns).cells()
+    return table
+
+
+def _sum_products(
+    parts: Sequence[tuple[Any, NDArray[Any], list[Any]]],
+) -> tuple[Vector, Vector]:
+    """Sum the products of the unbiased values of each record, and their squares."""
+    sizes = [field.domain.select(names).size for field, _, names in parts]
+    n_cells = int(np.prod(sizes))
+    sums = np.zeros(n_cells)
+    squares = np.zeros(n_cells)
+    step = max(1, MAX_BLOCK_SIZE // n_cells)
+    for start in range(0, len(parts[0][1]), step):
+        products: Any = np.ones((1, 1))
+        for (field, report, names), size in zip(parts, sizes, strict=True):
+            rows = report[start : start + step]
+            values = field.debias(rows, names, np.arange(size))
+            products = products[:, :, np.newaxis] * values[:, np.newaxis, :]
+            products = products.reshape(len(rows), -1)
+        sums += products.sum(axis=0)
+        squares += np.einsum("rc,rc->c", products, products)
+    return sums, squares
+
+
+# Weighted frequencies.
+
+
+def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
+    """Read the weights of records."""
+    if isinstance(reports, ReportTally):
+        raise TypeError("`sample_weight` requires reports, got a ReportTally.")
+    if n_rows < 2:
+        raise ValueError(f"`sample_weight` requires at least 2 rows, got {n_rows}.")
+    refuse_name("sample_weight", sample_weight)
+    check_same_order(reports, sample_weight, "sample_weight")
+    weights = None
+    # The error of NumPy quotes a value.
+    with suppress(TypeError, ValueError):
+        weights = np.asarray(sample_weight, float)
+    if weights is None or weights.shape != (n_rows,):
+        raise ValueError(
+            f"`sample_weight` must be numbers of shape ({n_rows},), got "
+            f"{type(sample_weight).__name__} of shape {np.shape(weights)}."
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError(
+            "`sample_weight` must be finite, at least 0, and not all weights 0."
+        )
+    return weights
+
+
+def refuse_name(parameter: str, given: Any) -> None:
+    """Check that a parameter is not the name of a column."""
+    if isinstance(given, str):
+        raise ValueError(
+            f"`{parameter}` must have an entry for each row, got a str. Use X[{given!r}]."
+        )
+
+
+def weighted_frequencies(
+    protocol: Any,
+    arrays: Reports | None,
+    tally: ReportTally,
+    weights: Vector,
+    columns: Sequence[Any] | None = None,
+    **options: Any,
+) -> pd.DataFrame:
+    """Estimate the weighted frequency of each value, with linearized standard errors."""
+    count_options = CountOptions(what="frequency", **options)
+    if count_options.rows == "table":
+        raise ValueError(
+            "`sample_weight` requires rows='population', got 'table': weights describe "
+            "the sampling from a population."
+        )
+    groups = column_groups(protocol, columns)
+    estimates = []
+    for group in groups:
+        counts = _estimate_weighted_group(
+            protocol, (arrays, tally), weights, group, count_options.postprocess
+        )
+        estimates.append(counts)
+    index = group_index(protocol.domain, groups)
+    return count_options.make_population_table(SampledCounts.joined(estimates), index)
+
+
+def _estimate_weighted_group(
+    protocol: Any,
+    reports: tuple[Any, ReportTally],
+    weights: Vector,
+    group: tuple[Any, ...],
+    postprocess: str,
+) -> SampledCounts:
+    """Estimate weighted counts of some columns from all fields that contain them."""
+    arrays, tally = reports
+    indices = reporting_fields(protocol, tally, group)
+    n_cells = protocol.domain.select(group).size
+    shares = np.ones(1)
+    if len(indices) > 1:
+        oracles = [protocol.fields[index].oracle for index in indices]
+        sizes = [tally.sizes[index] for index in indices]
+        shares = field_weights(oracles, sizes, n_cells)
+    means: Any = 0.0
+    variances: Any = 0.0
+    shown: Any = 0.0
+    kish = 0.0
+    for index, share in zip(indices, shares, strict=True):
+        field, report = protocol.fields[index], arrays[index]
+        field_columns = tuple(field.columns)
+        record_weights = weights * protocol.rows(arrays)[:, index]
+        cell_means, cell_variances = _weighted_moments(
+            field, report, record_weights, field_columns
+        )
+        processed = _postprocess(
+            field.oracle, cell_means, tally.sizes[index], postprocess
+        )
+        if tuple(group) != field_columns:
+            cell_means, cell_variances = _weighted_moments(
+                field, report, record_weights, tuple(group)
+            )
+            cells = cell_groups(field.domain, group)
+            processed = np.bincount(cells, processed, n_cells)
+        means = means + share * cell_means
+        variances = variances + share**2 * cell_variances
+        shown = shown + share * processed
+        kish += share**2 * _kish_variance(record_weights)
+    n, degrees = weights.sum(), len(weights) - 1
+    counts = SampledCounts.of_means(means, variances, n, kish, degrees)
+    return replace(counts, shown=shown * n)
+
+
+def _weighted_moments(
+    field: Any, reports: NDArray[Any], weights: Vector, columns: tuple[Any, ...]
+) -> tuple[Vector, Vector]:
+    """Compute weighted means of unbiased values, and their linearized variances."""
+    cells = np.arange(field.domain.select(columns).size)
+    # Sums of w u, w^2 u and w^2 u^2 over the records.
+    sums = np.zeros((3, len(cells)))
+    step = max(1, MAX_BLOCK_SIZE // len(cells))
+    for start in range(0, len(weights), step):
+        rows = slice(start, start + step)
+        values = field.debias(reports[rows], columns, cells)
+        block = weights[rows]
+        sums += [block @ values, block**2 @ values, block**2 @ values**2]
+    total = weights.sum()
+    if not total:
+        return np.full(len(cells), np.nan), np.full(len(cells), np.inf)
+    means = sums[0] / total
+    squares = sums[2] - 2 * means * sums[1] + means**2 * (weights**2).sum()
+    n_rows = len(weights)
+    variances = squares / total**2 * (n_rows / (n_rows - 1))
+    if columns == tuple(field.columns):
+        # A few equal reports have no empirical variance, but noise.
+        smallest = np.min(field.oracle.variance([0, 1], 1))
+        variances = np.maximum(variances, _kish_variance(weights) * smallest)
+    return means, variances
+
+
+def _kish_variance(weights: Vector) -> float:
+    """Compute the variance of the weighted mean of numbers with variance 1."""
+    total = float(weights.sum())
+    return float((weights**2).sum()) / total**2 if total else np.inf
+
+
+def _postprocess(oracle: Any, means: Vector, size: int, postprocess: str) -> Vector:
+    """Postprocess weighted frequencies like frequencies of `size` reports."""
+    # The estimate is linear in the sums, which are recovered from the frequencies.
+    constant = oracle.estimate(np.zeros(len(means)), size)
+    slope = oracle.estimate(np.ones(len(means)), 0)
+    sums: Any = (means * size - constant) / slope
+    processed: Vector = POSTPROCESSORS[postprocess](oracle, sums, size)
+    return processed / size

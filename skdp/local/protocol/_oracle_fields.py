@@ -21,7 +21,12 @@ from skdp.local.protocol._columns import (
     read_whole_numbers,
     value_labels,
 )
-from skdp.local.protocol._estimation import CountOptions, FieldSums, cell_groups
+from skdp.local.protocol._estimation import (
+    MAX_BLOCK_SIZE,
+    CountOptions,
+    cell_groups,
+    estimate_field,
+)
 from skdp.local.protocol._field import (
     Channel,
     Codes,
@@ -37,9 +42,6 @@ from skdp.randomness import uniform_integers
 # The distinct reports of as few bits are few: an engine counts them in less time than
 # it hands over all rows.
 _MAX_BITS = 6
-
-# Numbers that are held at once: 32 MB.
-_BLOCK = 1 << 22
 
 
 class OracleField(Field):
@@ -114,7 +116,7 @@ class OracleField(Field):
             order = np.argsort(group, kind="stable")
             members = order.reshape(n_groups, -1)[cells]
         width = self.oracle.k if self.oracle.has_bits else members.size
-        step = max(1, _BLOCK // width)
+        step = max(1, MAX_BLOCK_SIZE // width)
         values = np.empty((len(reports), len(cells)))
         for start in range(0, len(reports), step):
             rows = slice(start, start + step)
@@ -135,9 +137,11 @@ class OracleField(Field):
         self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
     ) -> pd.DataFrame:
         count_options = CountOptions(**options)
-        field_sums = FieldSums(self, sums, size, n_reports)
-        estimates = field_sums.counts_of(self.columns, count_options.postprocess)
-        return count_options.table(estimates, self.domain.cells())
+        sizes = size, n_reports
+        estimates = estimate_field(
+            self, sums, sizes, self.columns, count_options.postprocess
+        )
+        return count_options.make_table(estimates, self.domain.cells())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
