@@ -29,7 +29,6 @@ ORDER_CHECKS = {
 # One of each class.
 ESTIMATORS = [
     RandomizedResponseEncoder(),
-    UnaryEncodingTransformer(output="unbiased"),
     RapporEncoder(n_bits=8),
     NumericPerturber(bounds=(-100, 100)),
     LocalTableEncoder(),

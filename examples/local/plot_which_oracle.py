@@ -49,14 +49,14 @@ plt.show()
 
 # %%
 # The reports differ in size: one number for randomised response, a bit a value for unary encoding and subset selection,
-# a few bytes for the hashed ones. ``FrequencyOracleEncoder(oracle="auto")`` takes the least error that fits
-# ``max_report_bytes``.
+# a few bytes for the hashed ones. ``FrequencyOracleEncoder(oracle="auto")`` takes the least error among
+# reports of at most 1,024 bytes.
 
 from skdp import FrequencyOracleEncoder
 
-for k in (3, 50, 5000):
+for k in (3, 50, 50_000):
     encoder = FrequencyOracleEncoder(
-        epsilon, max_report_bytes=64, categories={"value": list(range(k))}
+        epsilon, categories={"value": list(range(k))}
     )
     print(
         k, "values:", encoder.fit(pd.DataFrame({"value": [0]})).oracles_[0]

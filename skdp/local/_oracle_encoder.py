@@ -1,4 +1,4 @@
-"""What all encoders with frequency oracles share: parameters that make a protocol."""
+"""Base class of the encoders that report columns with frequency oracles."""
 
 from __future__ import annotations
 
@@ -42,250 +42,230 @@ from skdp.local.protocol import (
     read_weights,
 )
 from skdp.oracles import FrequencyOracle, Postprocess, TwoRoundUnaryEncoding
-from skdp.privacy import (
-    PrivacyGuarantee,
-    check_epsilon,
-)
+from skdp.privacy import PrivacyGuarantee, check_epsilon
 from skdp.tables import Table, as_objects
 
+# How strategy="split" divides epsilon among the columns.
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
-"""How "split" divides epsilon."""
 
+# Declared values: a list for each column, by column name, or as a domain.
 Categories: TypeAlias = (
     Literal["auto"] | Sequence[ArrayLike] | Mapping[Any, Any] | Domain
 )
-"""The declared values: a list a column, by column name, or as a domain."""
-
-# The form of the reports of an oracle that reports bits.
-Output: TypeAlias = Literal["bits", "unbiased"]
 
 STRATEGIES = get_args(ReportStrategy)
-OUTPUTS = get_args(Output)
 
-_CHANGING = (
-    "memoize=True draws the permanent reports of all records again, at their full "
-    "cost, when the categories change, as those of the data do"
+# Codes of joint values are words of 32 bits.
+_MAX_CELLS = 1 << 32
+
+_REASON_TO_DECLARE = (
+    "memoize=True draws all permanent reports again, at their full privacy loss, if "
+    "categories that are read from the data change"
 )
 
 
 class OracleEncoder(MemoisedReports, ReportTransformer):
-    """Base of the encoders that report columns with frequency oracles."""
+    """Base class of the encoders that report columns with frequency oracles.
 
-    # A subclass names the mechanism and makes the oracle of an attribute.
+    An *attribute* is the unit that one oracle reports: a column, or with
+    ``strategy="joint"`` the combination of all columns. A subclass sets `_mechanism`
+    and implements `_make_oracle`.
+    """
 
     strategy: Any
     shares: Any
     categories: Any
     handle_unknown: Any
 
-    _takes_categories = True
-
     domain_: Domain
     oracles_: tuple[FrequencyOracle, ...]
+
+    _takes_categories = True
     _mechanism: str
     _reports_values: bool = False
-    # Of the values of an attribute.
-    _most_cells: float = 1 << 32
 
     @abstractmethod
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
         """Make the oracle of an attribute with k values."""
 
+    # Fit.
+
+    def _make_protocol(self, table: Table) -> ReportProtocol:
+        epsilon = self._check_parameters()
+        reason = _REASON_TO_DECLARE if self.memoize else ""
+        domain = read_domain(table, self.categories, why_declared=reason)
+        fields = self._make_fields(domain, epsilon)
+        self._set_categories(domain, table)
+        # The class is part of the key of random bits, so encoders with one secret key
+        # share no random bits.
+        name = type(self).__name__
+        is_sampled = self.strategy == "sample"
+        return ReportProtocol(
+            encoder=name,
+            fields=fields,
+            guarantee=self._make_guarantee(domain, fields),
+            sampling=Sampling((1,) * len(fields), 1) if is_sampled else None,
+            memo=Memo(self.secret_key, name, fields) if self.memoize else None,
+        )
+
     def _check_parameters(self) -> Fraction | None:
-        """Check the parameters before a table is read, and return epsilon."""
-        check_choice("output", self._output, OUTPUTS)
+        """Check the parameters that do not depend on X, and return epsilon."""
         check_choice("strategy", self.strategy, STRATEGIES)
         self._check_memo()
         return self._check_epsilon()
 
-    @property
-    def _output(self) -> Any:
-        # Encoders with one form of reports have no such parameter.
-        return getattr(self, "output", "bits")
-
     def _check_epsilon(self) -> Fraction | None:
         return check_epsilon(self.epsilon)
 
-    def _make_protocol(self, table: Table) -> ReportProtocol:
-        epsilon = self._check_parameters()
-        domain = read_domain(
-            table, self.categories, why_declared=_CHANGING if self.memoize else ""
-        )
-        unknown = unknown_codes(self.handle_unknown, domain)
-        # An attribute is what one oracle reports: a column, or all of them ("joint").
-        attributes = attributes_of(domain, self.strategy)
-        sizes = self._attribute_sizes(domain, attributes)
-        oracles, again = self._make_oracles(epsilon, attributes, sizes)
-        fields = self._fields(domain, attributes, oracles, again, unknown)
-        owner = type(self).__name__
-        # The class is part of what permanent reports depend on: two encoders with one
-        # key share no random bits.
-        memo = None
-        if self.memoize:
-            memo = Memo(self.secret_key, owner, fields)
-        guarantee = self._promise(oracles, domain, fields if self.memoize else ())
-        # With p and q, the guarantee is what says epsilon.
-        if again:
-            self._check_round(guarantee)
-        sampling = self._sampling(len(fields))
-        self.categories_ = []
-        for name, column in zip(domain.columns, table.columns, strict=True):
-            like = column if self._reports_values else None
-            self.categories_.append(_list_categories(domain, name, like))
-        return ReportProtocol(owner, fields, guarantee, sampling, memo=memo)
-
-    def _attribute_sizes(
-        self, domain: Domain, attributes: Sequence[tuple[Any, ...]]
-    ) -> list[int]:
-        """Return the number of values of each attribute, neither 1 nor too many."""
-        check_several_values(domain)
-        sizes = [domain.select(columns).size for columns in attributes]
-        if max(sizes) >= self._most_cells:
-            raise ValueError(
-                f"{max(sizes):,} joint cells are too many; use strategy='split', or "
-                "fewer columns"
-            )
-        return sizes
-
-    def _sampling(self, n_fields: int) -> Sampling | None:
-        return Sampling((1,) * n_fields, 1) if self.strategy == "sample" else None
-
-    def _fields(
-        self,
-        domain: Domain,
-        attributes: Sequence[tuple[Any, ...]],
-        oracles: Sequence[FrequencyOracle],
-        again: Sequence[Any],
-        unknown: Any,
+    def _make_fields(
+        self, domain: Domain, epsilon: Fraction | None
     ) -> tuple[CategoryField, ...]:
-        """Return what each attribute reports, with a second round by these epsilons."""
-        settings: dict[str, Any] = {"unknown": unknown, "output": self._output}
-        kind = CategoryField
+        """Make the field of each attribute."""
+        field_class = ValueField if self._reports_values else CategoryField
+        settings: dict[str, Any] = {
+            "unknown": unknown_codes(self.handle_unknown, domain)
+        }
         if self._reports_values:
-            kind = ValueField
             settings["is_sampled"] = self.strategy == "sample"
-        # Attributes of one size share an oracle, as it takes time to make one.
-        second_round: Any = cache(TwoRoundUnaryEncoding)
+        attributes = self._select_attributes(domain)
+        epsilons = split_epsilon(epsilon, attributes, self.strategy, self.shares)
+        # Attributes of equal size share an oracle, because oracles are slow to make.
+        make_oracle = cache(self._make_oracle)
         fields = []
-        for place, columns in enumerate(attributes):
-            oracle = oracles[place]
-            values = domain.select(columns)
-            if again:
-                rounds = second_round(oracle, again[place])
-                field = kind(values, rounds, permanent=oracle, **settings)
-            else:
-                field = kind(values, oracle, **settings)
-            fields.append(field)
-        return tuple(fields)
-
-    def _make_oracles(
-        self,
-        epsilon: Fraction | None,
-        attributes: Sequence[tuple[Any, ...]],
-        sizes: Sequence[int],
-    ) -> tuple[tuple[FrequencyOracle, ...], list[Any]]:
-        """Make the oracle of each attribute.
-
-        With a second round of noise, also return the epsilons of single reports.
-        """
-        epsilons = attribute_epsilons(
-            epsilon, attributes, sizes, self.strategy, self.shares
-        )
-        oracles = tuple(map(cache(self._make_oracle), sizes, epsilons))
+        for values, share in zip(attributes, epsilons, strict=True):
+            oracle = make_oracle(values.size, share)
+            fields.append(field_class(values, oracle, **settings))
         if self._report_epsilon is None:
-            return oracles, []
-        report_epsilon = check_epsilon(
-            self._report_epsilon, name="instantaneous_epsilon"
-        )
-        again: list[Any] = attribute_epsilons(
-            report_epsilon, attributes, sizes, self.strategy, self.shares
-        )
-        return oracles, again
+            return tuple(fields)
+        return self._add_instantaneous(fields, attributes, settings)
 
-    def _check_round(self, guarantee: PrivacyGuarantee) -> None:
-        """Check that a single report has less epsilon than all of a value together."""
-        epsilon = guarantee.epsilon if self.epsilon is None else self.epsilon
-        if check_epsilon(self._report_epsilon) >= epsilon:
-            raise ValueError(
-                "instantaneous_epsilon must be smaller than epsilon, got "
-                f"{self._report_epsilon} and {epsilon}"
+    def _add_instantaneous(
+        self,
+        fields: Sequence[CategoryField],
+        attributes: Sequence[Domain],
+        settings: Mapping[str, Any],
+    ) -> tuple[CategoryField, ...]:
+        """Add the noise of instantaneous reports to the fields of permanent reports."""
+        epsilon = check_epsilon(self._report_epsilon, name="instantaneous_epsilon")
+        epsilons = split_epsilon(epsilon, attributes, self.strategy, self.shares)
+        make_oracle: Any = cache(TwoRoundUnaryEncoding)
+        with_noise = []
+        for field, share in zip(fields, epsilons, strict=True):
+            oracle = make_oracle(field.oracle, share)
+            with_noise.append(
+                CategoryField(field.domain, oracle, permanent=field.oracle, **settings)
             )
+        return tuple(with_noise)
 
-    def _promise(
+    def _select_attributes(self, domain: Domain) -> list[Domain]:
+        """Return the domain of each attribute."""
+        check_several_values(domain)
+        attributes = []
+        for columns in attributes_of(domain, self.strategy):
+            values = domain.select(columns)
+            if values.size >= _MAX_CELLS:
+                raise ValueError(
+                    f"strategy={self.strategy!r} has {values.size:,} joint cells, which "
+                    "is too many. Use strategy='split' or fewer columns."
+                )
+            attributes.append(values)
+        return attributes
+
+    def _make_guarantee(
+        self, domain: Domain, fields: Sequence[CategoryField]
+    ) -> PrivacyGuarantee:
+        """Make the guarantee of a report, or of all reports of an unchanged value."""
+        oracles = [field.first_round for field in fields]
+        if not self.memoize:
+            return self._combine_guarantees(oracles, domain, self._mechanism)
+        n_states = max(field.n_states for field in fields)
+        states = " or ".join(dict.fromkeys(oracle.state for oracle in oracles))
+        unit = "the columns together" if self.strategy == "joint" else "a column"
+        guarantee = self._combine_guarantees(
+            oracles,
+            domain,
+            f"{self._mechanism}, memoised: epsilon per distinct {states} of {unit}, at "
+            f"most {n_states} of them",
+            is_permanent=True,
+        )
+        if self._report_epsilon is not None:
+            # With p and q, epsilon follows from the oracles.
+            epsilon = guarantee.epsilon if self.epsilon is None else self.epsilon
+            if check_epsilon(self._report_epsilon) >= epsilon:
+                raise ValueError(
+                    "instantaneous_epsilon must be smaller than epsilon, got "
+                    f"{self._report_epsilon} and {epsilon}."
+                )
+        return guarantee
+
+    def _combine_guarantees(
         self,
         oracles: Sequence[FrequencyOracle],
         domain: Domain,
-        permanent: Sequence[CategoryField],
+        mechanism: str,
+        *,
+        is_permanent: bool = False,
     ) -> PrivacyGuarantee:
-        """State what a report of these oracles promises.
-
-        Given permanent fields, state what all reports of an unchanged value promise.
-        """
-        mechanism = self._mechanism
-        secure = self.random_state is None
-        if permanent:
-            # The random bits come from the key.
-            secure = True
-            most = max(field.n_states for field in permanent)
-            # What a permanent report is of: a value, or the bucket of one. In the order
-            # of the columns, each once.
-            states = " or ".join(dict.fromkeys(oracle.state for oracle in oracles))
-            unit = "the columns together" if self.strategy == "joint" else "a column"
-            mechanism += (
-                f", memoised: epsilon per distinct {states} of {unit}, at most {most} "
-                "of them"
-            )
         statement: dict[str, Any] = {
             "scope": domain.columns,
             "mechanism": mechanism,
-            "secure": secure,
+            # Permanent reports are drawn from the key, and not from `random_state`.
+            "secure": is_permanent or self.random_state is None,
         }
-        # Which column a record reports does not depend on its values.
+        # The sampled column does not depend on the values.
         if self.strategy == "sample":
-            return guarantee_of_one(oracles, is_permanent=bool(permanent), **statement)
+            return guarantee_of_one(oracles, is_permanent=is_permanent, **statement)
         return guarantee_of_all(oracles, **statement)
+
+    def _set_categories(self, domain: Domain, table: Table) -> None:
+        self.categories_ = []
+        for name, column in zip(domain.columns, table.columns, strict=True):
+            labels = as_objects(domain[name].labels)
+            is_listed = not isinstance(domain[name], Interval) and None in labels
+            if self._reports_values and is_listed:
+                # Missing as in the reports, where pandas has NaN, so that OneHotEncoder
+                # finds it.
+                index = domain[name].labels.index(None)
+                (decode,) = domain.select([name]).decoders([column])
+                labels[index] = np.asarray(decode(np.array([index])))[0]
+            self.categories_.append(labels)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         assert protocol.domain is not None
+        fields = cast(tuple[CategoryField, ...], protocol.fields)
         self.domain_ = copy_guarantee(protocol.domain, self.categories)
         self.oracles_ = protocol.oracles
-        fields = cast(tuple[CategoryField, ...], protocol.fields)
-        # What an earlier fit has set is replaced in its place, so that nothing tells of
-        # it.
-        if protocol.memo is not None:
+        # An earlier fit may have set them for other parameters.
+        self.__dict__.pop("permanent_oracles_", None)
+        self.__dict__.pop("instantaneous_guarantee_", None)
+        if self.memoize:
             self.permanent_oracles_ = tuple(field.first_round for field in fields)
-        else:
-            self.__dict__.pop("permanent_oracles_", None)
-        if any(field.permanent for field in fields):
-            self.instantaneous_guarantee_ = self._promise(
-                protocol.oracles, protocol.domain, ()
+        if self._report_epsilon is not None:
+            self.instantaneous_guarantee_ = self._combine_guarantees(
+                self.oracles_, self.domain_, self._mechanism
             )
-        else:
-            self.__dict__.pop("instantaneous_guarantee_", None)
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        """Show `categories_` in scikit-learn's HTML as in `domain_`."""
-        # Without values that were read from the data.
         attributes: Any = super()._get_fitted_attr_html(doc_link)
         if "categories_" in attributes:
-            domain = self.domain_
-            values = list(map(domain.__getitem__, domain.columns))
+            # Categories that were read from the data are displayed as a count, as in
+            # `domain_`.
+            values = [self.domain_[name] for name in self.domain_.columns]
             attributes["categories_"]["value"] = values
         return attributes
 
+    # Without noise, see `OnFitOnly`.
+
     def _encode(self, X: TableLike) -> Any:
-        """Encode a table as `transform` does, without noise: not private."""
-        self._check_encodable()
+        """Encode a table in the format of the reports, without noise."""
+        check_is_fitted(self)
+        self.protocol_.check_encodable()
         encoded = self.protocol_.encode(self._read(X), self._randomness())
         return apply_set_output(self, encoded)
 
-    def _check_encodable(self) -> None:
-        """Check that there is an encoding without noise."""
-        check_is_fitted(self)
-        self.protocol_.check_encodable()
+    # Declared values, for tables that are not in memory.
 
     def _declared_domain(self) -> Domain:
-        """Return the declared values of the columns, before or after `fit`."""
         if hasattr(self, "domain_"):
             return self.domain_
         if isinstance(self.categories, Mapping):
@@ -293,8 +273,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         if isinstance(self.categories, Domain):
             return self.categories
         raise ValueError(
-            "categories must be a mapping or a Domain: without a table, nothing else "
-            "names the columns"
+            "`categories` must be a dict or a Domain if no table names the columns, got "
+            f"{type(self.categories).__name__}."
         )
 
     def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
@@ -319,6 +299,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             row[name] = pd.Categorical([levels[name][0]], levels[name], ordered=True)
         return pd.DataFrame(row)
 
+    # Estimate.
+
     def estimate_counts(
         self,
         reports: Any,
@@ -328,47 +310,45 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
     ) -> pd.DataFrame:
-        """Estimate how many records of the table truly have each value.
+        """Estimate the number of records with each value.
 
         Parameters
         ----------
-        reports : what `transform` returns, or ReportTally
-            Privatised rows, or their sums.
-        columns : sequence of column names, optional
-            The columns to count; by default all. Under "joint", counts are summed over
-            the other columns.
-        postprocess : str, default="none"
-            ``"none"`` is unbiased, possibly negative. ``"clip"`` and ``"simplex"`` are
-            not negative, and biased; the guide page "What all encoders share" compares
-            them.
+        reports : same type as returned by `transform`, or ReportTally
+            Privatized rows, or their sums.
+        columns : list of column names, default=None
+            Columns to count. None selects all. With ``strategy="joint"``, counts are
+            summed over the other columns.
+        postprocess : {"none", "clip", "simplex", "power"}, default="none"
+            ``"none"`` is unbiased and may be negative; the other methods are biased and
+            not negative. The guide page "What all encoders share" compares them.
         confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
+            Coverage probability of each interval.
         rows : {"table", "population"}, default="table"
             Target of inference: the records themselves, or the population from which
-            they were drawn at random, whose intervals are wider.
+            they are a random sample, which has wider intervals.
 
         Returns
         -------
         pandas.DataFrame
-            ``count, std_error, lower, upper``, indexed by value for one column, by
-            (column, value) for several, and by the values of all columns under "joint".
-            Standard error and interval (normal approximation) are those of the unbiased
-            estimate; with a postprocess, the interval is cut to [0, n]. By (column,
-            value), truth values are ``"True"`` and ``"False"`` if another column has 0
-            or 1.
+            Columns ``count, std_error, lower, upper``; indexed by value for one column,
+            by (column, value) for several columns, and by the values of all columns
+            with ``strategy="joint"``. Standard errors and intervals (normal
+            approximation) refer to the unbiased estimate; with a postprocess, intervals
+            are clipped to [0, n]. In an index with 0 or 1, booleans are written as
+            ``"True"`` and ``"False"``.
 
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the reports come from another encoder, or a parameter is
-            out of range.
+            Before `fit`, if the reports have the metadata of another protocol or values
+            that it does not report, or if a parameter is invalid.
 
         Warns
         -----
         UserWarning
-            If an estimate is more than six standard errors below 0 or above the number
-            of records: the reports come from another encoder or epsilon, or were
-            edited.
+            If an estimate is more than six standard errors outside [0, n]: reports of
+            another encoder or epsilon, or edited reports.
 
         See Also
         --------
@@ -376,7 +356,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of the reports, without privacy loss.
         """
         _, tally = self._read_reports(reports)
         return estimate_counts(
@@ -398,43 +378,41 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         rows: ShareOf = "population",
         sample_weight: ColumnLike | None = None,
     ) -> pd.DataFrame:
-        """Estimate the proportion of each value in the population, from a random sample of it.
+        """Estimate the proportion of a population with each value.
 
         Parameters
         ----------
-        reports : what `transform` returns, or ReportTally
-            Privatised rows, or their sums.
+        reports : same type as returned by `transform`, or ReportTally
+            Privatized rows, or their sums.
         columns, postprocess, confidence_level : optional
-            As for `estimate_counts`.
+            See `estimate_counts`.
         rows : {"population", "table"}, default="population"
-            Target of inference: the population from which the records were drawn at
-            random, or the records themselves, whose intervals are narrower.
-        sample_weight : array-like of shape (n_samples,), optional
-            The design weight of each record, at least 0: how many people it stands for.
-            A frequency is then the weighted mean of the values of `debias` (Hájek),
-            with its linearized error [1]_. Requires the reports, and
-            ``rows="population"``. `shuffled_guarantee` does not cover weighted sums.
+            Target of inference: the population from which the records are a random
+            sample, or the records themselves, which have narrower intervals.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Design weight of each record, at least 0. A frequency is then the weighted
+            mean of the values of `debias`, with its linearized standard error [1]_.
+            Requires reports and ``rows="population"``. `shuffled_guarantee` does not
+            cover weighted sums.
 
         Returns
         -------
         pandas.DataFrame
-            ``frequency, std_error, lower, upper``, indexed as by `estimate_counts`,
-            whose values these are, divided by the number of reports; ``attrs["rows"]``
-            is the target.
+            Columns ``frequency, std_error, lower, upper``, indexed as in
+            `estimate_counts`. ``attrs["rows"]`` is `rows`.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            As for `estimate_counts`, or if weights are negative or not of this shape.
+            See `estimate_counts`, or if weights are invalid.
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights are not
-        privatised: the analyst has them beside the reports.
+        **Privacy.** Post-processing of the reports, without privacy loss. Weights are
+        not privatized.
 
-        With fewer than about 60 people, or where fewer than 5 are expected to have a
-        value, or not to have it, intervals cover less than is stated:
-        docs/background/estimates.md has the figures.
+        Intervals cover less than `confidence_level` with fewer than about 60 records,
+        or fewer than 5 expected records with, or without, a value.
 
         References
         ----------
@@ -455,8 +433,61 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             self.protocol_, tally, columns, what="frequency", **options
         )
 
+    def estimate_joint_counts(
+        self,
+        reports: Any,
+        *,
+        columns: Sequence[Any] | None = None,
+        confidence_level: float = 0.95,
+        rows: ShareOf = "table",
+    ) -> pd.DataFrame:
+        """Estimate the joint counts of columns that were reported separately.
+
+        Reports of columns are independent given the record, so the product of their
+        unbiased values (`debias`) is unbiased for the combination.
+
+        Parameters
+        ----------
+        reports : same type as returned by `transform`
+            Privatized rows of an encoder with ``strategy="split"``.
+        columns : list of column names, default=None
+            Columns to combine. None selects all.
+        confidence_level, rows : optional
+            See `estimate_counts`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``count, std_error, lower, upper``, indexed by the values of the
+            columns.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, or if `strategy` is not "split", or a column or a parameter is
+            invalid.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of the reports, without privacy loss. The standard
+        error grows quickly with the number of columns.
+        """
+        check_is_fitted(self)
+        protocol = self.protocol_
+        if protocol.strategy != "split":
+            raise ValueError(
+                "estimate_joint_counts requires strategy='split', got "
+                f"{protocol.strategy!r}."
+            )
+        arrays, _ = read_and_tally(reports, self)
+        names = list(protocol.columns)
+        if columns is not None:
+            names = check_columns(names, columns)
+        options = {"confidence_level": confidence_level, "rows": rows}
+        return joint_counts(protocol, arrays, names, **options)
+
     def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """Return the variances of the unbiased counts, given the true counts.
+        """Compute the variances of unbiased counts for given true counts.
 
         Parameters
         ----------
@@ -466,116 +497,53 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         Returns
         -------
         ndarray of shape (n_cells,)
-            Exact, by the closed form of the oracle; under "sample", for equal samples
-            of the records.
+            Exact variances; with ``strategy="sample"``, for samples of equal size.
 
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the counts are of another number than the cells,
-            negative, or do not add up to the same n in each column.
+            Before `fit`, if `counts` has another shape or negative values, or does not
+            have the same sum in each column.
         """
         check_is_fitted(self)
         return count_variances(self.protocol_, counts)
 
-    def estimate_joint_counts(
-        self,
-        reports: Any,
-        *,
-        columns: Sequence[Any] | None = None,
-        confidence_level: float = 0.95,
-        rows: ShareOf = "table",
-    ) -> pd.DataFrame:
-        """Estimate the joint counts, in the table, of columns that were reported separately.
-
-        Reports of columns are independent given the record, so the product of their
-        unbiased values (`debias`) is unbiased for the combination.
-
-        Parameters
-        ----------
-        reports : same kind as what `transform` returns
-            Privatised rows of an encoder with ``strategy="split"``.
-        columns : sequence of column names, optional
-            The columns to combine; by default all.
-        confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
-        rows : optional
-            As for `estimate_counts`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``count, std_error, lower, upper``, indexed by the values of the columns.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            Before `fit`, or if the encoder has another strategy, a column is unknown,
-            or a parameter is out of range.
-
-        Notes
-        -----
-        **Privacy.** Post-processing of reports: free, and repeatable. The error grows
-        quickly with the number of columns.
-        """
-        check_is_fitted(self)
-        protocol = self.protocol_
-        # The product of estimates needs reports that are independent given the record.
-        if protocol.strategy != "split":
-            raise ValueError(
-                "joint counts are estimated from strategy='split', not "
-                f"{protocol.strategy!r}"
-            )
-        arrays, _ = read_and_tally(reports, self)
-        joint_columns = list(protocol.columns)
-        if columns is not None:
-            joint_columns = check_columns(joint_columns, columns)
-        return joint_counts(
-            protocol,
-            arrays,
-            joint_columns,
-            confidence_level=confidence_level,
-            rows=rows,
-        )
-
     def channel(self) -> list[list[list[Fraction]]]:
-        """Return the exact probabilities of the reports.
+        """Return the exact transition probabilities of the reports.
 
         Returns
         -------
         list
-            A table for each attribute: one for each column, or one for all under
-            "joint". A row a true value, a column a report, each entry a Fraction.
+            Table of each attribute (a column, or all columns with
+            ``strategy="joint"``), with a row for each true value and a column for each
+            report. The entries are Fractions.
         """
         check_is_fitted(self)
         return [oracle.channel() for oracle in self.protocol_.oracles]
 
 
 def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
-    """Return "error", "uniform", or the code for undeclared values by column."""
+    """Return "error", "uniform", or the code of values outside the domain by column."""
     if isinstance(handle_unknown, str) and handle_unknown in ("error", "uniform"):
         return handle_unknown
     value = as_objects([handle_unknown])
     codes = {}
     for name in domain.columns:
         codes[name] = int(domain[name].encode(value)[0])
-        # The code after those of the declared values is that of all others.
+        # Values outside the domain have the code after the declared values.
         if codes[name] == len(domain[name]):
-            kind = type(handle_unknown).__name__
-            got = repr(handle_unknown) if kind == "str" else f"a value of type {kind}"
+            type_name = type(handle_unknown).__name__
+            is_text = type_name == "str"
+            got = repr(handle_unknown) if is_text else f"a value of type {type_name}"
             raise ValueError(
-                "handle_unknown must be 'error', 'uniform' or a value that every "
-                f"column declares, got {got}, which column {name!r} does not declare"
+                "`handle_unknown` must be 'error', 'uniform' or a value that every "
+                f"column declares, got {got}, which column {name!r} does not declare."
             )
     return codes
 
 
-def attribute_epsilons(
-    epsilon: Fraction | None,
-    attributes: Sequence[tuple[Any, ...]],
-    sizes: Sequence[int],
-    strategy: str,
-    shares: Any,
+def split_epsilon(
+    epsilon: Fraction | None, attributes: Sequence[Domain], strategy: str, shares: Any
 ) -> list[Fraction | None]:
     """Divide epsilon among the attributes of a record."""
     if isinstance(shares, str) and shares == "uniform":
@@ -584,41 +552,25 @@ def attribute_epsilons(
         return [epsilon] * len(attributes)
     if strategy != "split":
         raise ValueError(
-            f"shares divide epsilon under strategy='split'; with {strategy!r} leave "
-            "them 'uniform'"
+            f"`shares` must be 'uniform' unless strategy='split', got {strategy!r}."
         )
     if isinstance(shares, str) and shares == "proportional":
-        weights = list(map(Fraction, sizes))
+        weights = [Fraction(values.size) for values in attributes]
     else:
-        # Under "split", an attribute is one column.
-        names = [columns[0] for columns in attributes]
+        names = [values.columns[0] for values in attributes]
         weights = read_weights("shares", shares, names, "'uniform', 'proportional'")
     if epsilon is None:
-        raise ValueError(
-            "p and q decide epsilon for each column: leave the shares 'uniform'"
-        )
+        raise ValueError("`shares` must be 'uniform' with p and q.")
     total = sum(weights)
     return [epsilon * weight / total for weight in weights]
 
 
 def check_several_values(domain: Domain) -> None:
-    """Refuse a column of one declared value."""
+    """Check that each column has at least two declared values."""
     for name, size in zip(domain.columns, domain.sizes, strict=True):
         if size < 2:
             raise ValueError(
-                f"column {name!r} has one category, so there is nothing to hide "
-                "or to learn (more than one sample is needed to read categories "
-                "from the data); drop the column or declare its other categories"
+                f"Column {name!r} must have at least 2 categories, got 1 (more than one "
+                "sample is needed to read categories from the data). Add categories or "
+                "drop the column."
             )
-
-
-def _list_categories(domain: Domain, name: Any, like: Any) -> NDArray[Any]:
-    """List the declared values of a column, with missing as it is in reports like another column."""
-    labels = as_objects(domain[name].labels)
-    is_listed = None in domain[name].labels and not isinstance(domain[name], Interval)
-    if like is not None and is_listed:
-        place = domain[name].labels.index(None)
-        (decode,) = domain.select([name]).decoders([like])
-        # pandas has nan in columns of text, as OneHotEncoder then finds it.
-        labels[place] = np.asarray(decode(np.array([place])))[0]
-    return labels

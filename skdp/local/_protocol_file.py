@@ -336,8 +336,6 @@ def _describe_client(protocol: ReportProtocol) -> dict[str, Any]:
     is_mixed = len({field.reports_values for field in protocol.fields}) > 1
     if protocol.strategy is None or domain is None or is_mixed:
         raise ValueError("A client requires an encoder with frequency oracles.")
-    if protocol.fields[0].output != "bits":
-        raise ValueError("A client reports bits, not output='unbiased'.")
     if protocol.memo is not None:
         raise ValueError("A client has no permanent reports.")
     columns = []

@@ -25,40 +25,39 @@ from skdp.base import (
     TableLike,
     all_or_nothing,
     apply_set_output,
-    check_choice,
     check_flag,
     read_input,
 )
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._transformer import ReportTransformer, input_names
 from skdp.local.protocol import ReportProtocol, estimate_counts
-from skdp.oracles import POSTPROCESSORS, FrequencyOracle, Postprocess
+from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee
 from skdp.tables import read_table
 
 
 class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
-    """Base of what wraps a local transformer, whose `transform` gets the metadata."""
+    """Base class of wrappers that route metadata to the `transform` of a transformer."""
 
-    # The parameter that holds the transformer.
+    # Parameter with the transformer.
     _wrapped: ClassVar[str]
-    # The methods that privatise rows.
+    # Methods that privatize rows.
     _releasing: ClassVar[tuple[str, ...]] = ("fit", "fit_transform", "transform")
 
     def _route(self, caller: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Return what of the metadata of a method the wrapped `transform` gets."""
+        """Return the metadata of a method for the wrapped `transform`."""
         if not get_config()["enable_metadata_routing"]:
             return params
         routed = process_routing(self, caller, **params)
         return routed[self._wrapped]["transform"]
 
     def get_metadata_routing(self) -> Any:
-        """Route metadata to the `transform` of the transformer that is wrapped.
+        """Get the routing of metadata to the `transform` of the wrapped transformer.
 
         Returns
         -------
         MetadataRouter
-            The routing.
+            Routing.
         """
         mapping = MethodMapping()
         for caller in self._releasing:
@@ -77,7 +76,7 @@ class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimat
 
 
 class OnFitOnly(WrapsTransformer):
-    """Privatise the rows at fit, and give the same encoding of true values afterwards.
+    """Privatize the training data only.
 
     >>> import pandas as pd
     >>> from skdp import OnFitOnly, RandomizedResponseEncoder
@@ -88,52 +87,48 @@ class OnFitOnly(WrapsTransformer):
     >>> private.transform(people).equals(people)
     True
 
-    In a Pipeline, the model learns from privatised rows and predicts for true ones: for
-    persons who give their data for training, but ask the model about themselves on
-    their own device.
+    `fit_transform` privatizes the rows; `transform` encodes true rows in the same
+    format. In a Pipeline, the model learns from reports and predicts for true rows: for
+    persons who give their data for training, and use the model on their own device.
 
     Parameters
     ----------
     transformer : local transformer
-        What privatises. It is cloned; the original is never fitted.
+        Transformer that privatizes. It is cloned; the original is never fitted.
 
     Attributes
     ----------
     transformer_ : local transformer
-        The fitted clone: its `channel`, `tally` and `estimate_counts` are for what
-        `fit_transform` returned.
+        Fitted clone. Its `channel`, `tally` and `estimate_counts` take the output of
+        `fit_transform`.
     guarantee_ : PrivacyGuarantee
-        The guarantee of `fit_transform` for each record of its rows; `transform` has
-        none.
+        Privacy guarantee of `fit_transform` for each record of its rows; `transform`
+        has none.
 
     Raises
     ------
     TypeError, ValueError
-        By `fit`, if the transformer has no encoding without noise, or one that is
-        random by nature (hashing, one sampled column), and so has no true form.
+        In `fit`, if the transformer has no encoding without noise (hashing,
+        ``strategy="sample"``).
 
     See Also
     --------
-    RandomizedResponseEncoder : Privatises at fit and at predict time alike.
+    RandomizedResponseEncoder : Privatizes at fit and at predict time.
 
     Notes
     -----
-    **Privacy.** Only `fit_transform` privatises. Protected: each record of its rows, as
-    `guarantee_` states, against every recipient of its output or of anything computed
-    from that, such as a trained model. **Not protected: the rows of `transform`**,
-    which come out in the clear. This includes the training rows, which are not
-    recognised: a model that scores them, or a cross-validation that scores test rows,
-    sees true values, and so does the party that runs the prediction. `fit` alone
-    releases nothing. A ledger is charged by `fit_transform` only, as only this releases
-    anything protected.
+    **Privacy.** Only `fit_transform` privatizes and charges the ledger. `guarantee_`
+    covers each record of its rows, in its output and in anything computed from the
+    output, such as a trained model. **The rows of `transform` are not protected**: they
+    are returned without noise. A model that scores training rows, or a cross-validation
+    that scores test rows, uses true values. `fit` alone releases nothing.
 
-    The transformer's own `set_output` is not used; the setting of this object, or the
-    global one, applies to both encodings. Metadata (``record_id``) are routed to the transformer's
-    `transform`, within `fit_transform`.
+    Set the format of the output with `set_output` of this object. Metadata
+    (``record_id``) are routed to the transformer's `transform`, within `fit_transform`.
     """
 
+    # Reports at fit, true values later.
     protects_rows = "fit"
-    """Reports at fit; true values later."""
 
     _wrapped = "transformer"
     _releasing = ("fit_transform",)
@@ -155,7 +150,7 @@ class OnFitOnly(WrapsTransformer):
         Returns
         -------
         self
-            The fitted transformer.
+            Fitted transformer.
 
         Raises
         ------
@@ -168,17 +163,15 @@ class OnFitOnly(WrapsTransformer):
         is_estimator = not isinstance(transformer, str | type)
         if not is_estimator or not hasattr(transformer, "_encode"):
             raise TypeError(
-                "transformer must be a local transformer, which can encode without "
-                f"noise, got {type(transformer).__name__}"
+                "transformer must be a local transformer with an encoding without noise, "
+                f"got {type(transformer).__name__}."
             )
         transformer = clone(transformer)
-        # Only the outer setting counts, or one of the two encodings would be converted
-        # twice and the other not at all.
+        # The setting of this object applies to both encodings.
         transformer.set_output(transform="default")
         transformer.fit(X, y)
-        if hasattr(transformer, "_check_encodable"):
-            # Before anything is released that could not be used.
-            transformer._check_encodable()
+        # Before any release that could not be used.
+        transformer.protocol_.check_encodable()
         read_input(self, X, reset=True)
         self.transformer_ = transformer
         return self
@@ -186,9 +179,9 @@ class OnFitOnly(WrapsTransformer):
     def fit_transform(
         self, X: TableLike, y: ColumnLike | None = None, **params: Any
     ) -> Any:
-        """Fit a clone of the transformer and privatise the rows with it.
+        """Fit a clone of the transformer, and privatize the rows.
 
-        Not the same as ``fit(X).transform(X)``, which returns the true values.
+        ``fit(X).transform(X)`` differs: it returns true values.
 
         Parameters
         ----------
@@ -201,22 +194,22 @@ class OnFitOnly(WrapsTransformer):
 
         Returns
         -------
-        same kind as X
-            What the transformer's `transform` returns: the privatised rows.
+        same type as X
+            Reports, as the transformer's `transform` returns them.
 
         Raises
         ------
         TypeError, ValueError
-            If the transformer refuses the rows.
+            If the rows are invalid for the transformer.
         BudgetExceeded
-            If the ledger of the transformer does not cover the release.
+            If the budget of the ledger does not cover the release.
         """
         params = self._route("fit_transform", params)
         self.fit(X, y)
         return apply_set_output(self, self.transformer_.transform(X, **params))
 
     def transform(self, X: TableLike) -> Any:
-        """Encode rows as `fit_transform` does, but leave them true.
+        """Encode rows in the format of the reports, without noise.
 
         Parameters
         ----------
@@ -225,46 +218,43 @@ class OnFitOnly(WrapsTransformer):
 
         Returns
         -------
-        same kind as X
-            The encoding of the true values, **not private**.
+        same type as X
+            Encoded true values, **not private**.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the transformer refuses the rows.
+            Before `fit`, or if the rows are invalid for the transformer.
         """
         check_is_fitted(self, "transformer_")
         return apply_set_output(self, self.transformer_._encode(X))
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:
-        """What `fit_transform` promises to each record of its rows."""
+        """Privacy guarantee of `fit_transform` for each record of its rows."""
         return self.transformer_.guarantee_
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None
     ) -> NDArray[np.object_]:
-        """Return the names of the columns of the output.
+        """Get the names of the output columns.
 
         Parameters
         ----------
         input_features : array-like of str, optional
-            The names of the input columns, if `fit` saw none.
+            Names of the input columns, if `fit` got an array.
 
         Returns
         -------
         ndarray of str
-            The transformer's own names.
+            Names of the report columns.
         """
         check_is_fitted(self, "transformer_")
         return self.transformer_.get_feature_names_out(input_features)
 
 
-_PRIOR_POSTPROCESSORS = [name for name in POSTPROCESSORS if name != "none"]
-
-
 class PosteriorFeatures(WrapsTransformer):
-    """Privatise rows, and give a model the probability of each true value.
+    """Privatize rows, and compute the posterior probability of each true value.
 
     >>> import pandas as pd
     >>> from skdp import PosteriorFeatures, UnaryEncodingTransformer
@@ -272,11 +262,10 @@ class PosteriorFeatures(WrapsTransformer):
     >>> bits = UnaryEncodingTransformer(2.0, categories={"job": ["clerk", "farm"]})
     >>> features = PosteriorFeatures(bits).fit_transform(people)
 
-    By Bayes' rule, ``P(v | report)`` is proportional to ``P(v) P(report | v)``: the
-    likelihood is known from the protocol ([1]_), and the prior ``P(v)`` is estimated
-    from the reports of `fit`. The features have a column for each declared value,
-    ``<column>_<value>``; those of an attribute add up to 1 in each row. The guide page
-    "What all encoders share" says where they help.
+    By Bayes' rule, ``P(v | report)`` is proportional to ``P(v) P(report | v)``. The
+    likelihood follows from the protocol [1]_, and the prior ``P(v)`` is estimated from
+    the reports of `fit`. The output has a column ``<column>_<value>`` for each declared
+    value; the columns of an attribute add up to 1 in each row.
 
     Parameters
     ----------
@@ -284,39 +273,32 @@ class PosteriorFeatures(WrapsTransformer):
         An encoder with frequency oracles, such as `RandomizedResponseEncoder`. With
         ``privatize=True`` it is cloned, and the original is never fitted.
     privatize : bool, default=True
-        False if the rows are reports already: `encoder` must then be fitted, and is
-        used as it is. Where scikit-learn clones (cross-validation),
-        ``FrozenEstimator(encoder)``.
-    postprocess : str, default="simplex"
-        How the counts behind the prior are made of the unbiased estimates, as for
-        `estimate_counts`: any name but "none", whose counts may be negative.
+        False if the rows are reports. `encoder` must then be fitted; use
+        ``FrozenEstimator(encoder)`` in a cross-validation.
 
     Attributes
     ----------
     encoder_ : local transformer
-        The fitted encoder: its `channel`, `tally` and `estimate_counts` are for its
-        reports.
+        Fitted encoder.
     prior_ : list of ndarray of shape (k,)
-        For each attribute, the estimated probability of each of its values; all
-        positive.
+        Estimated probability of each value of each attribute, positive.
     guarantee_ : PrivacyGuarantee
-        The guarantee of each call of `fit`, `fit_transform` or `transform` for one record.
+        Privacy guarantee of each call of `fit`, `fit_transform` or `transform` for one
+        record.
 
     See Also
     --------
-    UnaryEncodingTransformer : With ``output="unbiased"``, features whose means are the
-        estimated frequencies.
-    sklearn.preprocessing.OneHotEncoder : Takes a report for the truth.
+    ReportTransformer.debias : Features whose means are the estimated frequencies.
+    sklearn.preprocessing.OneHotEncoder : Indicators of reports.
 
     Notes
     -----
-    **Privacy.** Local model, by the encoder; all that follows, the prior included, is
-    computed from reports alone, and free. **Each call is a release, `fit` too**, as it
-    needs reports for its prior: `fit`, `fit_transform` and `transform` each charge the
-    encoder's ledger once with `guarantee_`, and ``fit(X)`` and then ``transform(X)``
-    cost twice. In a Pipeline, the training rows are released once (`fit_transform`),
-    and each set of rows to predict for once more. With ``privatize=False`` nothing is
-    released or charged.
+    **Privacy.** Local model, by the encoder; the prior and the features are
+    post-processing of reports. **Each call of `fit`, `fit_transform` and `transform` is
+    a release** and charges the encoder's ledger with `guarantee_`, so ``fit(X)`` and
+    then ``transform(X)`` cost twice. In a Pipeline, the training rows are released once
+    (`fit_transform`), and the rows to predict once for each prediction. With
+    ``privatize=False``, nothing is released or charged.
 
     References
     ----------
@@ -331,14 +313,12 @@ class PosteriorFeatures(WrapsTransformer):
         encoder: ReportTransformer,
         *,
         privatize: bool = True,
-        postprocess: Postprocess = "simplex",
     ) -> None:
         self.encoder = encoder
         self.privatize = privatize
-        self.postprocess = postprocess
 
     def fit(self, X: TableLike, y: ColumnLike | None = None, **params: Any) -> Self:
-        """Privatise rows, and estimate the prior from their reports: a release.
+        """Privatize rows, and estimate the prior from their reports.
 
         Parameters
         ----------
@@ -352,56 +332,54 @@ class PosteriorFeatures(WrapsTransformer):
         Returns
         -------
         self
-            The fitted transformer.
+            Fitted transformer.
 
         Raises
         ------
         TypeError, ValueError
-            If a parameter is not as described, or the encoder refuses the rows.
+            If a parameter or the rows are invalid.
         NotFittedError
             With ``privatize=False``, if the encoder is not fitted.
         BudgetExceeded
-            If the ledger of the encoder does not cover the release.
+            If the budget of the ledger does not cover the release.
         """
         self._learn(X, y, self._route("fit", params))
         if self._privatize:
-            # As everywhere, a seeded stream starts again with `fit`, so that fit and
-            # transform equal fit_transform.
+            # Seeded streams restart with `fit`.
             self.encoder_._calls = CallCounter()
         return self
 
     def fit_transform(
         self, X: TableLike, y: ColumnLike | None = None, **params: Any
     ) -> Any:
-        """Privatise rows once, estimate the prior, and return their features.
+        """Privatize rows once, estimate the prior, and return their features.
 
-        Not the same as ``fit(X).transform(X)``, which is two releases (of the same
-        reports, if a seed is set).
+        ``fit(X).transform(X)`` differs: it makes two releases.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            As for `fit`.
+            See `fit`.
         y : None
             Ignored.
         **params : dict
-            As for `fit`.
+            See `fit`.
 
         Returns
         -------
-        same kind as X
-            As for `transform`.
+        same type as X
+            See `transform`.
 
         Raises
         ------
         TypeError, ValueError, NotFittedError, BudgetExceeded
-            As for `fit`.
+            See `fit`.
         """
         reports = self._learn(X, y, self._route("fit_transform", params))
         return apply_set_output(self, self._features(reports))
 
     def transform(self, X: TableLike, **params: Any) -> Any:
-        """Privatise rows, a new release at every call, and return their features.
+        """Privatize rows, and return their features.
 
         Parameters
         ----------
@@ -412,16 +390,16 @@ class PosteriorFeatures(WrapsTransformer):
 
         Returns
         -------
-        same kind as X
-            The probability of each value of each attribute, by the prior of `fit`; with
-            the row index of X.
+        same type as X
+            Posterior probability of each value of each attribute, with the row index of
+            X.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the encoder refuses the rows.
+            Before `fit`, or if the rows are invalid for the encoder.
         BudgetExceeded
-            If the ledger of the encoder does not cover the release.
+            If the budget of the ledger does not cover the release.
         """
         check_is_fitted(self, "prior_")
         params = self._route("transform", params)
@@ -434,12 +412,11 @@ class PosteriorFeatures(WrapsTransformer):
 
     @all_or_nothing
     def _learn(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
-        """Set all that is fitted, and return the reports of the rows."""
+        """Set the fitted attributes, and return the reports of the rows."""
         encoder = self._checked_encoder()
         if self.privatize:
             encoder = clone(encoder)
-            # Only the outer setting counts, or reports might become another kind of
-            # frame than X.
+            # The setting of this object applies.
             encoder.set_output(transform="default")
             encoder.fit(X, y)
         else:
@@ -451,14 +428,13 @@ class PosteriorFeatures(WrapsTransformer):
         reports = X
         if self.privatize:
             reports = encoder.transform(X, **params)
-        self.prior_ = _estimate_prior(encoder, reports, self.postprocess)
+        self.prior_ = _estimate_prior(encoder, reports)
         self.encoder_ = encoder
         self._privatize = bool(self.privatize)
         return reports
 
     def _checked_encoder(self) -> ReportTransformer:
         check_flag("privatize", self.privatize)
-        check_choice("postprocess", self.postprocess, _PRIOR_POSTPROCESSORS)
         encoder = self.encoder
         if isinstance(encoder, FrozenEstimator):
             encoder = encoder.estimator
@@ -468,7 +444,7 @@ class PosteriorFeatures(WrapsTransformer):
         return encoder
 
     def _features(self, reports: Any) -> Any:
-        """Return the posterior of each row, an attribute beside the other."""
+        """Compute the posterior of each row, with the attributes side by side."""
         protocol = self.encoder_.protocol_
         arrays, _ = read_and_tally(reports, self.encoder_)
         is_reported = protocol.rows(arrays)  # (n_rows, n_attributes)
@@ -489,39 +465,39 @@ class PosteriorFeatures(WrapsTransformer):
 
     @property
     def reads_reports(self) -> bool:
-        """Whether rows are reports already, so that nothing more is released."""
+        """True if the rows are reports, so that nothing is released."""
         return not getattr(self, "_privatize", self.privatize)
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:
-        """Return the guarantee of each call of `fit`, `fit_transform` or `transform` for a record."""
+        """Privacy guarantee of each call of `fit`, `fit_transform` or `transform`."""
         return self.encoder_.guarantee_
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None
     ) -> NDArray[np.object_]:
-        """Name the columns of the output.
+        """Get the names of the output columns.
 
         Parameters
         ----------
         input_features : array-like of str, optional
-            Names of the columns of the input, where `fit` saw none.
+            Names of the input columns, if `fit` got an array.
 
         Returns
         -------
         ndarray of str
-            ``<column>_<value>``, ``<column>_missing`` where missing is declared; the
-            columns of a joint attribute, then their values.
+            ``<column>_<value>``, and ``<column>_missing`` if missing is declared; for a
+            joint attribute its columns, then their values.
 
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if the input features are not those of `fit`.
+            Before `fit`, or if `input_features` differ from the columns of `fit`.
         """
         check_is_fitted(self, "prior_")
         protocol = self.encoder_.protocol_
         inputs: Sequence[Any] = input_names(self, protocol.columns, input_features)
-        if not self._privatize:  # the input are reports, whose columns have other names
+        if not self._privatize:  # Columns of reports have other names.
             inputs = protocol.columns
         return np.array(_value_names(protocol, inputs), dtype=object)
 
@@ -529,12 +505,12 @@ class PosteriorFeatures(WrapsTransformer):
 def _not_an_encoder(encoder: Any) -> TypeError:
     return TypeError(
         "encoder must be a local transformer with frequency oracles, such as "
-        f"RandomizedResponseEncoder(), got {type(encoder).__name__}"
+        f"RandomizedResponseEncoder(), got {type(encoder).__name__}."
     )
 
 
 def _value_names(protocol: Any, inputs: Sequence[Any] | None = None) -> list[str]:
-    """Name a column for each value of each attribute, after the input columns."""
+    """Name the columns of the values of each attribute."""
     if inputs is None:
         inputs = protocol.columns
     input_of = dict(zip(protocol.columns, inputs, strict=True))
@@ -549,34 +525,30 @@ def _check_names(protocol: ReportProtocol) -> None:
     names = _value_names(protocol)
     if len(set(names)) < len(names):
         raise ValueError(
-            "two columns of the output would have the same name; rename columns or "
-            "categories"
+            "Two columns of the output would have the same name. Rename columns or "
+            "categories."
         )
 
 
 def posterior(
     oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return the probability of each value given each report, by Bayes' rule."""
-    # A report is this many times likelier under the values that it supports; of bits,
-    # those of the ones alone matter, as all else is the same for every value.
+    """Compute the probability of each value given each report, by Bayes' rule."""
+    # A report is `support_ratio` times likelier under the values that it supports.
     excess = float(oracle.support_ratio - 1)
     weights = np.asarray(prior, float) * (1 + excess * oracle.supports(reports))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _estimate_prior(
-    encoder: Any, reports: Any, postprocess: str
-) -> list[NDArray[np.float64]]:
-    """Estimate the share of each value from reports."""
+def _estimate_prior(encoder: Any, reports: Any) -> list[NDArray[np.float64]]:
+    """Estimate the proportion of each value from reports."""
     protocol = encoder.protocol_
     _, tally = read_and_tally(reports, encoder)
-    table = estimate_counts(protocol, tally, postprocess=postprocess)
+    table = estimate_counts(protocol, tally, postprocess="simplex")
     ends = np.cumsum([oracle.k for oracle in protocol.oracles])
     priors = []
     for counts in np.split(table["count"].to_numpy(), ends[:-1]):
-        # One more record of each keeps all positive. Reports that say nothing (p = q)
-        # give nan, and a uniform prior.
+        # One more record with each value makes all positive. Estimates are NaN if p = q.
         positive = np.nan_to_num(counts) + 1
         priors.append(positive / positive.sum())
     return priors

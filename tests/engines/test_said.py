@@ -40,7 +40,6 @@ TRANSFORMERS = {
     },
     "joint": (RandomizedResponseEncoder(1.0, categories=VALUES, strategy="joint"), PEOPLE),
     "sample": (UnaryEncodingTransformer(1.0, categories=VALUES, strategy="sample"), PEOPLE),
-    "unbiased": (UnaryEncodingTransformer(1.0, categories=VALUES, output="unbiased"), PEOPLE),
     "NumericPerturber": (NumericPerturber(1.0, bounds={"rooms": (1, 3)}), NUMBERS),
     "RapporEncoder": (RapporEncoder(1.0, n_bits=8), PEOPLE[["sex"]]),
 }

@@ -46,7 +46,6 @@ TRANSFORMERS = {
     "joint response": (RandomizedResponseEncoder(categories=VALUES, strategy="joint"), PEOPLE),
     "sampled response": (RandomizedResponseEncoder(categories=VALUES, strategy="sample"), PEOPLE),
     "bits": (UnaryEncodingTransformer(categories=VALUES), PEOPLE),
-    "unbiased bits": (UnaryEncodingTransformer(categories=VALUES, output="unbiased"), PEOPLE),
     "sets": (SubsetSelectionEncoder(categories=VALUES), PEOPLE),
     "buckets": (LocalHashingEncoder(categories=VALUES), PEOPLE),
     "best": (FrequencyOracleEncoder(categories=VALUES), PEOPLE),

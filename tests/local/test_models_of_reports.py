@@ -122,7 +122,6 @@ def test_the_posterior_of_every_report_is_bayes_rule_on_the_channel(k, epsilon):
         lambda: seeded_encoder(strategy="joint"),
         lambda: seeded_encoder(2.0, strategy="sample"),
         lambda: UnaryEncodingTransformer(1.0, categories=CATEGORIES, random_state=0),
-        lambda: UnaryEncodingTransformer(1.0, categories=CATEGORIES, output="unbiased", random_state=0),
         lambda: SubsetSelectionEncoder(1.0, categories=CATEGORIES, strategy="sample", random_state=0),
         lambda: LocalHashingEncoder(1.0, categories=CATEGORIES, strategy="joint", random_state=0),
     ],

@@ -57,7 +57,6 @@ FITTED = {
     "unary": (UnaryEncodingTransformer(1.0, categories=VALUES), PEOPLE),
     "p and q": (UnaryEncodingTransformer(None, p=0.75, q=Fraction(1, 4), categories=VALUES), PEOPLE),
     "subset": (SubsetSelectionEncoder(1.0, categories=VALUES, handle_unknown="uniform"), PEOPLE),
-    "unbiased": (SubsetSelectionEncoder(1.0, categories=VALUES, output="unbiased"), PEOPLE),
     "hashing": (LocalHashingEncoder(1.0, categories=VALUES), PEOPLE),
     "large hashing": (LocalHashingEncoder(2.0, categories={"rooms": range(70_000)}), PEOPLE[["rooms"]]),
     "auto": (FrequencyOracleEncoder(1.0, categories=VALUES), PEOPLE),
@@ -107,7 +106,6 @@ MADE_BY_CLIENTS = [
 ]
 NOT_MADE_BY_CLIENTS = {
     "permanent": "no permanent reports",
-    "unbiased": "not output='unbiased'",
     "bins of dates": "Column 'day' must have",
     "dates": "Column 'day' must have",
     "numbers": "an encoder with frequency oracles",

@@ -140,7 +140,7 @@ class TestDomain:
             ({}, ValueError, r"declares nothing for the columns \['sex'\]"),
             ({"sex": ["Male", "Male"]}, ValueError, "column 'sex': expected distinct values"),
             ({"sex": [1, True]}, TypeError, "column 'sex': expected values of one kind"),
-            ({"sex": Interval(edges=[0, 1])}, ValueError, "column 'sex' has one category"),
+            ({"sex": Interval(edges=[0, 1])}, ValueError, "Column 'sex' must have at least 2 categories"),
         ],
     )
     def test_declarations_that_do_not_fit(self, categories, error, match):
@@ -177,7 +177,7 @@ class TestUnknownValues:
     )
     def test_a_stand_in_must_be_declared(self, stand_in, got):
         expected = (
-            f"handle_unknown must be 'error', 'uniform' or a value .*, got {got}, which column 'sex' does not declare"
+            f"`handle_unknown` must be 'error', 'uniform' or a value .*, got {got}, which column 'sex' does not declare"
         )
         table = pd.DataFrame({"sex": ["F"]})
         for maker in (RandomizedResponseEncoder, LocalTableEncoder):
@@ -287,5 +287,5 @@ class TestEstimates:
 def test_too_many_joint_cells_are_refused_with_the_way_out():
     frame = pd.DataFrame({name: [1] for name in "abcd"})
     categories = {name: range(1000) for name in "abcd"}
-    with pytest.raises(ValueError, match="1,000,000,000,000 joint cells are too many; use strategy='split'"):
+    with pytest.raises(ValueError, match="1,000,000,000,000 joint cells, which is too many"):
         RandomizedResponseEncoder(strategy="joint", categories=categories).fit(frame)

@@ -27,7 +27,7 @@ ABOUT_MEMORY = [name for name, _ in privatizer_checks(RandomizedResponseEncoder(
 LITTLE = {"categories": [["a", "b", "c"]]} | MEMORY
 KEEPING = {
     "labels": (UnaryEncodingTransformer(instantaneous_epsilon=0.5, categories=[["a", "b", None]], **MEMORY), None),
-    "sets": (SubsetSelectionEncoder(2.0, output="unbiased", **MEMORY), None),
+    "sets": (SubsetSelectionEncoder(2.0, **MEMORY), None),
     "filters": (RapporEncoder(2.0, n_bits=8, secret_key=KEY), pd.DataFrame({"a": ["x", "y", "z"]})),
     "numbers": (NumericPerturber(mechanism="laplace", bounds=[(0, 100)], grid_size=16, **MEMORY), None),
 }

@@ -133,15 +133,6 @@ def _is_whole(value: Any) -> bool:
     return bool(0 <= number < _WORDS and number % 1 == 0)
 
 
-def read_floats(block: NDArray[Any]) -> NDArray[np.float64]:
-    try:
-        return block.astype(float)
-    except Exception:
-        # It may hold a value, and so is not the context of the error.
-        pass
-    raise ValueError("the reports hold something else than numbers")
-
-
 def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
     """Take a frame or array of reports apart into columns; no error shows a value."""
     # A lazy frame has `collect`, and a Dataset of pyarrow `to_table`.

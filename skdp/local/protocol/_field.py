@@ -75,9 +75,8 @@ class Field(ABC):
         over these counts (`distinct_sums`) in place of all rows.
     reports_values : bool
         Whether the columns of the reports hold declared values of those of the record.
-    unknown, output : object
-        How true values that are not declared are read, and in which form reports are
-        written, as plain text, numbers and lists.
+    unknown : object
+        Treatment of values outside the domain, as plain text, numbers and lists.
     n_states : int or None
         The number of distinct permanent reports of a record; None if there are none.
 
@@ -110,7 +109,6 @@ class Field(ABC):
     is_countable: bool = False
     reports_values: ClassVar[bool] = False
     unknown: Any = "error"
-    output: Any = None
     n_states: int | None = None
 
     def names(self, inputs: Sequence[str] | None = None) -> list[Any]:

@@ -17,7 +17,6 @@ from skdp.domain import Domain
 from skdp.exact import log_upper, round_up
 from skdp.local._memo import PermanentDraws
 from skdp.local.protocol._columns import (
-    read_floats,
     read_whole_numbers,
     value_labels,
 )
@@ -86,9 +85,6 @@ class OracleField(Field):
 
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
         block = np.column_stack(list(map(np.asarray, columns)))[rows]
-        return self._read_block(block)
-
-    def _read_block(self, block: NDArray[Any]) -> NDArray[Any]:
         is_whole = block.dtype.kind in "iub"
         return self.oracle.read(block if is_whole else read_whole_numbers(block))
 
@@ -151,7 +147,6 @@ class CategoryField(OracleField):
     domain: Domain
     oracle: FrequencyOracle
     unknown: str | dict[Any, int] = "error"
-    output: str = "bits"
     # The oracle of the permanent reports, if `oracle` randomises these once more.
     permanent: FrequencyOracle | None = None
 
@@ -178,8 +173,7 @@ class CategoryField(OracleField):
 
     @property
     def is_countable(self) -> bool:  # type: ignore[override]
-        has_few_bits = self.oracle.has_bits and self.oracle.k <= _MAX_BITS
-        return has_few_bits and self.output == "bits"
+        return self.oracle.has_bits and self.oracle.k <= _MAX_BITS
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
         codes: Codes = self.domain.encode(columns)
@@ -246,31 +240,6 @@ class CategoryField(OracleField):
         # A second round of noise does not change what it is added to.
         return [parameters, *declared_bytes(self._declared_values())]
 
-    def write(
-        self,
-        reports: NDArray[Any],
-        like: Sequence[Any],
-        drawn: NDArray[np.bool_] | None,
-    ) -> list[Any]:
-        # Bits without noise come as floats already.
-        if self.output == "unbiased" and reports.dtype == np.uint8:
-            reports = self.oracle.unbiased(reports)
-            if drawn is not None:
-                reports[~drawn] = 0
-        return super().write(reports, like, drawn)
-
-    def _read_block(self, block: NDArray[Any]) -> NDArray[Any]:
-        if self.output != "unbiased":
-            return super()._read_block(block)
-        # Back to the bits: floats may have been stored with fewer digits.
-        numbers = read_floats(block)
-        bits = (numbers > 0).view(np.uint8)
-        if not np.allclose(self.oracle.unbiased(bits), numbers):
-            raise ValueError(
-                "the reports hold numbers that are not ones of this encoder"
-            )
-        return bits
-
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         oracle = self.first_round
         if oracle.k * max(oracle.k, oracle.n_reports) > most_entries:
@@ -283,11 +252,7 @@ class CategoryField(OracleField):
     def encode(self, columns: Sequence[Any], randomness: Randomness) -> list[Any]:
         self.check_encodable()
         codes = self._fill_unknown(self.prepare(columns), randomness)
-        plain = self.oracle.encode(self._joined(codes))
-        if self.output == "unbiased":
-            # Without noise, the unbiased form of a bit is the bit itself.
-            plain = plain.astype(float)
-        return self.write(plain, columns, None)
+        return self.write(self.oracle.encode(self._joined(codes)), columns, None)
 
     def check_encodable(self) -> None:
         if not self.oracle.is_encodable:

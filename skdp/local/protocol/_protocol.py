@@ -758,7 +758,6 @@ class ReportProtocol:
         return {
             "columns": list(self.columns),
             "reports": meaning | {"fields": fields},
-            "output": [field.output for field in self.fields],
             "unknown": [field.unknown for field in self.fields],
         }
 
