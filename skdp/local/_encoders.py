@@ -176,12 +176,15 @@ class UnaryEncodingTransformer(OracleEncoder):
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
-    memoize, secret_key, ledger, random_state : optional
+    memoize, secret_key : optional
         See `RandomizedResponseEncoder`.
 
     instantaneous_epsilon : float, default=None
         Privacy loss of a single report if ``memoize=True``, smaller than epsilon. Each
         report then flips the bits of the permanent report again.
+
+    ledger, random_state : optional
+        See `RandomizedResponseEncoder`.
 
     Attributes
     ----------
