@@ -143,7 +143,7 @@ class Release:
         protocol = self._protocol
         codes, rows, ids = self.check.read(batch)
         records = call_check(lambda: protocol.read_records(ids, len(batch)))
-        # Before `randomise`, which overwrites the codes.
+        # Before `randomize`, which overwrites the codes.
         content = [*map(_digest, codes), _digest(np.array(records, object))]
         key = derive_key(self._key, b"batch", repr(place).encode(), *content)
 
@@ -152,7 +152,7 @@ class Release:
             names = [repr(plain(part)).encode() for part in (purpose, *columns)]
             return KeyedSource(derive_key(key, b"coins", *names))
 
-        released = protocol.write(protocol.randomise(codes, records, source), rows)
+        released = protocol.write(protocol.randomize(codes, records, source), rows)
         if not self.check.keep:
             return released
         parts = [released, _kept_columns(batch, self.check.keep)]

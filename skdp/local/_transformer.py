@@ -244,7 +244,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         records = protocol.read_records(record_id, len(table.columns[0]))
 
         self._charge()
-        reports = protocol.randomise(codes, records, self._randomness())
+        reports = protocol.randomize(codes, records, self._randomness())
 
         X_out = apply_set_output(self, protocol.write(reports, table))
         text = self._json.text_in_memory if carries_notes(X_out) else None

@@ -208,7 +208,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         # Reports of each row are drawn with both epsilons, and one of them is released.
         drawn = []
         for half, protocol in zip(HALVES, protocols, strict=True):
-            drawn.append(protocol.randomise(codes, [], randomness.part(half)))
+            drawn.append(protocol.randomize(codes, [], randomness.part(half)))
         reports = []
         for first, second in zip(*drawn, strict=True):
             reports.append(np.where(is_second, second, first))

@@ -231,9 +231,9 @@ class Reports:
     def __init__(self):
         self.calls, self.epsilon, self.place = [], 0.0, None
 
-    def replayed(self, protocol, randomise):
+    def replayed(self, protocol, randomize):
         def run(self_, codes, records, randomness):
-            drawn = randomise(self_, codes, records, randomness)
+            drawn = randomize(self_, codes, records, randomness)
             if self.place is None:
                 self.calls.append((codes, drawn))
                 return drawn
@@ -248,7 +248,7 @@ class Reports:
                     self.epsilon += differing * ratio
             return drawn
 
-        return unittest.mock.patch.object(protocol, "randomise", run)
+        return unittest.mock.patch.object(protocol, "randomize", run)
 
 
 def replayed_loss(name, total):
@@ -263,7 +263,7 @@ def replayed_loss(name, total):
             reports.place = next(runs)
             return Shown(*fitted(make(), columns, table))
 
-        with reports.replayed(ReportProtocol, ReportProtocol.randomise):
+        with reports.replayed(ReportProtocol, ReportProtocol.randomize):
             found = replay_release(release, table, neighbour, guarantee=total)
         findings += found.findings
         worst = max(worst, found.epsilon + reports.epsilon)

@@ -176,11 +176,11 @@ class AlwaysSaysSecure(Mutant):
 
 
 class LyingProtocol(ReportProtocol):
-    def randomise(self, codes, records, randomness):
+    def randomize(self, codes, records, randomness):
         fields = tuple(
             replace(field, oracle=RandomizedResponse(field.oracle.k, 2 * field.epsilon)) for field in self.fields
         )
-        return ReportProtocol.randomise(replace(self, fields=fields), codes, records, randomness)
+        return ReportProtocol.randomize(replace(self, fields=fields), codes, records, randomness)
 
 
 class LiesInItsChannel(BrokenProtocol):

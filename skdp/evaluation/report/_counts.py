@@ -72,7 +72,7 @@ def count_study(
         for repeat in range(n_repeats):
             # As `transform` and `estimate_counts`, which would code the rows each time.
             tally = protocol.tally(
-                protocol.randomise(list(codes), [], encoder._randomness())
+                protocol.randomize(list(codes), [], encoder._randomness())
             )
             if repeat == 0:
                 releases.append(

@@ -1,4 +1,4 @@
-"""How reports are laid out in columns: their names, and the numbers that they hold."""
+"""Columns of reports: their names, and reading their numbers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from skdp.base import read_array
 from skdp.domain import MAX_SHOWN_VALUES, Domain
 from skdp.tables import Table, is_frame, kind_of, read_table
 
-# The column that says, under ``strategy="sample"``, which attribute a row reports.
+# Column with the index of the reported field, for strategy="sample".
 SAMPLED = "sampled"
 
-# Whole numbers of 64 bits, which have at most 20 digits.
+# Integers of 64 bits have at most 20 digits.
 _DIGITS = re.compile(r"[0-9]{1,20}")
 _WORDS = 1 << 64
 
@@ -32,7 +32,7 @@ def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
 
 
 def value_labels(domain: Domain, cells: NDArray[np.intp] | None = None) -> list[str]:
-    """Label combinations of values of the columns, by default all."""
+    """Make labels of combinations of values of the columns, by default all."""
     texts_of_columns: list[list[str]] = []
     for name in domain.columns:
         texts = []
@@ -51,17 +51,16 @@ def value_labels(domain: Domain, cells: NDArray[np.intp] | None = None) -> list[
 def column_index(
     labels: Mapping[Any, Sequence[Any]], *, level: str = "category"
 ) -> pd.MultiIndex:
-    """Index the values of several columns by column and value."""
+    """Make the index of the values of several columns, by column and value."""
     names = list(labels)
     cell_labels = list(chain.from_iterable(labels.values()))
-    # To pandas, True is 1 and False is 0 where they share a level, and all of them read
-    # as the first. Truth values are text there.
+    # In a level of a pandas index, True equals 1, so booleans become text.
     kinds = list(map(kind_of, cell_labels))
     for kind, label in zip(kinds, cell_labels, strict=True):
         if kind == "number" and label in (0, 1):
-            cell_labels = _with_truth_as_text(cell_labels, kinds)
+            cell_labels = _write_booleans(cell_labels, kinds)
             break
-    # Column names may be tuples, of which pandas would make levels.
+    # pandas would make levels of column names that are tuples.
     columns = np.empty(len(names), dtype=object)
     columns[:] = names
     sizes = list(map(len, labels.values()))
@@ -71,8 +70,8 @@ def column_index(
     )
 
 
-def _with_truth_as_text(labels: Sequence[Any], kinds: Sequence[str]) -> list[Any]:
-    """Write truth values as text, and leave the other labels as they are."""
+def _write_booleans(labels: Sequence[Any], kinds: Sequence[str]) -> list[Any]:
+    """Write booleans as text, and keep the other labels."""
     texts = []
     for label, kind in zip(labels, kinds, strict=True):
         texts.append(str(label) if kind == "boolean" else label)
@@ -82,36 +81,36 @@ def _with_truth_as_text(labels: Sequence[Any], kinds: Sequence[str]) -> list[Any
 def concat_columns(
     tables: Mapping[Any, pd.DataFrame], *, level: str = "category"
 ) -> pd.DataFrame:
-    """Put the estimates of several columns below each other, in one table."""
+    """Concatenate the estimates of several columns."""
     labels = {name: list(table.index) for name, table in tables.items()}
     index = column_index(labels, level=level)
     return pd.concat(list(tables.values())).set_axis(index)
 
 
 def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
-    """Read which attribute each row reports."""
+    """Read the index of the field that each row reports."""
     numbers = np.asarray(column)
-    # JSON has numbers as text, and a column with missing values as floats.
+    # Numbers may be text in JSON, and floats in a column with missing values.
     if numbers.dtype.kind not in "iuf":
         is_number = all(map(_is_whole, numbers))
         numbers = np.array(list(map(int, numbers)) if is_number else [-1])
     if not np.isin(numbers, np.arange(n_attributes)).all():
         raise ValueError(
-            f"column {SAMPLED!r} must hold numbers from 0 to {n_attributes - 1}"
+            f"Column {SAMPLED!r} must have integers from 0 to {n_attributes - 1}."
         )
     return numbers.astype(np.intp)
 
 
 def spread(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
-    """Put the reports of some rows in their places, and 0 elsewhere."""
+    """Assign the reports of some rows, and 0 to the other rows."""
     reports = np.zeros((len(rows), *part.shape[1:]), part.dtype)
     reports[rows] = part
     return reports
 
 
 def read_whole_numbers(block: NDArray[Any]) -> NDArray[np.uint64]:
-    """Read whole numbers that came as floats or as text."""
-    # As text, JSON has those of more than 53 bits.
+    """Read integers that are stored as floats or text."""
+    # In JSON, integers of more than 53 bits are text.
     if block.dtype.kind == "f":
         numbers = block.astype(float)
         is_in_range = (numbers >= 0) & (numbers < _WORDS)
@@ -120,11 +119,11 @@ def read_whole_numbers(block: NDArray[Any]) -> NDArray[np.uint64]:
     elif all(map(_is_whole, block.flat)):
         words = np.array(list(map(int, block.flat)), np.uint64)
         return words.reshape(block.shape)
-    raise ValueError("the reports hold something else than whole numbers")
+    raise ValueError("The reports must be integers of at most 64 bits.")
 
 
 def _is_whole(value: Any) -> bool:
-    """Return whether a value is a number or ASCII digits, of 64 bits."""
+    """Return True for an integer of 64 bits, as a number or ASCII digits."""
     if isinstance(value, str):
         return _DIGITS.fullmatch(value) is not None and int(value) < _WORDS
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
@@ -134,32 +133,32 @@ def _is_whole(value: Any) -> bool:
 
 
 def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
-    """Take a frame or array of reports apart into columns; no error shows a value."""
-    # A lazy frame has `collect`, and a Dataset of pyarrow `to_table`.
+    """Split a dataframe or array of reports into columns; no error contains a value."""
+    # Lazy frames have `collect`, and datasets of pyarrow `to_table`.
     is_lazy = not isinstance(reports, pd.DataFrame) and (
         hasattr(reports, "collect") or hasattr(reports, "to_table")
     )
     if is_lazy:
         raise TypeError(
-            f"the rows of this {type(reports).__name__} are not in memory: sum them up "
-            "by `skdp.engines.tally`, and estimate from the tally"
+            f"reports must be in memory, got {type(reports).__name__}. Use "
+            "`skdp.engines.tally`, and estimate from the tally."
         )
     frame = is_frame(reports)
     if not frame:
         reports = read_array(reports, "reports")
         if reports.ndim != 2:
             raise ValueError(
-                "reports must be a table with a column for each of "
-                f"{[*names][:MAX_SHOWN_VALUES]}, got {reports.ndim} dimensions; pass reports[[column]] "
-                "for a single column of a dataframe"
+                "reports must be a DataFrame or a 2D array with the columns "
+                f"{[*names][:MAX_SHOWN_VALUES]}, got {reports.ndim}D. Use "
+                "reports[[column]] or reports.to_frame()."
             )
     table = read_table(reports)
-    expectation = f"the reports of this encoder have the columns {[*names]}, got"
-    # `set_output` makes text of numbered columns.
+    expected = f"reports must have the columns {[*names]}, got"
+    # `set_output` converts numbers of columns to text.
     if frame and list(table.names) not in ([*names], list(map(str, names))):
-        raise ValueError(f"{expectation} {list(table.names)}")
+        raise ValueError(f"{expected} {list(table.names)}.")
     if len(table.columns) != len(names):
-        raise ValueError(f"{expectation} an array of {len(table.columns)} columns")
+        raise ValueError(f"{expected} {len(table.columns)} columns.")
     if len(table.columns[0]) == 0:
         raise ValueError(
             "Found a table with 0 sample(s) (rows); at least 1 is required"

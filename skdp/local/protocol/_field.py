@@ -1,4 +1,4 @@
-"""What a column of a record, or a group of them, reports: what authors write."""
+"""Field: the report of a column of a record, or of a group of its columns."""
 
 from __future__ import annotations
 
@@ -17,80 +17,55 @@ from skdp.privacy import ReportPair
 from skdp.randomness import ByteSource
 from skdp.tables import ColumnError
 
+# True values as arrays of numbers, or of bytes (as objects).
 Codes = list[NDArray[Any]]
-"""All that reports depend on: arrays of numbers, or of bytes (as objects)."""
 
-# Reports as arrays, a row a record: one for each field, and, where records report some
-# of the fields only, a last one of booleans that says which (n_records, n_fields).
+# Reports as arrays with a row for each record: one for each field, and with a sample of
+# fields a last one of booleans, of shape (n_records, n_fields).
 Reports = list[NDArray[Any]]
 
-# The exact probability of each report (a column) given each true value (a row).
+# Exact probability of each report (a column) given each true value (a row).
 Channel = Sequence[Sequence[Fraction]]
 
 # ``randomness(purpose, *columns)``: the random bits of one purpose in one call.
 Randomness = Callable[..., ByteSource]
 
+# Selection of rows.
 Rows = NDArray[np.bool_] | slice
-"""Some of the rows."""
-
-
-def declared_bytes(categories: Mapping[Any, Categories | Interval]) -> list[bytes]:
-    """Write columns and their declared values, for what depends on them by a key."""
-    parts = []
-    for name, attribute in categories.items():
-        values: tuple[Any, ...] = attribute.values
-        if isinstance(attribute, Interval):
-            # Bins with the same middles may have other edges.
-            missing = (None,) if attribute.missing else ()
-            values = (*attribute.edges, *missing)
-        kind = type(attribute).__name__.encode()
-        value_bytes = []
-        try:
-            for value in values:
-                value_bytes.append(b"" if value is None else canonical(value))
-            parts += [canonical(name), kind, framed(*value_bytes)]
-        except ColumnError:
-            raise ValueError(
-                "memoize=True needs column names and categories of text, numbers, "
-                f"booleans or times; column {name!r} has others"
-            ) from None
-    return parts
 
 
 class Field(ABC):
-    """What one column of a record, or a group of its columns, reports.
+    """Report of a column of a record, or of a group of its columns.
 
-    A `ReportProtocol` is made of fields. It lays out their columns, draws which of them
-    a record reports, adds up their sums, and calls them in the order `prepare`,
-    `report`, `write`, and on the server `read`, `sums`, `estimate`.
+    A `ReportProtocol` consists of fields. It calls `prepare`, `report` and `write` for
+    a release, and `read`, `sums` and `estimate` on the server.
 
     Attributes
     ----------
     columns : tuple
-        The names of the columns of the record.
+        Names of the columns of the record.
     epsilon : float
-        The privacy loss of one report, or of all permanent reports of a value.
+        Privacy loss of one report, or of all permanent reports of a value.
     is_countable : bool
-        Whether the distinct reports are so few that an engine may count them, and hand
-        over these counts (`distinct_sums`) in place of all rows.
+        If True, an engine counts the distinct reports and passes the counts to
+        `distinct_sums`.
     reports_values : bool
-        Whether the columns of the reports hold declared values of those of the record.
+        If True, the report columns contain declared values of the record's columns.
     unknown : object
         Treatment of values outside the domain, as plain text, numbers and lists.
     n_states : int or None
-        The number of distinct permanent reports of a record; None if there are none.
+        Number of distinct permanent reports of a record; None if there are none.
 
     See Also
     --------
-    ReportProtocol : What fields are put together to.
+    ReportProtocol : Combines fields.
 
     Notes
     -----
-    **For authors.** Derive a frozen dataclass from it that can be pickled and holds
-    nothing of the data. Errors must not show a value. Which random bits a row gets may
-    depend on its place only: draw for every row, independently of its values, by the
-    exact samplers of `skdp.randomness`, with probabilities that are rounded toward more
-    noise. `check_privatizer` tests all this.
+    **For authors.** Derive a frozen dataclass that can be pickled and contains nothing
+    of the data. Errors must not contain a value. The random bits of a row may depend on
+    its position only: draw for every row, with the exact samplers of `skdp.randomness`
+    and with probabilities rounded toward more noise. `check_privatizer` tests this.
 
     Examples
     --------
@@ -111,35 +86,36 @@ class Field(ABC):
     unknown: Any = "error"
     n_states: int | None = None
 
+    # A release.
+
     def names(self, inputs: Sequence[str] | None = None) -> list[Any]:
-        """Name the columns of the reports.
+        """Name the report columns.
 
         Parameters
         ----------
-        inputs : sequence of str, optional
-            The names of the columns of the record in the input, if they are others than
-            `columns`.
+        inputs : sequence of str, default=None
+            Names of the input columns. None uses `columns`.
 
         Returns
         -------
         list
-            A name for each column; by default those of the record.
+            Names, by default those of the input columns.
         """
         return list(self.columns if inputs is None else inputs)
 
     @abstractmethod
     def prepare(self, columns: Sequence[Any]) -> Codes:
-        """Code true values; all that may be refused is refused here.
+        """Encode true values; all errors of a release are raised here.
 
         Parameters
         ----------
         columns : sequence of 1-D arrays or series
-            True values, a column for each of `columns`, of any library.
+            True values of `columns`, of any library.
 
         Returns
         -------
         list of ndarray
-            An array for each column, of numbers, or of bytes (as objects).
+            An array for each column: numbers, or bytes (as objects).
 
         Raises
         ------
@@ -150,87 +126,20 @@ class Field(ABC):
 
     @abstractmethod
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
-        """Draw the reports of coded rows.
+        """Draw the reports of encoded rows.
 
         Parameters
         ----------
         codes : list of ndarray
-            What `prepare` returned.
+            Output of `prepare`.
         randomness : callable
             ``randomness(purpose, *columns)`` returns a source of random bits.
 
         Returns
         -------
-        ndarray of shape (n, …)
-            A report for each row; 0 where a record does not report the field.
+        ndarray of shape (n, ...)
+            Report of each row.
         """
-
-    def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
-        """Compute permanent reports, which repeat as long as the values of a record do.
-
-        Parameters
-        ----------
-        codes : list of ndarray
-            What `prepare` returned.
-        draws : PermanentDraws
-            The random bits of each record, by purpose and values.
-
-        Returns
-        -------
-        ndarray of shape (n, …)
-            A report for each row.
-
-        Raises
-        ------
-        NotImplementedError
-            If there are none.
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no permanent reports")
-
-    def permanent_parts(self) -> list[bytes]:
-        """Write what permanent reports depend on besides key, record and values.
-
-        Returns
-        -------
-        list of bytes
-            Reports of fields that differ in it share no random bits: by default the
-            class, `parameters`, the names of the columns and what is `declared` of
-            them.
-
-        Raises
-        ------
-        ValueError
-            If a name or a declared value has no bytes of its own.
-        """
-        declared = dict(self.declared())
-        # All that may differ between two fields, so that no author has to think of it.
-        parts = [
-            type(self).__qualname__.encode(),
-            repr(sorted(self.parameters().items())).encode(),
-        ]
-        parts += [name_bytes(name, "memoize=True") for name in self.columns]
-        parts += declared_bytes(declared.pop("categories", {}))
-        for parameter, values in sorted(declared.items()):
-            in_order = [values.get(name) for name in self.columns]
-            parts += [parameter.encode(), repr(in_order).encode()]
-        return parts
-
-    def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
-        """Add the noise of a second round to permanent reports; by default none.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, …)
-            What `report_permanent` returned.
-        randomness : callable
-            As for `report`.
-
-        Returns
-        -------
-        ndarray of shape (n, …)
-            The reports.
-        """
-        return reports
 
     @abstractmethod
     def write(
@@ -243,99 +152,100 @@ class Field(ABC):
 
         Parameters
         ----------
-        reports : ndarray of shape (n, …)
-            What `report` returned.
+        reports : ndarray of shape (n, ...)
+            Output of `report`; 0 in rows that do not report the field.
         like : sequence of 1-D arrays or series
-            The columns that were prepared: only their libraries and dtypes count.
+            Input of `prepare`, which determines libraries and dtypes only.
         drawn : ndarray of bool, shape (n,), or None
-            Which rows report the field; None for all.
+            Rows that report the field; None for all.
 
         Returns
         -------
         list
-            Columns, or arrays of shape (n, n_columns), for all of `names`. Where a row
-            does not report the field, they hold 0, or nan (which becomes a missing
-            value).
+            Columns, or arrays of shape (n, n_columns), for all `names`. Rows that do
+            not report the field have 0, or NaN (which becomes a missing value).
         """
+
+    # On the server.
 
     @abstractmethod
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
-        """Read some rows of the columns of reports, and check them.
+        """Read and check some rows of the report columns.
 
         Parameters
         ----------
         columns : sequence of 1-D arrays or series
-            What `write` returned, perhaps stored and loaded since.
+            Output of `write`, which may have been stored and loaded.
         rows : ndarray of bool or slice
-            The rows that report the field.
+            Rows that report the field.
 
         Returns
         -------
-        ndarray of shape (n, …)
-            Their reports.
+        ndarray of shape (n, ...)
+            Reports of these rows.
 
         Raises
         ------
         ValueError
-            If these are not reports of this field.
+            If the columns are not reports of this field.
         """
 
     def are_reported(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
-        """Return which rows report the field, where only the columns of reports say it.
+        """Find the rows that report the field, if the protocol has no column for them.
 
         Parameters
         ----------
         columns : sequence of 1-D arrays or series
-            The columns of the reports.
+            Report columns.
 
         Returns
         -------
         ndarray of bool, shape (n,)
-            False where they are missing.
+            False in rows with missing values.
 
         Raises
         ------
         NotImplementedError
-            If a protocol has to say it in a column of its own.
+            If missing values do not mark the sample.
         """
         raise NotImplementedError
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """The shape of the sums."""
+        """Shape of the sums."""
 
     @abstractmethod
     def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Sum up reports.
+        """Sum reports.
 
         Parameters
         ----------
-        reports : ndarray of shape (n, …)
-            What `report` or `read` returned.
+        reports : ndarray of shape (n, ...)
+            Output of `report` or `read`.
 
         Returns
         -------
         ndarray of int64
-            Of the shape `shape`; those of several batches add up.
+            Sums of the shape `shape`, between 0 and n, which can be added over batches.
         """
 
     def distinct_sums(
         self, reports: NDArray[Any], counts: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Sum up distinct reports; needed if `is_countable`.
+        """Sum distinct reports; required if `is_countable`.
 
         Parameters
         ----------
-        reports : ndarray of shape (n, …)
-            What `read` returned.
+        reports : ndarray of shape (n, ...)
+            Output of `read`.
         counts : ndarray of int64, shape (n,)
-            How often each report occurs.
+            Frequency of each report.
 
         Returns
         -------
         ndarray of int64
-            As of `sums`.
+            See `sums`.
 
         Raises
         ------
@@ -348,61 +258,24 @@ class Field(ABC):
     def estimate(
         self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
     ) -> pd.DataFrame:
-        """Estimate what the reports were made for.
+        """Estimate statistics of the true values.
 
         Parameters
         ----------
         sums : ndarray of int64
-            What `sums` returned.
+            Output of `sums`.
         size : int
-            The number of records that report the field.
+            Number of records that report the field.
         n_reports : int
-            The number of all records.
+            Number of all records.
         **options : dict
             Options of the field.
 
         Returns
         -------
         pandas.DataFrame
-            The estimates, such as ``count, std_error`` by value.
+            Estimates, such as ``count, std_error`` by value.
         """
-
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """Return what decides the meaning of a report, besides columns and values.
-
-        Returns
-        -------
-        dict
-            Plain text, numbers and lists. No key and no seed.
-        """
-
-    def declared(self) -> Mapping[str, Mapping[Any, Any]]:
-        """Return what is declared of the columns, by the parameter that declares it.
-
-        Returns
-        -------
-        dict
-            By default empty. Under ``"categories"`` it has the values of the columns as
-            a Domain has them: ``{"categories": {name: domain[name]}}``.
-        """
-        return {}
-
-    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
-        """Return the exact channel of each column reported by itself, for audits.
-
-        Parameters
-        ----------
-        most_entries : int
-            How large a channel may be.
-
-        Returns
-        -------
-        list of iterators, or None
-            Mostly one iterator: over the channel, or several of which the public part
-            of a report chooses one. None if they are too large, or not known.
-        """
-        return None
 
     def debias(
         self,
@@ -410,12 +283,12 @@ class Field(ABC):
         columns: Sequence[Any],
         cells: NDArray[np.intp] | None,
     ) -> NDArray[np.float64]:
-        """Return unbiased values of each record, for `ReportTransformer.debias`.
+        """Compute unbiased values of each record.
 
         Parameters
         ----------
-        reports : ndarray of shape (n, …)
-            What `read` returned.
+        reports : ndarray of shape (n, ...)
+            Output of `read`.
         columns : sequence of column names
             Some of `columns`.
         cells : ndarray of shape (n_cells,), or None
@@ -424,40 +297,82 @@ class Field(ABC):
         Returns
         -------
         ndarray of shape (n, n_cells), or (n, 1) for a number
-            The mean over the reports of a record is 1 in the cell of its true values
-            and 0 elsewhere, or its number.
+            Values with the expectation 1 in the cell of the true values and 0
+            elsewhere, or the true number.
 
         Raises
         ------
         NotImplementedError
-            If there are no such values.
+            If there are no unbiased values.
         """
         raise NotImplementedError
 
+    # Declared facts.
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters that determine the meaning of a report.
+
+        Returns
+        -------
+        dict
+            Plain text, numbers and lists, without columns, values, key and seed.
+        """
+
+    def declared(self) -> Mapping[str, Mapping[Any, Any]]:
+        """Return the declared facts of the columns by parameter.
+
+        Returns
+        -------
+        dict
+            By default empty. The key ``"categories"`` has the values of the columns:
+            ``{"categories": {name: domain[name]}}``.
+        """
+        return {}
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        """Return the exact channels of the columns, for audits.
+
+        Parameters
+        ----------
+        most_entries : int
+            Maximum size of a channel.
+
+        Returns
+        -------
+        list of iterators, or None
+            For each separate report an iterator over its channel, or over several
+            channels among which the public part of a report chooses. None if they are
+            too large or unknown.
+        """
+        return None
+
     def shuffle_pair(self) -> ReportPair | None:
-        """Return what `shuffled_guarantee` needs to know of the report.
+        """Return the pair of reports that `shuffled_guarantee` needs.
 
         Returns
         -------
         ReportPair or None
-            None for the worst randomiser with the epsilon of the protocol.
+            None for the worst randomizer with the epsilon of the protocol.
         """
         return None
 
+    # Encoding without noise, for `OnFitOnly`.
+
     def encode(self, columns: Sequence[Any], randomness: Randomness) -> list[Any]:
-        """Write true values as columns of reports without noise. Not private.
+        """Write true values as report columns, without noise. Not private.
 
         Parameters
         ----------
         columns : sequence of 1-D arrays or series
-            As for `prepare`.
+            See `prepare`.
         randomness : callable
-            As for `report`; for what replaces undeclared values.
+            See `report`; replaces values outside the domain.
 
         Returns
         -------
         list
-            As of `write`.
+            See `write`.
 
         Raises
         ------
@@ -468,11 +383,104 @@ class Field(ABC):
         raise NotImplementedError
 
     def check_encodable(self) -> None:
-        """Check that there are reports without noise.
+        """Check that there is an encoding without noise.
 
         Raises
         ------
         ValueError
-            If reports draw random bits by nature.
+            If reports are random without noise as well.
         """
-        raise ValueError(f"{type(self).__name__} has no encoding without noise")
+        raise ValueError(
+            f"{type(self).__name__} has no encoding without noise. Use an encoder that "
+            "reports values or bits."
+        )
+
+    # Permanent reports.
+
+    def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
+        """Compute permanent reports, which repeat while the values of a record do.
+
+        Parameters
+        ----------
+        codes : list of ndarray
+            Output of `prepare`.
+        draws : PermanentDraws
+            Random bits of each record, by purpose and values.
+
+        Returns
+        -------
+        ndarray of shape (n, ...)
+            Report of each row.
+
+        Raises
+        ------
+        NotImplementedError
+            If there are none.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no permanent reports")
+
+    def permanent_parts(self) -> list[bytes]:
+        """Write the context of permanent reports, besides key, record and values.
+
+        Returns
+        -------
+        list of bytes
+            Fields with another context share no random bits. By default the class,
+            `parameters`, `columns` and `declared`.
+
+        Raises
+        ------
+        ValueError
+            If a name or a declared value cannot be written as bytes.
+        """
+        declared = dict(self.declared())
+        parts = [
+            type(self).__qualname__.encode(),
+            repr(sorted(self.parameters().items())).encode(),
+        ]
+        parts += [name_bytes(name, "memoize=True") for name in self.columns]
+        parts += declared_bytes(declared.pop("categories", {}))
+        for parameter, values in sorted(declared.items()):
+            in_order = [values.get(name) for name in self.columns]
+            parts += [parameter.encode(), repr(in_order).encode()]
+        return parts
+
+    def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
+        """Add the noise of instantaneous reports to permanent reports; by default none.
+
+        Parameters
+        ----------
+        reports : ndarray of shape (n, ...)
+            Output of `report_permanent`.
+        randomness : callable
+            See `report`.
+
+        Returns
+        -------
+        ndarray of shape (n, ...)
+            Reports.
+        """
+        return reports
+
+
+def declared_bytes(categories: Mapping[Any, Categories | Interval]) -> list[bytes]:
+    """Write columns and their declared values as bytes."""
+    parts = []
+    for name, attribute in categories.items():
+        values: tuple[Any, ...] = attribute.values
+        if isinstance(attribute, Interval):
+            # Bins with equal middles may have different edges.
+            missing = (None,) if attribute.missing else ()
+            values = (*attribute.edges, *missing)
+        type_name = type(attribute).__name__.encode()
+        value_bytes = []
+        try:
+            for value in values:
+                value_bytes.append(b"" if value is None else canonical(value))
+            parts += [canonical(name), type_name, framed(*value_bytes)]
+        except ColumnError:
+            raise ValueError(
+                f"memoize=True requires column {name!r} to have a name and categories "
+                "that are text, numbers, booleans or times."
+            ) from None
+    return parts

@@ -1,4 +1,4 @@
-"""Fields that an oracle reports: columns of categories, each by itself or together."""
+"""Fields of columns of categories that a frequency oracle reports."""
 
 from __future__ import annotations
 
@@ -38,13 +38,12 @@ from skdp.oracles import FrequencyOracle, RandomizedResponse, SetSelection
 from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import uniform_integers
 
-# The distinct reports of as few bits are few: an engine counts them in less time than
-# it hands over all rows.
+# With at most 64 distinct reports, an engine counts them faster than it passes all rows.
 _MAX_BITS = 6
 
 
 class OracleField(Field):
-    """Reports of an oracle: bits of the declared values, or whole numbers."""
+    """Base class of fields that an oracle reports."""
 
     domain: Domain
     oracle: FrequencyOracle | SetSelection
@@ -63,11 +62,11 @@ class OracleField(Field):
 
     @property
     def labels(self) -> list[str]:
-        """Of the values, for the names of columns."""
+        """Labels of the values in the names of columns."""
         return value_labels(self.domain)
 
     def prefix(self, inputs: Sequence[str] | None = None) -> str:
-        """Return the beginning of the names of the columns."""
+        """Return the beginning of the names of the report columns."""
         return "_".join(map(str, self.columns if inputs is None else inputs))
 
     def names(self, inputs: Sequence[str] | None = None) -> list[Any]:
@@ -106,7 +105,7 @@ class OracleField(Field):
         assert cells is not None
         members = cells[:, np.newaxis]  # (n_cells, group_size)
         if tuple(columns) != tuple(self.columns):
-            # A value of some columns is a group of joint cells, all of one size.
+            # A value of some columns is a group of joint cells; all groups have one size.
             group = cell_groups(self.domain, columns)
             n_groups = self.domain.select(columns).size
             order = np.argsort(group, kind="stable")
@@ -142,17 +141,17 @@ class OracleField(Field):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CategoryField(OracleField):
-    """Columns of categories, as one attribute with a value for each combination."""
+    """Columns of categories, reported as one attribute with a value for each combination."""
 
     domain: Domain
     oracle: FrequencyOracle
     unknown: str | dict[Any, int] = "error"
-    # The oracle of the permanent reports, if `oracle` randomises these once more.
+    # Oracle of the permanent reports, if `oracle` adds noise to them in each report.
     permanent: FrequencyOracle | None = None
 
     @property
     def first_round(self) -> FrequencyOracle:
-        """The oracle of what all reports of a value together show."""
+        """Oracle that determines the privacy loss of all reports of a value."""
         return self.oracle if self.permanent is None else self.permanent
 
     @property
@@ -161,12 +160,12 @@ class CategoryField(OracleField):
 
     @property
     def loss(self) -> PureLoss:
-        """The privacy loss of a report, or of all permanent reports of a value."""
+        """Privacy loss of a report, or of all permanent reports of a value."""
         return oracle_loss(self.first_round)
 
     @property
     def n_states(self) -> int:  # type: ignore[override]
-        # Undeclared values that become uniform ones are a value of their own.
+        # Values outside the domain have a permanent report of their own.
         n_more = int(self.unknown == "uniform")
         n_values = prod([size + n_more for size in self.domain.sizes])
         return self.first_round.n_states(n_values)
@@ -177,10 +176,9 @@ class CategoryField(OracleField):
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
         codes: Codes = self.domain.encode(columns)
-        # This error shows that an undeclared value occurs: it is raised before any
-        # charge, and the user asked for it.
+        # The error reveals that a value outside the domain occurs, as documented.
         if self.unknown == "error":
-            for name in _undeclared(self.domain, codes):
+            for name in _columns_outside(self.domain, codes):
                 raise undeclared_error(name, self.domain[name], advice=UNIFORM)
         self.oracle._check_size(len(codes[0]))
         return codes
@@ -193,18 +191,17 @@ class CategoryField(OracleField):
         return codes[0] if len(codes) == 1 else self.domain.join(codes)
 
     def _fill_unknown(self, codes: Codes, randomness: Randomness) -> Codes:
-        """Replace the codes of undeclared values."""
+        """Replace the codes of values outside the domain."""
         if self.unknown == "error":
             return codes
         filled = []
         triples = zip(self.columns, self.domain.sizes, codes, strict=True)
         for name, size, column in triples:
-            # An undeclared value has the code after those of the declared ones.
+            # Values outside the domain have the code after the declared values.
             if isinstance(self.unknown, dict):
                 drawn: Any = self.unknown[name]
             else:
-                # Drawn for every row, so that the time does not show how many were
-                # unforeseen.
+                # Drawn for every row, because time must not depend on the values.
                 drawn = uniform_integers(randomness("unknown", name), size, column.size)
             column = column.copy()
             np.copyto(column, drawn, where=column == size, casting="unsafe")
@@ -214,18 +211,17 @@ class CategoryField(OracleField):
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
         if isinstance(self.unknown, dict):
             codes = self._fill_unknown(codes, _no_randomness)
-        # The random bits depend on the values themselves, not on what replaces them.
+        # The random bits depend on the values before replacement.
         values = np.stack(codes, axis=1).astype(np.int64)  # (n_rows, n_columns)
         width = 8 * len(codes)
         code_bytes = values.astype(">i8").view(np.uint8).reshape(len(values), width)
         if self.unknown == "uniform":
-            # Undeclared values are a value of their own, with random bits of their own
-            # for what replaces it.
+            # Values outside the domain have permanent replacements.
             for row, source in enumerate(draws.sources("unknown", code_bytes)):
-                for place, size in enumerate(self.domain.sizes):
+                for column, size in enumerate(self.domain.sizes):
                     drawn = uniform_integers(source, size, 1)[0]
-                    if values[row, place] == size:
-                        values[row, place] = drawn
+                    if values[row, column] == size:
+                        values[row, column] = drawn
         joined = self.domain.join(list(values.T))
         return self.first_round.report_keyed(joined, code_bytes, draws.digests)
 
@@ -237,7 +233,7 @@ class CategoryField(OracleField):
 
     def permanent_parts(self) -> list[bytes]:
         parameters = repr(sorted(self.first_round.parameters().items())).encode()
-        # A second round of noise does not change what it is added to.
+        # The noise of single reports does not change the permanent reports.
         return [parameters, *declared_bytes(self._declared_values())]
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
@@ -257,16 +253,16 @@ class CategoryField(OracleField):
     def check_encodable(self) -> None:
         if not self.oracle.is_encodable:
             raise ValueError(
-                f"{type(self.oracle).__name__} draws random bits by nature: it has no "
-                "encoding without noise"
+                f"{type(self.oracle).__name__} has no encoding without noise. Use "
+                "RandomizedResponseEncoder or UnaryEncodingTransformer."
             )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ValueField(CategoryField):
-    """Columns of categories whose reports are values, in dtypes of the declared ones."""
+    """Columns of categories whose reports are declared values."""
 
-    # Whether some records do not report it: their values are missing.
+    # True if some records do not report it, whose values are missing.
     is_sampled: bool = False
 
     _written_domain: Domain = field(init=False)
@@ -276,7 +272,7 @@ class ValueField(CategoryField):
     def __post_init__(self) -> None:
         written_domain = self.domain
         if self.is_sampled:
-            # Missing, whether or not missing is declared.
+            # Missing can be written even if it is not declared.
             written_values = {}
             for name in self.columns:
                 values = self.domain[name].values
@@ -286,7 +282,7 @@ class ValueField(CategoryField):
 
     @property
     def is_countable(self) -> bool:  # type: ignore[override]
-        # The second round of an oracle has other reports than values.
+        # Only then, reports are values.
         return type(self.oracle) is RandomizedResponse
 
     def names(self, inputs: Sequence[str] | None = None) -> list[Any]:
@@ -294,7 +290,7 @@ class ValueField(CategoryField):
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
         codes = super().prepare(columns)
-        # Refuses a dtype that cannot hold the values, before the charge.
+        # Raises an error if the dtype cannot represent the values.
         self._written_domain.decoders(columns)
         return codes
 
@@ -317,10 +313,10 @@ class ValueField(CategoryField):
 
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
         codes = [column[rows] for column in self.domain.encode(columns)]
-        for name in _undeclared(self.domain, codes):
+        for name in _columns_outside(self.domain, codes):
             raise ValueError(
-                f"column {name!r} holds a value, or a NaN or inf, outside the declared "
-                "categories. These are not reports of this encoder."
+                f"Column {name!r} must have declared values only; its values are not "
+                "reports of this encoder."
             )
         return self._joined(codes)
 
@@ -333,15 +329,14 @@ class ValueField(CategoryField):
 
 
 def oracle_loss(oracle: FrequencyOracle | SetSelection) -> PureLoss:
-    """Return the privacy loss of a report of an oracle."""
+    """Compute the privacy loss of a report of an oracle."""
     ratio = oracle.worst_ratio
     return PureLoss(log_upper(ratio), share=round_up(_loss_share(oracle, ratio)))
 
 
 def _loss_share(oracle: FrequencyOracle | SetSelection, ratio: Fraction) -> Fraction:
-    """Return the share of `PureLoss`."""
-    # A bound of the total variation, over the largest one that the ratio r allows,
-    # (r - 1) / (r + 1).
+    """Compute the total variation, relative to the largest one of the ratio."""
+    # The largest total variation of a ratio r is (r - 1) / (r + 1).
     if ratio == 1:
         return Fraction(1)
     return min(Fraction(1), oracle.variation * (ratio + 1) / (ratio - 1))
@@ -350,8 +345,8 @@ def _loss_share(oracle: FrequencyOracle | SetSelection, ratio: Fraction) -> Frac
 def guarantee_of_all(
     oracles: Sequence[FrequencyOracle | SetSelection], **statement: Any
 ) -> PrivacyGuarantee:
-    """State what one report of each oracle promises."""
-    # The reports are independent given the values: their ratios multiply.
+    """Make the guarantee of one report of each oracle."""
+    # The reports are independent given the values, so their ratios multiply.
     ratio = Fraction(1)
     for oracle in oracles:
         ratio *= oracle.worst_ratio
@@ -362,26 +357,25 @@ def guarantee_of_all(
 def guarantee_of_one(
     oracles: Sequence[FrequencyOracle], *, is_permanent: bool, **statement: Any
 ) -> PrivacyGuarantee:
-    """State what a report of one of the oracles promises, which is drawn uniformly."""
+    """Make the guarantee of a report of one uniformly drawn oracle."""
     ratio = max(oracle.worst_ratio for oracle in oracles)
     shares = [_loss_share(oracle, ratio) for oracle in oracles]
-    # Each call reports a field that is shown: the mean of all. Permanent reports are of
-    # one field.
+    # The drawn field is public, so a report has the mean loss of all fields. Permanent
+    # reports are of one field.
     mean = sum(shares, Fraction(0)) / len(shares)
     share = max(shares) if is_permanent else mean
     loss = PureLoss(log_upper(ratio), share=round_up(share))
     return PrivacyGuarantee(log_upper(ratio), losses=(loss,), **statement)
 
 
-def _undeclared(domain: Domain, codes: Codes) -> list[Any]:
-    """List the columns with codes of values that are not declared."""
+def _columns_outside(domain: Domain, codes: Codes) -> list[Any]:
+    """List the columns with codes of values outside the domain."""
     names = []
     for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
-        # Such values have the code after those of the declared ones.
         if column.max(initial=0) == size:
             names.append(name)
     return names
 
 
 def _no_randomness(*purpose: Any) -> Any:
-    raise AssertionError("nothing is drawn here")
+    raise AssertionError("permanent reports use the key only")

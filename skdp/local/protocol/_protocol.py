@@ -1,4 +1,4 @@
-"""What client and server agree on: rows to reports, and reports to estimates."""
+"""Protocol of a local transformer: from rows to reports, and from reports to estimates."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ from skdp.local.protocol._columns import (
 )
 from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Reports
 from skdp.local.protocol._oracle_fields import CategoryField, OracleField
-from skdp.local.protocol._sampling import Sampling, drawn_pair, one_of
+from skdp.local.protocol._sampling import Sampling, drawn_pair, mark_chosen
 from skdp.privacy import PrivacyGuarantee, Released, ReportPair, any_pair
 from skdp.tables import Table, missing_for_nan, read_table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportProtocol:
-    """The protocol of a local transformer: reports of rows, and estimates from reports.
+    """Mapping from records to reports, and from reports to estimates.
 
-    Every fitted local transformer has one as ``protocol_``. It holds what was declared
-    and nothing of the data, does not change, and can be pickled. The engines, attacks,
-    audits and metrics use it, and little else of a transformer.
+    Every fitted local transformer has one as ``protocol_``. It depends on declared
+    values and parameters only, does not change, and can be pickled. Engines, attacks,
+    audits and metrics use it.
 
-    A release is ``write(randomise(prepare(table), records, randomness), table)``: all
-    that can be refused is refused by `prepare`, then the ledger is charged, then
-    randomness is drawn. The reports of a row depend on this row only.
+    A release is ``write(randomize(prepare(table), records, randomness), table)``:
+    `prepare` raises all errors, then the ledger is charged, then randomness is drawn.
+    The reports of a record depend on this record only.
 
     Parameters
     ----------
     encoder : str
-        What reports, such as the name of the class: reports of two encoders never add.
+        Name of the transformer. Reports of two encoders cannot be added.
     fields : tuple of Field
-        What the columns of a record report.
+        Reports of the columns.
     guarantee : PrivacyGuarantee
-        The guarantee of one call; with permanent reports, of all calls together for
-        unchanged values. Its ``scope`` are the columns, in their order.
-    sampling : Sampling, optional
-        Which fields a record reports, drawn independently of its values; by default
-        all.
+        Guarantee of one call; for permanent reports, of all calls with unchanged values.
+        Its ``scope`` has the columns in their order.
+    sampling : Sampling, default=None
+        Random selection of the fields that a record reports, independent of its values.
+        None selects all.
     states_sample : bool, default=True
-        Whether columns of their own say which fields a record reports; if not, the
-        columns of the fields that it does not report are missing.
-    memo : Memo, optional
-        What permanent reports are a function of.
-    chosen : mapping, optional
-        Parameters of the transformer that `fit` chose, besides what is declared.
+        If True, columns ``sampled`` contain the indices of the reported fields.
+        Otherwise the columns of the other fields are missing.
+    memo : Memo, default=None
+        Key and context of permanent reports.
+    chosen : mapping, default=None
+        Parameters of the transformer that `fit` chose.
 
     Examples
     --------
@@ -84,14 +84,12 @@ class ReportProtocol:
     memo: Memo | None = None
     chosen: Mapping[str, Any] = attribute(default_factory=dict)
 
+    # Declared values of columns of categories, and of columns whose reports are values.
     domain: Domain | None = attribute(init=False)
-    """The declared values of the columns that have such."""
     values: Domain | None = attribute(init=False)
-    """Those of the columns whose reports are values."""
+    # Names of all columns of reports, and of the columns of each field.
     report_columns: list[Any] = attribute(init=False)
-    """The names of the columns of the reports."""
     _names: list[list[Any]] = attribute(init=False)
-    """Those of each field."""
 
     def __post_init__(self) -> None:
         declared: dict[Any, Any] = {}
@@ -105,58 +103,55 @@ class ReportProtocol:
             declared |= categories
             if field.reports_values:
                 value_columns |= categories
-        differing_columns = reported_columns ^ {*self.columns}
-        if differing_columns:
-            differing = ", ".join(sorted(map(repr, differing_columns)))
+        differing = reported_columns ^ {*self.columns}
+        if differing:
             raise ValueError(
-                "the scope of the guarantee must be the columns that the fields "
-                f"report; no field reports, or no guarantee names, {differing}"
+                "The scope of the guarantee must be the columns of the fields; only one "
+                f"of them has {', '.join(sorted(map(repr, differing)))}."
             )
-        # Their order is that of the columns, as it determines joint codes.
+        # The order of the columns determines joint codes.
         ordered = {name: declared[name] for name in self.columns if name in declared}
         computed = {
             "domain": Domain(ordered) if ordered else None,
             "values": Domain(value_columns) if value_columns else None,
-            "report_columns": self._layout(names, self.columns),
+            "report_columns": self._order_names(names, self.columns),
             "_names": names,
         }
         for name, value in computed.items():
-            # As the dataclass is frozen.
             object.__setattr__(self, name, value)
 
-    def _layout(self, names: Sequence[list[Any]], inputs: Sequence[Any]) -> list[Any]:
-        """Return the names of all report columns in order, from those of each field."""
-        layout = list(chain.from_iterable(names))
+    def _order_names(
+        self, names: Sequence[list[Any]], inputs: Sequence[Any]
+    ) -> list[Any]:
+        """Order the names of the report columns of all fields."""
+        ordered = list(chain.from_iterable(names))
         # Reports in the columns of the input keep its order.
-        if len(layout) == len(inputs) and {*layout} == {*inputs}:
-            layout = list(inputs)
-        layout += self._sampled_names
-        if len({*layout}) < len(layout):
+        if len(ordered) == len(inputs) and {*ordered} == {*inputs}:
+            ordered = list(inputs)
+        ordered += self._sampled_names
+        if len({*ordered}) < len(ordered):
             raise ValueError(
-                "two columns of the output would have the same name; rename columns or "
-                "categories"
+                "Two columns of the output would have the same name. Rename columns or "
+                "categories."
             )
-        return layout
+        return ordered
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.guarantee!r})"
 
     @property
     def columns(self) -> tuple[Any, ...]:
-        """The names of the columns that are privatised."""
+        """Names of the privatized columns."""
         return self.guarantee.scope
 
     @property
     def n_sampled(self) -> int | None:
-        """How many fields a record reports, whatever its values; None for all."""
+        """Number of fields that a record reports; None for all."""
         return None if self.sampling is None else self.sampling.size
 
     @property
     def strategy(self) -> str | None:
-        """How columns of categories share epsilon, such as ``"split"``.
-
-        None if other fields, or some groups of columns, are reported.
-        """
+        """Strategy of an encoder of categories; None for other protocols."""
         field_columns = []
         for field in self.fields:
             if not isinstance(field, CategoryField):
@@ -173,24 +168,18 @@ class ReportProtocol:
 
     @property
     def oracles(self) -> tuple[Any, ...]:
-        """The oracles of the fields of categories and of sets."""
-        oracles = []
-        for field in self.fields:
-            if isinstance(field, OracleField):
-                oracles.append(field.oracle)
-        return tuple(oracles)
+        """Oracles of the fields of categories and of sets."""
+        fields = [field for field in self.fields if isinstance(field, OracleField)]
+        return tuple(field.oracle for field in fields)
 
     @property
     def permanent_key(self) -> bytes | None:
-        """The secret key of permanent reports, or None."""
+        """Secret key of permanent reports, or None."""
         return None if self.memo is None else self.memo.key
 
     @property
     def declared(self) -> dict[str, Any]:
-        """Parameters of the transformer by column name, such as ``categories``.
-
-        They say what it was fitted on.
-        """
+        """Declared parameters of the transformer by column, such as ``categories``."""
         declared: dict[str, Any] = {}
         for field in self.fields:
             for parameter, declarations in field.declared().items():
@@ -203,9 +192,9 @@ class ReportProtocol:
 
     @property
     def counted_columns(self) -> list[list[Any]]:
-        """Sets of report columns whose distinct rows an engine may count.
+        """Groups of report columns whose distinct rows an engine can count.
 
-        Empty if an engine has to hand over all rows.
+        Empty if an engine must read all rows.
         """
         if self.sampling is None and all(field.is_countable for field in self.fields):
             return self._names
@@ -213,7 +202,7 @@ class ReportProtocol:
 
     @property
     def _sampled_names(self) -> list[str]:
-        """Of the columns that say which fields a record reports."""
+        """Names of the columns with the indices of the reported fields."""
         if self.sampling is None or not self.states_sample:
             return []
         if self.sampling.size == 1:
@@ -221,119 +210,113 @@ class ReportProtocol:
         return [f"{SAMPLED}_{number}" for number in range(self.sampling.size)]
 
     def names(self, inputs: Sequence[str]) -> list[Any]:
-        """Name the report columns after the columns of the input.
+        """Name the report columns after the input columns.
 
         Parameters
         ----------
         inputs : sequence of str
-            The names of `columns` in the input.
+            Names of `columns` in the input.
 
         Returns
         -------
         list of str
-            As `report_columns`.
+            Names in the order of `report_columns`.
 
         Raises
         ------
         ValueError
-            If two would have the same name.
+            If two names are equal.
         """
-        names = []
-        for field in self.fields:
-            names.append(field.names(self._of_field(field, inputs)))
-        return self._layout(names, inputs)
+        names = [field.names(self._select(field, inputs)) for field in self.fields]
+        return self._order_names(names, inputs)
+
+    def _select(self, field: Field, values: Sequence[Any]) -> list[Any]:
+        """Select the values of the columns of a field."""
+        return _pick(dict(zip(self.columns, values, strict=True)), field.columns)
+
+    # Rows to reports.
 
     def prepare(self, table: Table) -> Codes:
-        """Code the rows of a table; all that may be refused is refused here.
+        """Encode the rows of a table; all errors of a release are raised here.
 
         Parameters
         ----------
         table : Table
-            The true values of `columns`, in this order, as `skdp.tables.read_table`
-            reads a frame or an array.
+            True values of `columns`, in this order.
 
         Returns
         -------
         list of ndarray
-            What the reports depend on: arrays of numbers, or of bytes (as objects), a
-            row a record.
+            An array for each column of each field: numbers, or bytes (as objects).
 
         Raises
         ------
         TypeError, ValueError
-            If a value cannot be reported, or the reports cannot be written into a table
-            of this kind.
+            If a value cannot be reported, or reports cannot be written into a table of
+            this type.
         """
         codes: Codes = []
         for field in self.fields:
-            # An outside author may return one array for several columns.
-            arrays = field.prepare(self._of_field(field, table.columns))
+            arrays = field.prepare(self._select(field, table.columns))
             if len(arrays) != len(field.columns):
                 raise ValueError(
                     f"{type(field).__name__}.prepare must return {len(field.columns)} "
-                    f"array(s), one for each of its columns, got {len(arrays)}"
+                    f"array(s), one for each of its columns, got {len(arrays)}."
                 )
             codes += arrays
         return codes
 
-    def _of_field(self, field: Field, values: Sequence[Any]) -> list[Any]:
-        """Return those of the values of all columns that a field is of."""
-        return _selected(dict(zip(self.columns, values, strict=True)), field.columns)
-
-    def randomise(
+    def randomize(
         self, codes: Codes, records: list[bytes], randomness: Randomness
     ) -> Reports:
-        """Draw the reports of coded rows.
+        """Draw the reports of encoded rows.
 
         Parameters
         ----------
         codes : list of ndarray
-            What `prepare` returned.
+            Output of `prepare`.
         records : list of bytes
-            What `read_records` returned.
+            Output of `read_records`.
         randomness : callable
             ``randomness(purpose, *columns)`` returns a source of random bits.
 
         Returns
         -------
         list of ndarray
-            The reports, a row a record.
+            Reports of each field, with a row for each record.
         """
         if self.memo is not None:
-            return self._permanent_reports(codes, records, randomness)
+            return self._draw_permanent(codes, records, randomness)
         reports = []
         for field, field_codes in zip(self.fields, self._split(codes), strict=True):
-            # Also where a record does not report the field: time tells nothing.
+            # Drawn also for records that do not report the field.
             reports.append(field.report(field_codes, randomness))
         if self.sampling is None:
             return reports
-        # Drawn without looking at the data, so it may be public.
+        # The sample does not depend on the data, so it may be public.
         drawn = self.sampling.draw(randomness("sample"), len(codes[0]))
-        return self._sampled(reports, drawn)
+        return _apply_sample(reports, drawn)
 
-    def _permanent_reports(
+    def _draw_permanent(
         self, codes: Codes, records: list[bytes], randomness: Randomness
     ) -> Reports:
         assert self.memo is not None
         marks = self.memo.marks(records)  # (n_records, 16)
         drawn = None
         if self.sampling is not None:
-            # Permanent too: fresh draws would report all fields in the end.
+            # The sample is permanent, because fresh samples report all fields in time.
             drawn = self.memo.sample(self.sampling, marks)
         reports = []
-        for place, field_codes in enumerate(self._split(codes)):
-            field = self.fields[place]
-            if drawn is None:
-                draws = self.memo.draws(place, marks)
-                report = field.report_permanent(field_codes, draws)
-            else:
-                # Which rows these are follows from no value: the others need no report.
-                rows = drawn[:, place]
-                draws = self.memo.draws(place, marks[rows])
-                drawn_codes = [column[rows] for column in field_codes]
-                report = spread(field.report_permanent(drawn_codes, draws), rows)
+        for index, field_codes in enumerate(self._split(codes)):
+            field = self.fields[index]
+            rows: Any = slice(None) if drawn is None else drawn[:, index]
+            drawn_codes = [column[rows] for column in field_codes]
+            draws = self.memo.draws(index, marks[rows])
+            report = field.report_permanent(drawn_codes, draws)
+            if drawn is not None:
+                report = spread(report, rows)
             reports.append(field.report_again(report, randomness))
-        return reports if drawn is None else self._sampled(reports, drawn)
+        return reports if drawn is None else _apply_sample(reports, drawn)
 
     def _split(self, codes: Codes) -> Iterator[Codes]:
         """Yield the codes of each field."""
@@ -343,64 +326,53 @@ class ReportProtocol:
             yield codes[start:end]
             start = end
 
-    def _sampled(self, reports: Reports, drawn: NDArray[np.bool_]) -> Reports:
-        """Erase what records do not report, and add which fields they do."""
-        for report, rows in zip(reports, drawn.T, strict=True):
-            report[~rows] = 0
-        return [*reports, drawn]
-
     def write(self, reports: Reports, table: Table) -> Any:
-        """Write reports as a frame or array.
+        """Write reports as a dataframe or array.
 
         Parameters
         ----------
         reports : list of ndarray
-            What `randomise` returned.
+            Output of `randomize`.
         table : Table
-            The table that was prepared: its library, dtypes and row index are kept, and
-            no value.
+            Input of `prepare`, which determines the library, dtypes and row index.
 
         Returns
         -------
-        same kind as the table
-            The reports in `report_columns`.
+        same type as the table
+            Reports in `report_columns`.
         """
         drawn = None if self.sampling is None else reports[-1]
-        blocks = []
-        for place, field in enumerate(self.fields):
-            like = self._of_field(field, table.columns)
-            rows = None if drawn is None else drawn[:, place]
-            blocks += field.write(reports[place], like, rows)
-        released = self._laid_out(blocks, drawn, table)
-        # Fields that a record does not report are nan to numpy: missing in a frame.
-        return released if drawn is None else missing_for_nan(released)
-
-    def _laid_out(self, blocks: list[Any], drawn: Any, table: Table) -> Any:
-        """Put the columns of the fields into order, and add those of the sample."""
-        # Of one array of many columns, the order is that of the field.
+        blocks: list[Any] = []
+        for index, field in enumerate(self.fields):
+            like = self._select(field, table.columns)
+            rows = None if drawn is None else drawn[:, index]
+            blocks += field.write(reports[index], like, rows)
+        # A field may have one array for all of its columns, which keep their order.
         names = list(chain.from_iterable(self._names))
-        order = self.report_columns[: len(names)]
-        if names != order:
-            blocks = _selected(dict(zip(names, blocks, strict=True)), order)
+        ordered = self.report_columns[: len(names)]
+        if names != ordered:
+            blocks = _pick(dict(zip(names, blocks, strict=True)), ordered)
         if self._sampled_names:
             dtype = np.min_scalar_type(len(self.fields) - 1)
-            blocks = [*blocks, _places(drawn, self.n_sampled or 0, dtype)]
-        return table.rebuild(blocks, self.report_columns)
+            blocks.append(_chosen_indices(drawn, self.n_sampled or 0, dtype))
+        X_out = table.rebuild(blocks, self.report_columns)
+        # Fields that a record does not report are NaN in arrays, missing in frames.
+        return X_out if drawn is None else missing_for_nan(X_out)
 
     def encode(self, table: Table, randomness: Randomness) -> Any:
-        """Write true values in the form of reports, without noise: not private.
+        """Write true values in the format of reports, without noise. Not private.
 
         Parameters
         ----------
         table : Table
-            As for `prepare`.
+            See `prepare`.
         randomness : callable
-            As for `randomise`.
+            See `randomize`.
 
         Returns
         -------
-        same kind as the table
-            The columns of the fields.
+        same type as the table
+            True values in the columns of the fields.
 
         Raises
         ------
@@ -409,387 +381,43 @@ class ReportProtocol:
         """
         blocks = []
         for field in self.fields:
-            blocks += field.encode(self._of_field(field, table.columns), randomness)
+            blocks += field.encode(self._select(field, table.columns), randomness)
         return table.rebuild(blocks, list(chain.from_iterable(self._names)))
 
     def check_encodable(self) -> None:
-        """Check that there are reports of all fields without noise.
+        """Check that all fields have an encoding without noise.
 
         Raises
         ------
         ValueError
-            If there are none.
+            If a field has none.
         """
         if self.sampling is not None:
             raise ValueError(
-                "strategy='sample' reports one column of each record: there is no "
-                "encoding of all of them"
+                "strategy='sample' has no encoding without noise. Use 'split' or 'joint'."
             )
         for field in self.fields:
             field.check_encodable()
 
-    def read(self, reports: Any) -> Reports:
-        """Read a frame or array of reports, and check them.
-
-        Parameters
-        ----------
-        reports : dataframe or array-like
-            What `write` returned, perhaps stored and loaded since.
-
-        Returns
-        -------
-        list of ndarray
-            The reports as arrays.
-
-        Raises
-        ------
-        ValueError
-            If these are not reports of this protocol.
-        """
-        table = self.report_table(reports)
-        # By name, as an array has them in this order, and a frame by these names.
-        columns = dict(zip(self.report_columns, table.columns, strict=True))
-        field_columns = [_selected(columns, names) for names in self._names]
-        drawn = None
-        if self.sampling is not None and self.states_sample:
-            drawn = self._read_sample(_selected(columns, self._sampled_names))
-        elif self.sampling is not None:
-            drawn = self._find_sample(field_columns)
-        arrays = []
-        for place, field in enumerate(self.fields):
-            if drawn is None:
-                arrays.append(field.read(field_columns[place], slice(None)))
-            else:
-                rows = drawn[:, place]
-                reports_of_rows = field.read(field_columns[place], rows)
-                arrays.append(spread(reports_of_rows, rows))
-        return arrays if drawn is None else [*arrays, drawn]
-
-    def _find_sample(self, field_columns: Sequence[Sequence[Any]]) -> NDArray[np.bool_]:
-        """Return which fields each row reports, by what is missing in the others."""
-        assert self.sampling is not None
-        reported = []
-        for field, own_columns in zip(self.fields, field_columns, strict=True):
-            reported.append(field.are_reported(own_columns))
-        drawn = np.array(reported).T
-        if (drawn.sum(axis=1) != self.sampling.size).any():
-            raise ValueError(
-                f"a report of this transformer holds {self.sampling.size} of its "
-                f"{len(self.fields)} fields"
-            )
-        return drawn
-
-    def _read_sample(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
-        """Read which fields each row reports."""
-        n_fields = len(self.fields)
-        numbers = [read_sampled(column, n_fields) for column in columns]
-        if len(columns) == 1:
-            return one_of(numbers[0], n_fields)
-        chosen = np.column_stack(numbers)  # (n_records, n_sampled)
-        if (np.diff(chosen, axis=1) <= 0).any():
-            raise ValueError(
-                f"the columns {self._sampled_names} must ascend: a record makes each "
-                "report once"
-            )
-        drawn = np.zeros((len(chosen), n_fields), bool, order="F")
-        np.put_along_axis(drawn, chosen, True, axis=1)
-        return drawn
-
-    def report_table(self, reports: Any) -> Table:
-        """Take a frame or array of reports apart into columns, for `read`.
-
-        Parameters
-        ----------
-        reports : dataframe or array-like
-            The reports.
-
-        Returns
-        -------
-        Table
-            The `report_columns`, as ``columns``; their values are not checked.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the reports are no such table; no error shows a value.
-        """
-        return read_report_table(reports, self.report_columns)
-
-    def rows(self, reports: Reports) -> NDArray[np.bool_]:
-        """Return which row reports which field.
-
-        Parameters
-        ----------
-        reports : list of ndarray
-            What `read` or `randomise` returned.
-
-        Returns
-        -------
-        ndarray of bool, shape (n_records, n_fields)
-            True for all without a sample.
-        """
-        if self.sampling is not None:
-            return reports[-1]
-        return np.ones((len(reports[0]), len(self.fields)), bool)
-
-    def parts(self, reports: Reports) -> list[NDArray[Any]]:
-        """Return for each field the reports of those rows that report it.
-
-        Parameters
-        ----------
-        reports : list of ndarray
-            What `read` or `randomise` returned.
-
-        Returns
-        -------
-        list of ndarray
-            The reports of each field.
-        """
-        if self.sampling is None:
-            return reports
-        *reports, drawn = reports
-        parts = []
-        for report, rows in zip(reports, drawn.T, strict=True):
-            # By places, in half of the time of a mask.
-            parts.append(report[np.flatnonzero(rows)])
-        return parts
-
-    @property
-    def meaning(self) -> dict[str, Any]:
-        """What a tally says that its sums are of."""
-        fields = []
-        for field in self.fields:
-            meaning: dict[str, Any] = {"columns": list(field.columns)}
-            categories = field.declared().get("categories")
-            if categories:
-                meaning["domain"] = Domain(categories)
-            meaning |= field.parameters()
-            meaning["shape"] = list(field.shape)
-            fields.append(meaning)
-        # They decide how estimates of samples are combined.
-        weights = None if self.sampling is None else list(self.sampling.weights)
-        return {
-            "encoder": self.encoder,
-            "fields": fields,
-            "n_sampled": self.n_sampled,
-            "weights": weights,
-        }
-
-    def tally(self, reports: Reports) -> ReportTally:
-        """Sum up reports.
-
-        Parameters
-        ----------
-        reports : list of ndarray
-            What `read` or `randomise` returned.
-
-        Returns
-        -------
-        ReportTally
-            The sums.
-        """
-        parts = self.parts(reports)
-        sums = []
-        for field, field_reports in zip(self.fields, parts, strict=True):
-            sums.append(field.sums(field_reports))
-        return ReportTally(
-            self.meaning, tuple(sums), tuple(map(len, parts)), len(reports[0])
-        )
-
-    def empty_tally(self) -> ReportTally:
-        """Return the tally of no reports.
-
-        Returns
-        -------
-        ReportTally
-            Zeros.
-        """
-        sums = []
-        for field in self.fields:
-            sums.append(np.zeros(field.shape, np.int64))
-        return ReportTally(self.meaning, tuple(sums), (0,) * len(sums), 0)
-
-    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
-        """Sum up the distinct rows of some report columns.
-
-        Parameters
-        ----------
-        rows : dataframe
-            Distinct rows of one or more sets of `counted_columns`.
-        counts : ndarray of int64
-            How often each row occurs.
-
-        Returns
-        -------
-        ReportTally
-            Those of all sets of columns add up to the tally of the reports.
-
-        Raises
-        ------
-        ValueError
-            If these are not reports of this protocol.
-        """
-        table = read_table(rows)
-        columns = dict(zip(table.names, table.columns, strict=True))
-        total = int(counts.sum())
-        sums = []
-        sizes = []
-        for field, names in zip(self.fields, self._names, strict=True):
-            if {*names} <= {*columns}:
-                field_reports = field.read(_selected(columns, names), slice(None))
-                sums.append(field.distinct_sums(field_reports, counts))
-                sizes.append(total)
-            else:
-                sums.append(np.zeros(field.shape, np.int64))
-                sizes.append(0)
-        # The records are counted with the first field, as with each of the others.
-        return ReportTally(self.meaning, tuple(sums), tuple(sizes), sizes[0])
-
-    def estimate(self, tally: ReportTally, **options: Any) -> pd.DataFrame:
-        """Estimate what the reports were made for.
-
-        Parameters
-        ----------
-        tally : ReportTally
-            What `tally` returned.
-        **options : dict
-            Those of `Field.estimate`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The estimates of the only field, or those of all by column and value.
-
-        Raises
-        ------
-        ValueError
-            If the tally is of another protocol.
-        """
-        check_tally(tally, self.meaning)
-        tables = {}
-        for place, field in enumerate(self.fields):
-            table = field.estimate(
-                tally.counts[place], tally.sizes[place], tally.n_reports, **options
-            )
-            if len(self.fields) == 1:
-                return table
-            label = field.columns[0] if len(field.columns) == 1 else field.columns
-            tables[label] = table
-        return concat_columns(tables)
-
-    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
-        """Return the exact channel of each attribute of a record, for audits.
-
-        Parameters
-        ----------
-        most_entries : int
-            How large a channel may be.
-
-        Returns
-        -------
-        list of iterators, or None
-            For each attribute its channel, or several of which the public field of a
-            report chooses one; None if they are too large, or not known.
-        """
-        channels = []
-        for field in self.fields:
-            field_channels = field.channels(most_entries)
-            if field_channels is None:
-                return None
-            channels += field_channels
-        return channels
-
-    def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
-        """Return what `shuffled_guarantee` needs to know of a record's report.
-
-        Parameters
-        ----------
-        released : {"reports", "tally"}
-            What is released after shuffling.
-
-        Returns
-        -------
-        tuple of ReportPair
-            A pair for each field of the report that is shuffled by itself; where more
-            is not known, one, of the worst randomiser with the epsilon of `guarantee`.
-        """
-        worst_case = (any_pair(self.guarantee.epsilon),)
-        pairs = []
-        for field in self.fields:
-            pair = field.shuffle_pair()
-            if pair is None:
-                return worst_case
-            pairs.append(pair)
-        report_pairs = drawn_pair(pairs, self.sampling, released)
-        return worst_case if report_pairs is None else report_pairs
-
-    def cost_of_changes(self, n_values: int) -> Fraction:
-        """Add up the epsilons of a record's permanent reports.
-
-        Parameters
-        ----------
-        n_values : int
-            Of how many values of each field.
-
-        Returns
-        -------
-        Fraction
-            The sum for the fields that a record reports; of a sample, the largest one.
-        """
-        costs = []
-        for field in self.fields:
-            assert field.n_states is not None
-            costs.append(Fraction(field.epsilon) * min(n_values, field.n_states))
-        # Which fields a record reports is permanent, too.
-        largest_costs = sorted(costs, reverse=True)[: self.n_sampled]
-        return sum(largest_costs, Fraction(0))
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what decides the reports of a row.
-
-        Returns
-        -------
-        dict
-            Plain text, numbers and lists; ``"reports"`` is what a tally says. No key
-            and no seed.
-        """
-        meaning = self.meaning
-        fields = list(map(plain_field, meaning["fields"]))
-        return {
-            "columns": list(self.columns),
-            "reports": meaning | {"fields": fields},
-            "unknown": [field.unknown for field in self.fields],
-        }
-
-    def without_secrets(self) -> Self:
-        """Return the same protocol without the key of permanent reports.
-
-        Returns
-        -------
-        protocol
-            Enough to read, sum up and estimate.
-        """
-        return replace(self, memo=None)
-
     def read_records(self, record_id: Any, n_rows: int) -> list[bytes]:
-        """Write the ids of the records as bytes.
+        """Read the ids of the records as bytes.
 
         Parameters
         ----------
         record_id : array-like of shape (n_rows,) or None
-            Ids that differ, required with permanent reports and only then.
+            Distinct ids, required for permanent reports and only for them.
         n_rows : int
-            The number of rows.
+            Number of rows.
 
         Returns
         -------
         list of bytes
-            An id for each row; empty without permanent reports.
+            Id of each row; empty without permanent reports.
 
         Raises
         ------
         TypeError, ValueError
-            If ids are missing, repeated, too few, or not wanted.
+            If ids are missing, repeated, too few, or not expected.
         """
         if self.permanent_key is None:
             if record_id is not None:
@@ -805,26 +433,357 @@ class ReportProtocol:
             )
         ids = read_record_ids(record_id, n_rows)
         if not are_distinct(ids):
-            # Rows of one record with different values would cost more than the one
-            # charge of a call.
+            # Two rows of a record would cost more than the charge of one call.
             raise ValueError(
                 "record_id has repeated entries; a record reports once in a call"
             )
         return ids
 
+    # Reports to estimates.
 
-def _selected(values: Mapping[Any, Any], names: Sequence[Any]) -> list[Any]:
-    """Return the values of some names, in their order."""
+    def report_table(self, reports: Any) -> Table:
+        """Split a dataframe or array of reports into columns, without checking values.
+
+        Parameters
+        ----------
+        reports : dataframe or array-like
+            Reports.
+
+        Returns
+        -------
+        Table
+            `report_columns`, as ``columns``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the columns are others; no error contains a value.
+        """
+        return read_report_table(reports, self.report_columns)
+
+    def read(self, reports: Any) -> Reports:
+        """Read and check a dataframe or array of reports.
+
+        Parameters
+        ----------
+        reports : dataframe or array-like
+            Output of `write`, which may have been stored and loaded.
+
+        Returns
+        -------
+        list of ndarray
+            Reports as arrays.
+
+        Raises
+        ------
+        ValueError
+            If the reports are not of this protocol.
+        """
+        table = self.report_table(reports)
+        columns = dict(zip(self.report_columns, table.columns, strict=True))
+        field_columns = [_pick(columns, names) for names in self._names]
+        drawn = None
+        if self.sampling is not None and self.states_sample:
+            drawn = self._read_sample(_pick(columns, self._sampled_names))
+        elif self.sampling is not None:
+            drawn = self._find_sample(field_columns)
+        arrays = []
+        for index, field in enumerate(self.fields):
+            rows = slice(None) if drawn is None else drawn[:, index]
+            report = field.read(field_columns[index], rows)
+            arrays.append(report if drawn is None else spread(report, rows))
+        return arrays if drawn is None else [*arrays, drawn]
+
+    def _find_sample(self, field_columns: Sequence[Sequence[Any]]) -> NDArray[np.bool_]:
+        """Find the fields that each row reports, which are not missing."""
+        assert self.sampling is not None
+        reported = []
+        for field, own_columns in zip(self.fields, field_columns, strict=True):
+            reported.append(field.are_reported(own_columns))
+        drawn = np.array(reported).T
+        if (drawn.sum(axis=1) != self.sampling.size).any():
+            raise ValueError(
+                f"Each row of reports must have {self.sampling.size} of its "
+                f"{len(self.fields)} fields."
+            )
+        return drawn
+
+    def _read_sample(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
+        """Read the fields that each row reports."""
+        n_fields = len(self.fields)
+        numbers = [read_sampled(column, n_fields) for column in columns]
+        if len(columns) == 1:
+            return mark_chosen(numbers[0], n_fields)
+        chosen = np.column_stack(numbers)  # (n_records, n_sampled)
+        if (np.diff(chosen, axis=1) <= 0).any():
+            raise ValueError(f"The columns {self._sampled_names} must ascend.")
+        drawn = np.zeros((len(chosen), n_fields), bool, order="F")
+        np.put_along_axis(drawn, chosen, True, axis=1)
+        return drawn
+
+    def rows(self, reports: Reports) -> NDArray[np.bool_]:
+        """Return the fields that each row reports.
+
+        Parameters
+        ----------
+        reports : list of ndarray
+            Output of `read` or `randomize`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_records, n_fields)
+            All True without a sample.
+        """
+        if self.sampling is not None:
+            return reports[-1]
+        return np.ones((len(reports[0]), len(self.fields)), bool)
+
+    def parts(self, reports: Reports) -> list[NDArray[Any]]:
+        """Return the reports of the rows that report each field.
+
+        Parameters
+        ----------
+        reports : list of ndarray
+            Output of `read` or `randomize`.
+
+        Returns
+        -------
+        list of ndarray
+            Reports of each field.
+        """
+        if self.sampling is None:
+            return reports
+        *reports, drawn = reports
+        parts = []
+        for report, rows in zip(reports, drawn.T, strict=True):
+            # Indices take half of the time of a mask.
+            parts.append(report[np.flatnonzero(rows)])
+        return parts
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """Parameters that determine the meaning of sums of reports."""
+        fields = []
+        for field in self.fields:
+            meaning: dict[str, Any] = {"columns": list(field.columns)}
+            categories = field.declared().get("categories")
+            if categories:
+                meaning["domain"] = Domain(categories)
+            fields.append(meaning | field.parameters() | {"shape": list(field.shape)})
+        weights = None if self.sampling is None else list(self.sampling.weights)
+        return {
+            "encoder": self.encoder,
+            "fields": fields,
+            "n_sampled": self.n_sampled,
+            "weights": weights,
+        }
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters that determine the reports of a row, without secrets.
+
+        Returns
+        -------
+        dict
+            Plain text, numbers and lists; ``"reports"`` is `meaning`.
+        """
+        meaning = self.meaning
+        fields = list(map(plain_field, meaning["fields"]))
+        return {
+            "columns": list(self.columns),
+            "reports": meaning | {"fields": fields},
+            "unknown": [field.unknown for field in self.fields],
+        }
+
+    def tally(self, reports: Reports) -> ReportTally:
+        """Sum reports.
+
+        Parameters
+        ----------
+        reports : list of ndarray
+            Output of `read` or `randomize`.
+
+        Returns
+        -------
+        ReportTally
+            Sums.
+        """
+        parts = self.parts(reports)
+        sums = []
+        for field, field_reports in zip(self.fields, parts, strict=True):
+            sums.append(field.sums(field_reports))
+        sizes = tuple(map(len, parts))
+        return ReportTally(self.meaning, tuple(sums), sizes, len(reports[0]))
+
+    def empty_tally(self) -> ReportTally:
+        """Return the tally of no reports.
+
+        Returns
+        -------
+        ReportTally
+            Zeros.
+        """
+        sums = [np.zeros(field.shape, np.int64) for field in self.fields]
+        return ReportTally(self.meaning, tuple(sums), (0,) * len(sums), 0)
+
+    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
+        """Sum the distinct rows of groups of report columns.
+
+        Parameters
+        ----------
+        rows : dataframe
+            Distinct rows of one or more groups of `counted_columns`.
+        counts : ndarray of int64
+            Frequency of each row.
+
+        Returns
+        -------
+        ReportTally
+            Sums. The tallies of all groups add up to the tally of the reports.
+
+        Raises
+        ------
+        ValueError
+            If the rows are not reports of this protocol.
+        """
+        table = read_table(rows)
+        columns = dict(zip(table.names, table.columns, strict=True))
+        tally = self.empty_tally()
+        sums, sizes = list(tally.counts), list(tally.sizes)
+        for index, names in enumerate(self._names):
+            if {*names} <= {*columns}:
+                field = self.fields[index]
+                field_reports = field.read(_pick(columns, names), slice(None))
+                sums[index] = field.distinct_sums(field_reports, counts)
+                sizes[index] = int(counts.sum())
+        # The records are counted with the first field.
+        return ReportTally(tally.protocol, tuple(sums), tuple(sizes), sizes[0])
+
+    def estimate(self, tally: ReportTally, **options: Any) -> pd.DataFrame:
+        """Estimate the statistics of all fields.
+
+        Parameters
+        ----------
+        tally : ReportTally
+            Output of `tally`.
+        **options : dict
+            Options of `Field.estimate`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Estimates of the only field, or of all fields by column and value.
+
+        Raises
+        ------
+        ValueError
+            If the tally is of another protocol.
+        """
+        check_tally(tally, self.meaning)
+        tables = {}
+        for index, field in enumerate(self.fields):
+            table = field.estimate(
+                tally.counts[index], tally.sizes[index], tally.n_reports, **options
+            )
+            if len(self.fields) == 1:
+                return table
+            label = field.columns[0] if len(field.columns) == 1 else field.columns
+            tables[label] = table
+        return concat_columns(tables)
+
+    # Guarantees and audits.
+
+    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+        """Return the exact channels of each attribute of a record.
+
+        Parameters
+        ----------
+        most_entries : int
+            Maximum size of a channel.
+
+        Returns
+        -------
+        list of iterators, or None
+            See `Field.channels`.
+        """
+        channels = []
+        for field in self.fields:
+            field_channels = field.channels(most_entries)
+            if field_channels is None:
+                return None
+            channels += field_channels
+        return channels
+
+    def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
+        """Return the pairs of reports that `shuffled_guarantee` needs.
+
+        Parameters
+        ----------
+        released : {"reports", "tally"}
+            Output after shuffling.
+
+        Returns
+        -------
+        tuple of ReportPair
+            Pair of each field that is shuffled separately, or the pair of the worst
+            randomizer with the epsilon of `guarantee`.
+        """
+        worst_case = (any_pair(self.guarantee.epsilon),)
+        pairs = []
+        for field in self.fields:
+            pair = field.shuffle_pair()
+            if pair is None:
+                return worst_case
+            pairs.append(pair)
+        return drawn_pair(pairs, self.sampling, released) or worst_case
+
+    def cost_of_changes(self, n_values: int) -> Fraction:
+        """Sum the epsilons of the permanent reports of a record.
+
+        Parameters
+        ----------
+        n_values : int
+            Number of distinct values of each field.
+
+        Returns
+        -------
+        Fraction
+            Sum for the fields that a record reports, at most.
+        """
+        costs = []
+        for field in self.fields:
+            assert field.n_states is not None
+            costs.append(Fraction(field.epsilon) * min(n_values, field.n_states))
+        # The sampled fields are permanent.
+        largest_costs = sorted(costs, reverse=True)[: self.n_sampled]
+        return sum(largest_costs, Fraction(0))
+
+    def without_secrets(self) -> Self:
+        """Return the protocol without the key of permanent reports.
+
+        Returns
+        -------
+        protocol
+            Protocol that can read, sum and estimate.
+        """
+        return replace(self, memo=None)
+
+
+def _pick(values: Mapping[Any, Any], names: Sequence[Any]) -> list[Any]:
+    """Return the values of names, in their order."""
     return [values[name] for name in names]
 
 
-def _places(
-    drawn: NDArray[np.bool_], size: int, dtype: np.dtype[Any]
-) -> NDArray[np.integer]:
-    """Return the places of the `size` fields that each row reports, ascending."""
+def _apply_sample(reports: Reports, drawn: NDArray[np.bool_]) -> Reports:
+    """Erase the fields that records do not report, and add the sample."""
+    for report, rows in zip(reports, drawn.T, strict=True):
+        report[~rows] = 0
+    return [*reports, drawn]
+
+
+def _chosen_indices(drawn: Any, size: int, dtype: np.dtype[Any]) -> NDArray[np.integer]:
+    """Return the ascending indices of the `size` fields that each row reports."""
     if size == 1:
-        # The sum of the numbers of all columns that are True, which is one.
-        numbers = np.arange(drawn.shape[1], dtype=dtype)
-        places: NDArray[np.integer] = numbers @ drawn.T
-        return places.reshape(-1, 1)
+        # The sum of the indices of True, which is one index.
+        indices: NDArray[np.integer] = np.arange(drawn.shape[1], dtype=dtype) @ drawn.T
+        return indices.reshape(-1, 1)
     return np.nonzero(drawn)[1].reshape(len(drawn), size).astype(dtype)

@@ -1,4 +1,4 @@
-"""Which attributes a record reports, and the counts of a sample of records."""
+"""Random selection of the fields that a record reports, and counts of samples."""
 
 from __future__ import annotations
 
@@ -21,37 +21,38 @@ from skdp.randomness import ByteSource, uniform_integers
 
 @dataclass(frozen=True)
 class Sampling:
-    """A sample of `size` attributes for each record, in proportion to their weights."""
+    """Sample of `size` fields for each record, in proportion to their weights."""
 
     weights: tuple[int, ...]
     size: int
 
     @property
     def inclusions(self) -> list[Fraction]:
-        """The probability that a record reports each attribute."""
+        """Probability that a record reports each field."""
         total = sum(self.weights)
         return [Fraction(self.size * weight, total) for weight in self.weights]
 
     def draw(self, source: ByteSource, n_rows: int) -> NDArray[np.bool_]:
-        """Draw the attributes of each row: as many bytes, whatever is drawn."""
-        # Systematic sampling: the weights, times `size`, are laid end to end in a
-        # random order, and those are taken that hold one of `size` points, a whole sum
-        # of weights apart, whose start is uniform. No weight holds two.
+        """Draw the fields of each row, from a fixed number of random bytes."""
+        # Systematic sampling: intervals with the lengths of the weights, times `size`,
+        # follow each other in random order. Of a grid with the step of the sum of the
+        # weights and a uniform start, each interval contains at most one point, and
+        # those with a point are selected.
         n = len(self.weights)
         total = sum(self.weights)
         start = uniform_integers(source, total, n_rows)
         if self.size == 1:
-            # The one that holds the start, in any order.
+            # The interval with the start, in any order.
             ends = np.cumsum(self.weights)
             chosen = start if total == n else np.searchsorted(ends, start, "right")
-            return one_of(chosen, n)
+            return mark_chosen(chosen, n)
         start = start.astype(np.int64)
         words = np.empty((n_rows, n), np.uint64)
         for column in range(n):
             words[:, column] = source.bytes(8 * n_rows).view("<u8")
         order = np.argsort(words, axis=1, kind="stable")
         ends = np.cumsum(np.array(self.weights)[order] * self.size, axis=1)
-        # How many points lie before the end of each attribute: (n_rows, n).
+        # Number of points before the end of each interval: (n_rows, n).
         n_points = (ends - start[:, np.newaxis] - 1) // total + 1
         holds_point = np.diff(n_points, axis=1, prepend=0) > 0
         drawn = np.empty((n_rows, n), bool, order="F")
@@ -59,22 +60,21 @@ class Sampling:
         return drawn
 
 
-def one_of(chosen: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
-    """Return in which column each row has its number: (n_rows, n)."""
-    # Columns are contiguous, as they are read one by one.
+def mark_chosen(chosen: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
+    """Mark the chosen column of each row: (n_rows, n)."""
+    # Columns are contiguous because they are read one by one.
     numbers = np.arange(n, dtype=chosen.dtype)
     drawn: NDArray[np.bool_] = (chosen == numbers[:, np.newaxis]).T
     return drawn
 
 
 def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
-    """Read the weights of columns as whole numbers, none of them 0."""
+    """Read the weights of columns as positive integers."""
     if isinstance(weights, str) and weights == "uniform":
         return (1,) * len(names)
     amounts = read_weights("weights", weights, names, "'uniform'")
-    # Whole numbers, as a draw is exact.
+    # Draws are exact for integers, which have a sum of about 2**24.
     total = sum(amounts)
-    # The sum of the weights that are given, as whole numbers.
     units = 1 << 24
     return tuple(max(1, round(units * amount / total)) for amount in amounts)
 
@@ -82,17 +82,16 @@ def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
 def read_weights(
     parameter: str, weights: Any, names: Sequence[Any], alternatives: str
 ) -> list[Fraction]:
-    """Read a mapping of each column to a number above 0."""
+    """Read a positive number for each column."""
     if not isinstance(weights, Mapping):
-        # Its type, as the text of a series or an array may be long.
         came = repr(weights) if isinstance(weights, str) else type(weights).__name__
         raise ValueError(
-            f"{parameter} must be {alternatives} or a mapping of column to number, got "
-            f"{came}"
+            f"`{parameter}` must be {alternatives} or a dict of column to number, got "
+            f"{came}."
         )
     if set(weights) != set(names):
         raise ValueError(
-            f"{parameter} must name the columns {list(names)}, got {list(weights)}"
+            f"`{parameter}` must have the columns {list(names)}, got {list(weights)}."
         )
     noun = parameter.removesuffix("s")
     amounts = []
@@ -105,27 +104,26 @@ def read_weights(
 def drawn_pair(
     pairs: Sequence[ReportPair], sampling: Sampling | None, released: Released
 ) -> tuple[ReportPair, ...] | None:
-    """Return the pair of each part of a report that is shuffled by itself.
+    """Return the pair of each part of a report that is shuffled separately.
 
-    It follows from the pairs of the fields; None if these do not tell it.
+    None if it does not follow from the pairs of the fields.
     """
     is_alike = all(pair == pairs[0] for pair in pairs)
     if not is_alike and not all(pair.is_symmetric for pair in pairs):
         return None
-    # One pair stands for all pairs of records: that of the fields, whose values differ
-    # in each. With the ratios (a, b) = (P(y | x0) / m(y), P(y | x1) / m(y)) of one
-    # field and (A, B) of the others, convex f and t > 0, the function f(A a - t B b) is
-    # convex and has decreasing differences in (a, b). So its mean over (u, v) and (v,
-    # u) is at least that over (u, u) and (v, v), as where the values agree, and that
-    # over any (u', v') and (v', u') between.
+    # The pair of records whose values differ in each field bounds all pairs. With the
+    # ratios (a, b) = (P(y | x0) / m(y), P(y | x1) / m(y)) of one field and (A, B) of the
+    # others, convex f and t > 0, the function f(A a - t B b) is convex and has decreasing
+    # differences in (a, b). So its mean over (u, v) and (v, u) is at least the mean over
+    # (u, u) and (v, v), for equal values, and the mean over any (u', v') and (v', u')
+    # between.
     if sampling is None:
         return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
     if sampling.size == 1:
         return (ReportPair.mixed(zip(sampling.inclusions, pairs, strict=True)),)
     if not is_alike:
         return None
-    # The chance of a set of fields cancels in all ratios, so the classes of all sets
-    # are those of one.
+    # The probability of a set of fields cancels in all ratios.
     return (ReportPair.product(pairs[: sampling.size]),)
 
 
@@ -134,28 +132,28 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SampledCounts:
-    """Unbiased counts of n records, with the variances that reports and sample add."""
+    """Unbiased counts of n records, with the variances of noise and of sampling."""
 
     counts: Vector
-    # The variance that the mechanism adds.
+    # Variance of the mechanism.
     noise: Vector
+    # Variance of sampling, as a multiple of count * (n - count).
     spread: Vector
-    """What the sample adds, as a multiple of ``count * (n - count)``."""
     n: float
-    # The counts after post-processing.
+    # Counts after post-processing.
     shown: Vector
-    # The degrees of freedom of the variances.
+    # Degrees of freedom of the variances.
     degrees: float = math.inf
 
     @classmethod
     def of(cls, counts: Vector, noise: Vector, size: float, n: float) -> Self:
-        """Scale counts of a sample of some size, and their variances, to n records."""
+        """Scale counts of a sample, and their variances, to n records."""
         if size == 0:
             unknown = np.full(len(counts), np.nan)
             infinite = np.full(len(counts), np.inf)
             return cls(unknown, infinite, np.zeros(len(counts)), n, unknown)
         scaled = counts * (n / size)
-        # Of sampling without replacement, with its correction for finite populations.
+        # Sampling without replacement from a finite population.
         spread = np.full(len(counts), (n - size) / size / max(n - 1, 1))
         return cls(scaled, noise * (n / size) ** 2, spread, n, scaled)
 
@@ -168,10 +166,10 @@ class SampledCounts:
         kish: float,
         degrees: float,
     ) -> Self:
-        """Make weighted counts of means and their variances.
+        """Make weighted counts from means and their variances.
 
-        A mean of numbers with variance 1 that do not depend on the weights has the
-        variance `kish` (Kish 1965), which is the part of sampling.
+        `kish` is the variance of the mean of numbers with variance 1 that do not depend
+        on the weights (Kish 1965), which is the part of sampling.
         """
         possible_means = np.clip(means, 0, 1)
         excess = variances - kish * possible_means * (1 - possible_means)
@@ -181,20 +179,19 @@ class SampledCounts:
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Put the counts of several fields of the same records in a row."""
+        """Concatenate the counts of several fields of the same records."""
         rows = np.concatenate(list(map(cls._rows, parts)), axis=1)
         counts, noise, spread, shown = rows
         return cls(counts, noise, spread, parts[0].n, shown, parts[0].degrees)
 
     @classmethod
     def combined(cls, parts: Sequence[Self], weights: Vector) -> Self:
-        """Weigh counts of the same cells from samples that have no record in common."""
+        """Average counts of the same cells from samples without a common record."""
         n = parts[0].n
         squares = weights**2
         # (4, n_samples, n_cells)
         counts, noise, spread, shown = np.stack(list(map(cls._rows, parts)), 1)
-        # No record is in two samples, so their estimates are correlated: by as much for
-        # any two.
+        # Estimates of two samples without a common record have a negative correlation.
         spread = squares @ spread - (1 - squares.sum()) / max(n - 1, 1)
         return cls(
             weights @ counts,
@@ -205,12 +202,12 @@ class SampledCounts:
         )
 
     def of_population(self) -> Self:
-        """Return the counts that as many records of the population have on average."""
-        # A share of p varies by p (1 - p) / n from table to table.
+        """Return the counts with the error of a random sample of a population."""
+        # A proportion p has the variance p (1 - p) / n in a random sample.
         return replace(self, spread=self.spread + 1.0 / max(self.n, 1))
 
     def _rows(self) -> NDArray[np.float64]:
-        """Return what each cell has: (4, n_cells)."""
+        """Stack the numbers of each cell: (4, n_cells)."""
         return np.array([self.counts, self.noise, self.spread, self.shown])
 
     @property
@@ -219,9 +216,8 @@ class SampledCounts:
         return self.noise + self.spread * possible_counts * (self.n - possible_counts)
 
     def interval(self, confidence_level: float) -> tuple[Vector, Vector]:
-        """Return the ends of an interval of each count, as Wilson's without noise."""
-        # What sampling adds follows from the count c that is sought: it solves
-        # (estimate - c)^2 = z^2 (noise + spread c (n - c)).
+        """Compute an interval of each count; Wilson's interval without noise."""
+        # The bounds c solve (estimate - c)^2 = z^2 (noise + spread c (n - c)).
         error_rate = 1 - check_confidence_level(confidence_level)
         z = -quantile(error_rate / 2, self.degrees)
         counts = np.nan_to_num(self.counts)
@@ -231,9 +227,9 @@ class SampledCounts:
         square = factor * counts * (self.n - counts) + (factor * self.n / 2) ** 2
         noise = np.where(is_estimated, self.noise, 0)
         square = square + (1 + factor) * z * z * noise
-        reach = np.sqrt(np.clip(square, 0, None)) / (1 + factor)
-        reach = np.where(is_estimated, reach, np.inf)
-        return middle - reach, middle + reach
+        half_width = np.sqrt(np.clip(square, 0, None)) / (1 + factor)
+        half_width = np.where(is_estimated, half_width, np.inf)
+        return middle - half_width, middle + half_width
 
     def table(
         self,
@@ -243,21 +239,21 @@ class SampledCounts:
         what: str = "count",
         index: pd.Index | None = None,
     ) -> pd.DataFrame:
-        """Return ``count, std_error, lower, upper``, or the same of frequencies."""
+        """Make a table of counts or frequencies, with their errors and intervals."""
         lower, upper = self.interval(confidence_level)
         if clipped:
             lower = np.clip(lower, 0, self.n)
             upper = np.clip(upper, 0, self.n)
         std_error = np.sqrt(self.variances)
         scale = self.n if what == "frequency" else 1
-        # One block of numbers: pandas takes a multiple of the time for four columns.
+        # pandas is several times slower with four columns than with one block.
         numbers = np.stack([self.shown, std_error, lower, upper], axis=1) / scale
         names = [what, "std_error", "lower", "upper"]
         return pd.DataFrame(numbers, index=index, columns=names)  # (n_cells, 4)
 
 
 def quantile(probability: float, degrees: float) -> float:
-    """Return a quantile of Student's distribution, or of the normal one."""
+    """Compute a quantile of Student's t, or of the normal distribution."""
     if math.isinf(degrees):
         return NormalDist().inv_cdf(probability)
     return float(stdtrit(degrees, probability))
