@@ -365,7 +365,7 @@ class RoundsToCertainty(Mutant):
             oracle.p, oracle.q = Fraction(1), Fraction(0)
         return oracle
 
-    def _promise(self, oracles, domain, memo):
+    def _make_guarantee(self, domain, fields):
         return PrivacyGuarantee(self.epsilon, scope=domain.columns, mechanism="?")
 
 
