@@ -17,8 +17,6 @@ from skdp.local._numeric import NumericPerturber
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._protocol_file import check_attached_protocol as check_attached_protocol
 from skdp.local._protocol_file import describe_guarantee as describe_guarantee
-from skdp.local._protocol_file import fit_declared as fit_declared
-from skdp.local._protocol_file import pack_protocol as pack_protocol
 from skdp.local._protocol_file import read_and_tally as read_and_tally
 from skdp.local._rappor import RapporEncoder
 from skdp.local._sets import SetValuedEncoder

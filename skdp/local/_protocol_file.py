@@ -114,7 +114,7 @@ class ProtocolJson:
             "named": self._is_named,
             "permanent": protocol.permanent_key is not None,
             "seeded": self._is_seeded,
-            "protocol": pack_protocol(protocol),
+            "protocol": _pack_protocol(protocol),
             "guarantee": describe_guarantee(protocol.guarantee),
             "client": None,
         }
@@ -128,7 +128,7 @@ class ProtocolJson:
         return json.dumps(content, allow_nan=False)
 
 
-def pack_protocol(protocol: ReportProtocol) -> Any:
+def _pack_protocol(protocol: ReportProtocol) -> Any:
     """Write the exact parameters on which client and server must agree."""
     return write_value(protocol.parameters())
 
@@ -228,7 +228,7 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
         transformer.set_params(secret_key=SecretKey.generate())
     is_secure = content["guarantee"]["secure"] is True and not content["seeded"]
     columns = list(map(read_value, content["columns"]))
-    fit_declared(
+    _fit_declared(
         transformer,
         columns,
         is_named=content["named"] is True,
@@ -243,7 +243,7 @@ def _make_domain(parameter: str, declared: Mapping[Any, Any]) -> Domain:
     return Domain(declared)
 
 
-def fit_declared(
+def _fit_declared(
     transformer: Any, columns: list[Any], *, is_named: bool, is_seeded: bool
 ) -> None:
     """Fit a transformer to declared columns."""
@@ -309,7 +309,7 @@ def check_attached_protocol(text: str | None, transformer: Any) -> None:
     content = _parse_protocol(text)
     meaning = None
     with suppress(TypeError, ValueError):
-        meaning = _pack_meaning(pack_protocol(transformer.protocol_))
+        meaning = _pack_meaning(_pack_protocol(transformer.protocol_))
     if meaning is None or _pack_meaning(content.get("protocol")) != meaning:
         raise ValueError(
             "The metadata of the reports contains the protocol of another transformer, "
