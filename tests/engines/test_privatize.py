@@ -301,7 +301,7 @@ def test_transformers_that_cannot_work_by_batches_are_refused(people):
 
 def test_reports_of_other_columns_are_refused(people):
     fitted = encoder().fit(people.select(["color", "size"]))
-    with pytest.raises(ValueError, match=r"the reports of this encoder have the columns .*, got \['age'\]"):
+    with pytest.raises(ValueError, match=r"reports must have the columns .*, got \['age'\]"):
         tally(pa.table({"age": [1]}), fitted)
 
 

@@ -188,7 +188,7 @@ def test_reports_of_others_are_refused(name):
     transformer, table = made(name)
     transformer.fit(table)
     reports = transformer.transform(table)
-    columns = "the reports of this encoder have the columns|feature names"
+    columns = "reports must have the columns|feature names"
     with pytest.raises(ValueError, match=columns):
         transformer.tally(reports.rename(columns={reports.columns[0]: "other"}))
     with pytest.raises(ValueError, match=columns):

@@ -272,7 +272,7 @@ def test_seeds_of_hashes_may_be_text():
     reports = reports.iloc[:10]
     written = reports.astype({"rooms_seed": str})
     assert encoder.tally(written) == encoder.tally(reports)
-    with pytest.raises(ValueError, match="the reports hold something else than whole numbers"):
+    with pytest.raises(ValueError, match="The reports must be integers"):
         encoder.tally(reports.astype({"rooms_seed": str}).assign(rooms_seed="-1"))
 
 

@@ -66,7 +66,7 @@ def test_a_single_column_of_any_kind_is_the_table(function):
 
 
 def test_a_series_of_other_reports_is_refused():
-    with pytest.raises(ValueError, match=r"the reports of this encoder have the columns \['group'\], got \['sex'\]"):
+    with pytest.raises(ValueError, match=r"reports must have the columns \['group'\], got \['sex'\]"):
         joint_distribution(None, None, REPORTS["group"].rename("sex"), ENCODER)
     other = RandomizedResponseEncoder(1.0, categories={"group": ["a", "b"]}, random_state=0)
     series = other.fit_transform(PEOPLE[["group"]])["group"]
