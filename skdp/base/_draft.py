@@ -1,4 +1,4 @@
-"""Draft a domain from the data, to be edited before any release."""
+"""Draft of a domain from the data, for editing before a release."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from skdp.domain import MAX_DRAFT_DECIMALS, Domain, Interval, draft_columns
 
-# The head of a drafted file.
+# Head of a drafted file.
 _REMARK = (
     "A draft that was read from the data, without any protection: which values occur,\n"
     "the range of the numbers and their decimals are private.\n"
@@ -21,15 +21,14 @@ _ANY_FRACTION = (
 
 
 def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
-    """Write the values that occur in a table as a domain file, with comments on the lines to edit."""
-    # **Privacy.** None: the draft contains values of the data, and its first lines state
-    # this. A guarantee does not cover how a domain was chosen.
-    columns, left_out = draft_columns(frame, bins=bins, max_values=max_values)
+    """Write the values of a table as a domain file, with comments for editing."""
+    # **Privacy.** The draft contains values of the data, as its first lines state.
+    columns, excluded = draft_columns(frame, bins=bins, max_values=max_values)
     if not columns:
-        reasons = [f"{name!r} {reason}" for name, reason in left_out.items()]
+        reasons = [f"{name!r} {reason}" for name, reason in excluded.items()]
         raise ValueError(f"no column can be drafted; {'; '.join(reasons)}")
     lines = _REMARK.split("\n")
-    for name, reason in left_out.items():
+    for name, reason in excluded.items():
         lines.append(f"Column {name!r} is left out: it {reason}.")
     head = "\n".join(f"# {line}" for line in lines)
     domain = Domain(columns)

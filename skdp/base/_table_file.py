@@ -1,4 +1,4 @@
-"""Read tables from files strictly, with the types that the declared values or the texts imply."""
+"""Strict reading of tables from files, with types from declared values or texts."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from skdp.domain import Domain, Interval
 from skdp.tables import kinds_of, present
 
 # fmt: off
-# Texts that pandas reads as missing, unless declared as values.
+# Texts that pandas reads as missing, unless they are declared.
 MISSING_TEXTS = (
     "", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a",
     "nan", "null",
 )
 
-# Floats represent all whole numbers up to this one.
+# Floats represent all integers up to this one.
 LARGEST_WHOLE = 1 << 53
 
 _DATE_TYPES = {
@@ -37,14 +37,14 @@ _DATE_TYPES = {
     "datetime": np.dtype("datetime64[us]"),
 }
 
-# The dtype of times with a time zone: instants.
+# Dtype of times with a time zone.
 ZONED = pd.DatetimeTZDtype("us", "UTC")
 
 _ARROW = (".arrow", ".feather", ".ipc")
 
 _BLOCK_BYTES = 1 << 21
 
-# A number without leading zeros: codes such as 007 and 1E5 are text.
+# Number without leading zeros; codes such as 007 and 1E5 are text.
 _NUMBER = re.compile(r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:e[+-]\d{2,3})?|-?inf", re.A)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.A)
 _TRUTH = (["False", "True"], ["false", "true"], ["FALSE", "TRUE"])
@@ -52,7 +52,7 @@ _TRUTH = (["False", "True"], ["false", "true"], ["FALSE", "TRUE"])
 
 @dataclass(frozen=True)
 class _LocalFile:
-    """A file on this machine, decompressed where its name ends in ``.gz``."""
+    """Local file, decompressed if its name ends in ``.gz``."""
 
     path: Path
 
@@ -101,14 +101,14 @@ def _read_declared(texts: pd.Series, values: Any) -> pd.Series:
         return _date_column(texts, times, dtype)
     if is_text:
         return texts
-    # Any spelling of a declared number, such as 01 or 1e3, is that number.
+    # Declared numbers may be written in any way, such as 01 or 1e3.
     csv_file = io.StringIO(texts.to_csv(index=False))
     frame = pd.read_csv(csv_file, skip_blank_lines=False, low_memory=False)
     return frame.iloc[:, 0].set_axis(texts.index)
 
 
 def delimiter_of(name: str) -> str:
-    """Return the delimiter of the CSV files with this ending."""
+    """Return the delimiter of CSV files by the ending of their name."""
     return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
 
 
@@ -118,7 +118,7 @@ def find_repeated(names: list[str]) -> list[str]:
 
 
 def repeated_names_message(file_name: str, names: list[str]) -> str:
-    """Name the columns that have the same name."""
+    """Format the error of columns with equal names."""
     return (
         f"{file_name} has several columns named {', '.join(map(repr, names))}; rename "
         "them in its header"
@@ -126,13 +126,12 @@ def repeated_names_message(file_name: str, names: list[str]) -> str:
 
 
 def read_csv_rows(source: Any, delimiter: str) -> Generator[list[str], None, None]:
-    """Read the rows of a CSV file as text, the header first; an error names the line and shows no value."""
+    """Read the rows of a CSV file as text, the header first; errors contain the line only."""
     line = 1
     n_names = n_values = 0
     with io.TextIOWrapper(source.open("rb"), "utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
-        # Python's errors hold bytes of the data, so they must not be the context of
-        # another one.
+        # Errors of Python contain bytes of the data.
         with suppress(UnicodeDecodeError, csv.Error):
             for row in reader:
                 n_values = len(row)
@@ -159,17 +158,17 @@ def read_csv_rows(source: Any, delimiter: str) -> Generator[list[str], None, Non
 
 
 def check_quotes(source: Any, delimiter: str) -> None:
-    """Check that every quoted value of a CSV file is closed, and followed by a delimiter or a line end."""
+    """Check that each quoted value of a CSV file is closed, before a delimiter or line end."""
     with source.open("rb") as file:
         is_valid = _alternate_quotes(file, delimiter)
     if not is_valid:
-        # Quotes within an unquoted value are text. Reading the rows decides.
+        # Quotes within an unquoted value are text, so the rows are read.
         for _ in read_csv_rows(source, delimiter):
             pass
 
 
 def _alternate_quotes(file: Any, delimiter: str) -> bool:
-    """Return whether all quotes, in turns, open a value and close it; a doubled one closes and opens again."""
+    """Return True if quotes open and close values in turns; two quotes close and open."""
     is_boundary = np.zeros(256, bool)
     is_boundary[[ord(delimiter), *b'"\r\n']] = True
     n_quotes = 0
@@ -189,7 +188,7 @@ def _alternate_quotes(file: Any, delimiter: str) -> bool:
 
 
 def encoding_error(path: Any) -> ValueError | None:
-    """Return the error of a file (a path, or another one with ``name`` and ``open``) that is no UTF-8 text."""
+    """Make the error of a file that is not UTF-8 text."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     line = 1
     with path.open("rb") as file:
@@ -201,8 +200,8 @@ def encoding_error(path: Any) -> ValueError | None:
             except UnicodeDecodeError as error:
                 line += (pending + block)[: error.start].count(b"\n")
                 return ValueError(
-                    f"{path.name} is no UTF-8 text (line {line}); if it is Latin-1 or "
-                    "UTF-16, save it as UTF-8, such as with iconv"
+                    f"{path.name} is no UTF-8 text (line {line}). Convert it to UTF-8, "
+                    "such as with iconv."
                 )
             if not block:
                 return None
@@ -210,7 +209,7 @@ def encoding_error(path: Any) -> ValueError | None:
 
 
 def _check_arrow(path: Path) -> None:
-    """Refuse an Arrow file with offsets or codes out of bounds, which would be dereferenced."""
+    """Check that all offsets and codes of an Arrow file are within bounds."""
     from pyarrow import ArrowException, feather
 
     try:
@@ -224,7 +223,7 @@ def _check_arrow(path: Path) -> None:
 
 
 def type_texts(texts: pd.DataFrame, *, find_dates: bool = True) -> pd.DataFrame:
-    """Convert each column of texts to numbers, truth values or times if all of its texts are; None is missing."""
+    """Convert each column of texts to numbers, booleans or times if all texts allow it."""
     columns = {}
     for name in texts.columns:
         columns[name] = _type_column(texts[name], find_dates)
@@ -247,12 +246,12 @@ def _type_column(texts: pd.Series, find_dates: bool) -> pd.Series:
                 times = parse_dates(present_texts, zoned=is_zoned)
                 dtype = ZONED if is_zoned else _finest(times)
                 return _date_column(present_texts, times, dtype)
-    # Only an empty text is missing: "NA" or "None" may be an answer.
+    # Only empty texts are missing, because "NA" or "None" may be values.
     return texts
 
 
 def _are_numbers(texts: list[str]) -> bool:
-    """Return whether texts are numbers that floats hold, each in a single spelling."""
+    """Return True if texts are numbers that floats represent, each written in one way."""
     stripped = {text.strip(" ") for text in texts}
     if not all(map(_NUMBER.fullmatch, stripped)):
         return False
@@ -280,8 +279,8 @@ def _date_column(
 
 
 def parse_dates(column: pd.Series, *, zoned: bool = False) -> NDArray[np.datetime64]:
-    """Read ISO 8601 text."""
-    # The errors of Python hold a value, so they must not be the context of another one.
+    """Read dates and times in ISO 8601."""
+    # Errors of Python contain a value.
     times = None
     with suppress(ValueError):
         times = list(map(_read_time, column))
@@ -314,7 +313,7 @@ def _in_utc(time: datetime | None) -> datetime | None:
 
 
 def date_dtype(values: Any) -> Any:
-    """Return the dtype of declared dates, None for other values, and for times with a time zone."""
+    """Return the dtype of declared dates or times without a time zone, or None."""
     if isinstance(values, Interval):
         return values.dtype if values.dtype.kind == "M" else None
     if declares_zone(values):
@@ -324,12 +323,12 @@ def date_dtype(values: Any) -> Any:
 
 
 def declares_zone(values: Any) -> bool:
-    """Whether declared values are times with a time zone, which are compared as instants."""
+    """Return True if declared values are times with a time zone."""
     return any(getattr(value, "tzinfo", None) is not None for value in values.values)
 
 
 def type_of_values(values: Any) -> type | None:
-    """Return the common type of declared values, None if there is none."""
+    """Return the common type of declared values, or None."""
     if isinstance(values, Interval):
         return None
     types = set(map(type, present(values.labels)))

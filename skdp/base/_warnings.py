@@ -1,4 +1,4 @@
-"""Warnings at the line that the user wrote, once for each object that is called there; and to hear what code says."""
+"""Warnings at the user's line, once for each object, and collection of all output."""
 
 from __future__ import annotations
 
@@ -16,43 +16,38 @@ from weakref import WeakKeyDictionary
 from skdp.pages import warn
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 
-# Packages through which estimators call each other: nobody looks for a mistake of their
-# own in these files.
+# Packages whose frames are skipped, because estimators call each other through them.
 _LIBRARIES = ("skdp", "sklearn", "imblearn", "joblib")
 
-# Standard errors beyond which nothing is chance: noise alone is beyond them in one case
-# of 700 if it is Gaussian, and in one of 140 at most if it is Laplace.
-SURE_STD_ERRORS = 3.0
-
-# Of the objects that users called, the warnings that were shown: text, file and line.
+# Warnings that were shown of each object: text, file and line.
 _SHOWN: WeakKeyDictionary[Any, set[tuple[str, str, int]]] = WeakKeyDictionary()
 
 
 def level_of_the_caller() -> int:
-    """Return the stacklevel of the first frame outside skdp, scikit-learn and what these call."""
+    """Return the stacklevel of the first frame outside skdp and scikit-learn."""
     level, _ = _first_call(sys._getframe(1))
     return level
 
 
 def warn_once(text: str, category: type[Warning], *, about: str) -> None:
-    """Warn at the line of the user, once for each object that is called there, unless all are asked for."""
-    # A search fits clones. Python shows a warning once a line, but forgets which were
-    # shown whenever filters change, and scikit-learn sets them again for each fit.
+    """Warn at the user's line, once for each object that is called there."""
+    # Python shows a warning again after its filters change, and scikit-learn changes them
+    # for each fit of a search.
     level, call = _first_call(sys._getframe(1))
     caller = call.f_back or call
-    shown_places = _shown_of(_first_argument(call))
-    place = (text, caller.f_code.co_filename, caller.f_lineno)
-    # Python's own rule: a first filter of "always" shows a warning at each call.
+    shown = _shown_of(_first_argument(call))
+    location = (text, caller.f_code.co_filename, caller.f_lineno)
+    # A first filter of "always" shows a warning at each call.
     filters = warnings.filters
     is_always = bool(filters) and filters[0][0] == "always"
-    if is_always or place not in shown_places:
-        # Where a filter makes it an error, this is raised each time.
+    if is_always or location not in shown:
+        # A filter may make it an error, which is raised at each call.
         warn(text, category, about=about, stacklevel=level + 1)
-        shown_places.add(place)
+        shown.add(location)
 
 
 def _first_call(frame: FrameType) -> tuple[int, FrameType]:
-    """Return the stacklevel of the first frame outside the libraries, and the frame of the library that it called."""
+    """Return the stacklevel of the user's frame, and the library frame that it called."""
     level = 1
     call = frame
     while frame.f_back is not None and _package_of(frame) in _LIBRARIES:
@@ -68,7 +63,7 @@ def _package_of(frame: FrameType) -> str:
 
 
 def _first_argument(call: FrameType) -> Any:
-    """Return the object whose method was called, or the estimator that was given to a function."""
+    """Return the first argument of a call: the object of a method."""
     names = call.f_code.co_varnames
     if not names:
         return None
@@ -77,16 +72,16 @@ def _first_argument(call: FrameType) -> Any:
 
 
 def _shown_of(estimator: Any) -> set[tuple[str, str, int]]:
-    """Return the warnings that were shown of an object, which are forgotten with it."""
+    """Return the warnings that were shown of an object."""
     try:
         return _SHOWN.setdefault(estimator, set())
-    except TypeError:  # nothing can be remembered of it
+    except TypeError:  # The object has no weak references.
         return set()
 
 
 @contextmanager
 def collect_output() -> Iterator[list[str]]:
-    """Collect the texts of all log records, warnings and printed output, for audits and checks."""
+    """Collect the texts of log records, warnings and printed output."""
     texts: list[str] = []
     printed = io.StringIO()
     listener = logging.StreamHandler(printed)

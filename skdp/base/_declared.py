@@ -1,0 +1,170 @@
+"""Declared domains of tables."""
+
+from __future__ import annotations
+
+from collections.abc import (
+    Mapping,
+    Sequence,
+)
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skdp.base._parameters import check_declared
+from skdp.base._warnings import warn_once
+from skdp.domain import (
+    MAX_SHOWN_VALUES,
+    Categories,
+    Domain,
+    Interval,
+    copy_guarantee,
+    domains_of_dtypes,
+    edge_text,
+)
+from skdp.privacy import PrivacyLeakWarning
+from skdp.tables import (
+    ColumnError,
+    Table,
+    distinct_values,
+)
+
+if TYPE_CHECKING:  # an optional dependency
+    pass
+
+
+def read_domain(
+    table: Table, categories: Any, *, name: str = "categories", why_declared: str = ""
+) -> Domain:
+    """Make the domain of a table from declared values, or from the data with a warning."""
+    # Unordered categories of pandas (see `domains_of_dtypes`) may come from the data.
+    by_dtype, observed = domains_of_dtypes(table)
+    declared = _declared(table, categories, name, by_dtype | observed)
+    undeclared = [
+        column
+        for column in table.names
+        if column not in declared or declared[column] is observed.get(column)
+    ]
+    if undeclared and why_declared:
+        raise ValueError(
+            f"the categories of {', '.join(map(repr, undeclared))} must be declared: "
+            f"{why_declared}"
+        )
+    if undeclared:
+        warn_of_observed(undeclared, name)
+    # Columns with declared values are not read.
+    attributes = {}
+    for column, values in zip(table.names, table.columns, strict=True):
+        is_declared = column in declared
+        attributes[column] = (
+            declared[column] if is_declared else _observed(column, values)
+        )
+    domain = Domain(attributes)
+    for column in undeclared:
+        domain[column].observed = True  # For `privacy_statement`.
+    return copy_guarantee(domain, categories)
+
+
+def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
+    """Warn that the categories of columns come from the data."""
+    warn_once(
+        f"the categories of {', '.join(map(repr, names))} are read from the data, so "
+        f"which values occur is not protected; declare them with {parameter}=, as "
+        "lists of values or a Domain. A categorical dtype of pandas declares its "
+        "categories only if they are ordered: others may be just the values that occur",
+        PrivacyLeakWarning,
+        about="guide/encoders#declared-values",
+    )
+
+
+def _declared(
+    table: Table, categories: Any, parameter: str, by_dtype: dict[Any, list[Any]]
+) -> dict[Any, Any]:
+    expected = f"{parameter} must be 'auto', a list, a mapping or a Domain"
+    if isinstance(categories, str):
+        if categories != "auto":
+            raise ValueError(f"{expected}, got {categories!r}")
+        return by_dtype
+    if isinstance(categories, Domain):
+        # A Domain may have more columns than the table.
+        known = [name for name in categories.columns if name in table.names]
+        categories = {name: categories[name] for name in known}
+    if isinstance(categories, Mapping):
+        declared = {**by_dtype, **categories}
+        hint = "; the values that each may take are needed, from public knowledge"
+        check_declared(declared, table.names, parameter, hint)
+        return declared
+    # Lists of values in the order of the columns.
+    if not isinstance(categories, Sequence | np.ndarray):
+        raise TypeError(f"{expected}, got {type(categories).__name__}")
+    if len(categories) != len(table.names):
+        raise ValueError(
+            f"{parameter} has {len(categories)} lists of values; it needs one for each "
+            f"of the columns {list(table.names)}"
+        )
+    return dict(zip(table.names, categories, strict=True))
+
+
+def _observed(name: Any, column: Any) -> Categories:
+    try:
+        values, has_missing = distinct_values(column)
+    except ColumnError as error:
+        raise ValueError(f"column {name!r} {error}; declare its categories") from None
+    if has_missing:
+        raise ValueError(
+            f"column {name!r} holds missing values (NaN); declare its categories, with "
+            "None among them for missing"
+        )
+    try:
+        return Categories(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"column {name!r}: {error}") from None
+
+
+def declares_missing(domain: Domain) -> bool:
+    """Return True if missing is a declared value of a column."""
+    return any(None in domain[name].values for name in domain.columns)
+
+
+# Advice of local transformers for values outside the domain.
+UNIFORM = (
+    "The last resort is handle_unknown='uniform': such rows become uniform random "
+    "values, which draw all estimates towards equal counts"
+)
+
+# Advice of statistics for values outside the domain.
+_IGNORE = "Or set handle_unknown='ignore', which leaves such values out of all counts"
+
+
+def undeclared_error(
+    column: Any,
+    values: Categories | Interval,
+    *,
+    what: str = "a value, or a NaN or inf,",
+    where: str = "declared categories",
+    advice: str = _IGNORE,
+    missing_is_undeclared: bool = True,
+) -> ValueError:
+    """Make the error of a value outside the domain, which states the domain only."""
+    declare = "Declare all values that can occur"
+    if missing_is_undeclared and None not in values.labels:
+        missing = "missing=True" if isinstance(values, Interval) else "None"
+        declare += f", and add {missing} to declare missing"
+    if isinstance(values, Interval):
+        declare += ", or clip the numbers to the ends before"
+    elif all(label is None or isinstance(label, Real) for label in values.labels):
+        declare += ", or an Interval for a range of numbers"
+    return ValueError(
+        f"column {column!r} holds {what} outside the {where}, {_described(values)}. "
+        f"{declare}. {advice}."
+    )
+
+
+def _described(values: Categories | Interval) -> str:
+    """Describe declared values, which are public."""
+    if isinstance(values, Interval) and not values.observed:
+        low, high = edge_text(values.edges[0]), edge_text(values.edges[-1])
+        missing = ", or missing" if values.missing else ""
+        return f"values from {low} to {high}{missing}"
+    is_cut = len(values) > MAX_SHOWN_VALUES and not values.observed
+    return f"{values!r} ({len(values):,} values)" if is_cut else repr(values)

@@ -1,0 +1,282 @@
+"""Input tables: shape, names, row index and numbers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import (
+    Sequence,
+)
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from skdp.base._warnings import warn_once
+from skdp.privacy import PrivacyLeakWarning
+from skdp.tables import (
+    ColumnError,
+    Table,
+    convert_frame,
+    is_frame,
+    is_missing,
+    lazy_error,
+    objects_of,
+    read_table,
+    to_numbers,
+)
+
+if TYPE_CHECKING:  # an optional dependency
+    pass
+
+
+def read_input(
+    estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1
+) -> Table:
+    """Check the shape and the column names of an input, without reading a value."""
+    if is_frame(X):
+        n_rows, n_columns = X.shape
+        if n_columns == 0:
+            raise ValueError(
+                "Found a table with 0 feature(s) (columns); at least 1 is required"
+            )
+        if n_rows < least:
+            raise ValueError(
+                f"Found a table with {n_rows} sample(s) (rows); "
+                f"at least {least} is required"
+            )
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return read_table(X)
+    _refuse_masked(X)
+    if type(X).__module__.startswith("pyarrow"):
+        if hasattr(X, "to_table"):  # a Dataset
+            raise lazy_error(X)
+        raise TypeError(
+            f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it"
+        )
+    if hasattr(X, "protected_attribute_names"):
+        raise TypeError(
+            f"aif360's {type(X).__name__} is not read here: "
+            "skdp.metrics.from_aif360(dataset).data is its table, and .domain declares "
+            "its values"
+        )
+    has_dtypes = hasattr(X, "__array__")
+    if not issparse(X):
+        array = _read_rows(X)
+        if isinstance(X, np.ndarray) or not has_dtypes:
+            X = array
+    array = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=None,
+        ensure_all_finite=False,
+        ensure_min_samples=least,
+    )
+    return replace(read_table(array), has_dtypes=has_dtypes)
+
+
+def _refuse_masked(values: Any) -> None:
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            "masked arrays are not supported, as their masked values would be "
+            "released; fill them first"
+        )
+
+
+def _read_rows(X: Any) -> NDArray[Any]:
+    """Convert an array-like of rows."""
+    # Errors of scikit-learn contain the data.
+    array = read_array(X, "X")
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported")
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: "
+            "X.reshape(-1, 1) for a single column, X.reshape(1, -1) for a single row, "
+            "or X[['column']] of a dataframe"
+        )
+    return array
+
+
+def read_array(values: Any, name: str) -> NDArray[Any]:
+    """Convert an array-like to an array, of objects for lists with text and other values."""
+    is_list = not hasattr(values, "__array__")
+    for dtype in (None, object):
+        try:
+            array = np.asarray(values, dtype)
+        except Exception:
+            continue
+        if dtype is object or not is_list or array.dtype.kind not in "USV":
+            return array
+    raise ValueError(
+        f"{name} cannot be read as an array: expected rows of single values, all of "
+        "one length"
+    )
+
+
+def check_names(
+    estimator: BaseEstimator, table: Table, fitted: tuple[Any, ...]
+) -> None:
+    """Check that a table has the columns of `fit`."""
+    # scikit-learn compares names only if all are strings.
+    is_array = isinstance(table.native, np.ndarray)
+    is_compared = hasattr(estimator, "feature_names_in_") and not is_array
+    are_strings = all(isinstance(name, str) for name in fitted)
+    if (is_compared or not are_strings) and table.names != fitted:
+        raise ValueError(
+            f"X has the columns {list(table.names)}; fit saw {list(fitted)}"
+        )
+
+
+def apply_set_output(estimator: Any, released: Any) -> Any:
+    """Convert the output of a transformer to the type set by `set_output`."""
+    config = getattr(estimator, "_sklearn_output_config", {})
+    output = config.get("transform", get_config()["transform_output"])
+    return convert_frame(released, output)
+
+
+def _named_levels(table: Any) -> tuple[Any, ...]:
+    """Return the names of the named levels of a row index."""
+    if not isinstance(table, pd.DataFrame | pd.Series):
+        return ()
+    return tuple(name for name in table.index.names if name is not None)
+
+
+def refuse_protected_levels(
+    table: Any, protected: Sequence[Any], *, what: str = "X"
+) -> None:
+    """Check that no level of the row index has the name of a protected column."""
+    for name in _named_levels(table):
+        if name in protected:
+            raise ValueError(
+                f"the row index of {what} has a level {name!r}, the name of a protected "
+                "column, and passes through without protection. Use "
+                f"{what}.reset_index({name!r}, drop=True), and for groups in the index "
+                f"reports.set_index({name!r}, drop=False)."
+            )
+
+
+def warn_of_levels(table: Any) -> None:
+    """Warn of a row index with named levels."""
+    # An index without names usually has numbers of rows.
+    names = [repr(name) for name in _named_levels(table)]
+    if names:
+        warn_once(
+            f"the row index passes through unprotected, with {', '.join(names)}. Use "
+            "reset_index(drop=True) if it contains facts about persons",
+            PrivacyLeakWarning,
+            about="answers/not_covered",
+        )
+
+
+def check_row_order(**inputs: Any) -> None:
+    """Check that no two pandas inputs have equal row labels in different orders."""
+    for (name, rows), (what, column) in itertools.combinations(inputs.items(), 2):
+        check_same_order(rows, column, what, name_of_X=name)
+
+
+def check_same_order(X: Any, column: Any, what: str, *, name_of_X: str = "X") -> None:
+    """Check that a series does not have the row labels of X in another order."""
+    indexed = pd.DataFrame | pd.Series
+    if not isinstance(X, indexed) or not isinstance(column, indexed):
+        return
+    if len(X) != len(column):
+        return
+    if X.index.equals(column.index) or not _are_permuted(X.index, column.index):
+        return
+    name = name_of_X
+    in_place = f"pass {what}.to_numpy() if its rows are in the order of {name}"
+    advice = f": reindex it like {name}, by {what}.reindex({name}.index), or {in_place}"
+    if not X.index.is_unique:
+        advice = (
+            f". Labels that occur twice do not say which row is which: {in_place};"
+            " otherwise give each row a label of its own where both are made"
+        )
+    raise ValueError(
+        f"{what} has the labels of {name} in another order, and rows are read by "
+        f"position{advice}"
+    )
+
+
+def _are_permuted(labels: pd.Index, other_labels: pd.Index) -> bool:
+    """Return True if two indexes are permutations of each other."""
+    try:
+        distinct = labels.unique()
+        indices = distinct.get_indexer_for(labels)
+        other_indices = distinct.get_indexer_for(other_labels)
+    except (TypeError, ValueError):  # labels that cannot be looked up
+        return False
+    # Absent labels have the index -1.
+    return np.array_equal(np.sort(indices), np.sort(other_indices))
+
+
+def read_numbers(
+    table: Table, *, missing: bool = False, truth: bool = True, others: bool = False
+) -> list[NDArray[np.float64]]:
+    """Read the columns of a table as numbers."""
+    # With `truth`, booleans are 0 and 1. With `others`, Python objects other than numbers
+    # are missing values.
+    columns = []
+    for name, column in zip(table.names, table.columns, strict=True):
+        try:
+            numbers = to_numbers(column, truth=truth)
+        except ColumnError as error:
+            raise TypeError(f"column {name!r}: {error}") from None
+        columns.append(numbers.astype(float, copy=False))
+    if not missing and _are_finite(columns):
+        return columns
+    for name, column, numbers in zip(table.names, table.columns, columns, strict=True):
+        is_object = getattr(getattr(column, "dtype", None), "kind", "") == "O"
+        if (missing and (others or not is_object)) or np.isfinite(numbers).all():
+            continue
+        if is_object and not others and _has_other(column, numbers):
+            # The check of scikit-learn requires the words "argument must be".
+            raise TypeError(
+                f"column {name!r} holds text or other objects; argument must be "
+                "numeric: convert strings to numbers"
+            )
+        if not missing:
+            raise ValueError(
+                f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, "
+                "or drop the record, by a public rule."
+            )
+    return columns
+
+
+def _are_finite(columns: Sequence[NDArray[np.float64]]) -> bool:
+    """Return True if the columns are one array of finite numbers."""
+    # One sum of the array is faster than a sum of each column.
+    array = together(columns)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array is not None and bool(np.isfinite(array.sum()))
+
+
+def _has_other(column: Any, numbers: NDArray[np.floating]) -> bool:
+    """Return True if a column has an object other than a number or missing."""
+    values = objects_of(column)
+    return not all(
+        is_missing(values[index]) for index in np.isnan(numbers).nonzero()[0]
+    )
+
+
+def together(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64] | None:
+    """Return the array of which columns are adjacent views, without a copy, or None."""
+    # The caller keeps the memory alive.
+    if not columns:
+        return None
+    addresses = [column.__array_interface__["data"][0] for column in columns]
+    first, stride = columns[0], columns[0].strides
+    step = addresses[1] - addresses[0] if len(addresses) > 1 else first.itemsize
+    for index, column in enumerate(columns):
+        is_beside = addresses[index] == addresses[0] + step * index
+        if not is_beside or column.dtype != float or column.strides != stride:
+            return None
+    shape = (len(first), len(columns))
+    return as_strided(first, shape, (*stride, step), writeable=False)

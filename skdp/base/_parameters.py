@@ -1,0 +1,326 @@
+"""Types, checks and mixins of estimators, and declared bounds."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import (
+    Callable,
+    Hashable,
+    Mapping,
+    Sequence,
+)
+from functools import wraps
+from numbers import Real
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Union, cast
+
+import numpy as np
+import pandas as pd
+from narwhals.typing import IntoDataFrame, IntoSeries
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+
+from skdp import pages
+from skdp.domain import (
+    Domain,
+    Interval,
+)
+from skdp.privacy import BudgetExceeded, PrivacyLedger
+from skdp.tables import (
+    is_whole_number,
+)
+
+if TYPE_CHECKING:  # an optional dependency
+    from matplotlib.axes import Axes
+
+
+# Table: a pandas, Polars or Arrow frame, or an array of shape (n_samples, n_features).
+TableLike: TypeAlias = IntoDataFrame | ArrayLike
+
+# Column: a series of any library, or an array of shape (n_samples,).
+ColumnLike: TypeAlias = IntoSeries | ArrayLike
+
+# Name of a column.
+ColumnName: TypeAlias = Hashable
+
+# Bounds: (low, high) for all columns, an array of shape (n_features, 2), a pair by
+# column name, or the intervals of a domain.
+Bounds: TypeAlias = ArrayLike | Mapping[Any, tuple[float, float]] | Domain
+
+# Path of a file or folder.
+PathType: TypeAlias = str | PathLike[str]
+
+# Allocation of epsilon to the columns by a local transformer.
+ReportStrategy: TypeAlias = Literal["split", "joint", "sample"]
+
+# Replacement of a value outside the domain: an error, a uniform draw, or a value.
+HandleUnknown: TypeAlias = Hashable | Literal["error", "uniform"]
+
+# Label of a target: text, a number or a bool.
+Label: TypeAlias = Hashable
+
+# Privileged values: one, several, or a mapping of columns to values. A value of several
+# columns is a tuple.
+Privileged: TypeAlias = (
+    Hashable | Sequence[Hashable] | Mapping[Any, Hashable | Sequence[Hashable]]
+)
+
+# Matplotlib axes to draw on: one, or one for each panel.
+AxesLike: TypeAlias = Union["Axes", Sequence["Axes"], NDArray[np.object_]]
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def all_or_nothing(fit: Fit) -> Fit:
+    """Decorate a method to restore the attributes of the estimator if it fails."""
+    # An error or interrupt between setting two attributes would separate statistics from
+    # their guarantee. Charges remain.
+
+    @wraps(fit)
+    def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
+        attributes = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BudgetExceeded as refusal:
+            # A search prints the traceback of each fit, so it is short.
+            self.__dict__ = attributes
+            raise refusal.with_traceback(None) from None
+        except BaseException:
+            self.__dict__ = attributes  # one assignment, so that no interrupt splits it
+            raise
+
+    return cast(Fit, fit_or_restore)
+
+
+def check_confidence_level(level: Any) -> float:
+    """Check a confidence level."""
+    is_number = isinstance(level, Real) and not isinstance(level, bool)
+    if not is_number or not 0 < float(level) < 1:
+        raise ValueError(
+            f"confidence_level must be a number between 0 and 1, got {level!r}"
+        )
+    return float(level)
+
+
+def check_ledger(ledger: Any) -> None:
+    """Check the ``ledger`` of an estimator."""
+    if ledger is not None and not isinstance(ledger, PrivacyLedger):
+        raise TypeError(
+            f"ledger must be None or a PrivacyLedger, got {type(ledger).__name__}"
+        )
+
+
+def check_random_state(value: Any) -> None:
+    """Check the ``random_state`` of an estimator."""
+    if value is None or isinstance(value, np.random.RandomState):
+        return
+    if not is_whole_number(value):
+        raise TypeError(
+            "random_state must be None (secure), or an int or a RandomState instance "
+            f"(for experiments), got {type(value).__name__}"
+        )
+    if value < 0:
+        raise ValueError(f"random_state must be None or an int >= 0, got {value}")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {choices}, got {value!r}")
+
+
+def check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+
+
+class OnSite:
+    """Mixin of estimators whose HTML links to their page of the API."""
+
+    @property
+    def _doc_link_module(self) -> str:
+        # scikit-learn shows a link for classes of this package only.
+        return "" if pages.SITE is None else "skdp"
+
+    @property
+    def _doc_link_template(self) -> str:
+        return pages.address("api/generated/skdp.{estimator_name}")
+
+
+class SavedByArguments(ABC):
+    """Base class of objects that are saved by their arguments."""
+
+    @abstractmethod
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments by name."""
+
+
+class ProbabilisticClassifier(ClassifierMixin):
+    """Classifier with `predict_proba` and `predict` from `predict_log_proba`."""
+
+    classes_: Any
+
+    @abstractmethod
+    def predict_log_proba(self, X: TableLike) -> NDArray[np.float64]:
+        """Compute the logarithms of the probabilities of the classes."""
+
+    def predict_proba(self, X: TableLike) -> NDArray[np.float64]:
+        """Compute the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            See `predict_log_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities in the order of `classes_`.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            See `predict_log_proba`.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: TableLike) -> NDArray[Any]:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            See `predict_log_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Most probable classes.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            See `predict_log_proba`.
+        """
+        likeliest = self.predict_log_proba(X).argmax(axis=1)
+        classes: NDArray[Any] = self.classes_[likeliest]
+        return classes
+
+
+def read_bounds(
+    bounds: Any, names: Sequence[Any], *, parameter: str = "bounds"
+) -> NDArray[np.float64]:
+    """Read declared bounds as an array of shape (n_columns, 2)."""
+    if bounds is None:
+        raise ValueError(
+            "`bounds` must be (low, high), {column: (low, high)} or a Domain, got None. "
+            "Use a Domain from public knowledge, or from `discover_domain`."
+        )
+    pairs = _pairs(bounds, names)
+    read_pairs = []
+    for name, pair in zip(names, pairs, strict=True):
+        read_pairs.append(_read_pair(pair, f"{parameter} of column {name!r}"))
+    return np.array(read_pairs)
+
+
+def check_declared(
+    declared: Mapping[Any, Any], names: Sequence[Any], parameter: str, hint: str = ""
+) -> None:
+    """Check that a mapping has exactly the columns of a table."""
+    unknown = [name for name in declared if name not in names]
+    if unknown:
+        raise ValueError(
+            f"{parameter} declares columns that X does not have: {unknown}; "
+            f"X has {list(names)}"
+        )
+    absent = [name for name in names if name not in declared]
+    if absent:
+        raise ValueError(f"{parameter} declares nothing for the columns {absent}{hint}")
+
+
+def _pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
+    if isinstance(bounds, Domain):
+        bounds = _bounds_of_domain(bounds, names)
+    if isinstance(bounds, Mapping):
+        check_declared(bounds, names, "bounds")
+        return [bounds[name] for name in names]
+    rows = _as_list(bounds)
+    if rows is None:
+        raise TypeError(
+            "bounds must be (low, high), a mapping, a Domain or an array of shape "
+            f"(n_features, 2), got {type(bounds).__name__}"
+        )
+    if len(rows) == 2 and all(_as_list(row) is None for row in rows):
+        return [rows] * len(names)
+    if len(rows) != len(names):
+        raise ValueError(f"bounds has {len(rows)} rows; X has {len(names)} columns")
+    return rows
+
+
+def _bounds_of_domain(
+    domain: Domain, names: Sequence[Any]
+) -> dict[Any, tuple[Any, Any]]:
+    """Return the bounds of the intervals of a domain for the columns of a table."""
+    bounds = {}
+    for name in names:
+        if name not in domain.columns:
+            continue
+        declared = domain[name]
+        if not isinstance(declared, Interval) or declared.dtype.kind != "f":
+            raise ValueError(
+                f"bounds of column {name!r} must be an Interval of numbers in the "
+                f"Domain, got {declared!r}"
+            )
+        bounds[name] = declared.edges[0], declared.edges[-1]
+    return bounds
+
+
+def listed_names(names: Any) -> list[Any] | None:
+    """Return the column names in a list, tuple, array or pandas index, or None."""
+    is_of_one_dimension = not isinstance(names, np.ndarray) or names.ndim == 1
+    return _as_list(names) if is_of_one_dimension else None
+
+
+def _as_list(value: Any) -> list[Any] | None:
+    if isinstance(value, pd.Index):
+        return value.tolist()
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.ndim else None
+    is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return list(value) if is_list else None
+
+
+def _read_pair(pair: Any, what: str) -> tuple[float, float]:
+    ends = _as_list(pair)
+    if ends is None or len(ends) != 2:
+        raise ValueError(f"{what} must be a pair (low, high)")
+    for end in ends:
+        if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
+            raise TypeError(f"{what} must be two numbers, got {type(end).__name__}")
+    try:
+        low, high = map(float, ends)
+    except OverflowError:
+        raise ValueError(
+            f"{what} must be finite, got a number beyond the range of floats"
+        ) from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError(
+            f"{what} must be finite with low < high, got ({low:g}, {high:g})"
+        )
+    if not math.isfinite(high - low):
+        raise ValueError(
+            f"{what} must be less than 1.8e308 apart, got ({low:g}, {high:g})"
+        )
+    if not floats_between(low, high):
+        raise ValueError(
+            f"{what} are too close together for floats, got ({low!r}, {high!r})"
+        )
+    return low, high
+
+
+def floats_between(low: float, high: float) -> bool:
+    """Return True if a grid between bounds is exact enough in floats."""
+    # At this width, relative to the larger bound, floats distinguish the steps of a grid
+    # of 65,536 points.
+    min_width = 1e-9
+    return high - low >= max(min_width * max(abs(low), abs(high)), 1e-300)
