@@ -158,7 +158,7 @@ def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
     if frame and list(table.names) not in ([*names], list(map(str, names))):
         raise ValueError(f"{expected} {list(table.names)}.")
     if len(table.columns) != len(names):
-        raise ValueError(f"{expected} {len(table.columns)} columns.")
+        raise ValueError(f"{expected} an array of {len(table.columns)} columns.")
     if len(table.columns[0]) == 0:
         raise ValueError(
             "Found a table with 0 sample(s) (rows); at least 1 is required"
