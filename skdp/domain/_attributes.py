@@ -217,7 +217,7 @@ _DEFAULT_BINS = 10
 
 
 class Interval:
-    """A column of numbers or dates cut into bins: half-open, the last one closed.
+    """Numbers or dates in bins: half-open, the last bin closed.
 
     Numbers are whole by default if all edges are whole, or if `low` and `high` are and
     no bin is narrower than 1, as in ``Interval(18, 100, bins=20)`` for ages. Otherwise,

@@ -32,7 +32,7 @@ _MAX_EXACT = 1 << 53
 
 
 def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
-    """Return the edges of even bins; those of dates have equal numbers of months if possible."""
+    """Return the edges of even bins, for dates with equal numbers of months if possible."""
     if isinstance(low, float):
         return cut_evenly(low, high, bins).tolist()
     # Months are of different lengths; a year of 12 bins has one for each.
@@ -138,7 +138,7 @@ class Grid(NamedTuple):
     scale: float
 
     @classmethod
-    def of(cls, edges: NDArray[np.float64]) -> Grid | None:
+    def fit(cls, edges: NDArray[np.float64]) -> Grid | None:
         """Return the grid of some edges, None if their widths differ too much."""
         # index, k: (n_bins + 1,), one for each edge
         low = edges[0]
@@ -211,7 +211,7 @@ def encode_numbers(
 ) -> NDArray[np.unsignedinteger]:
     """Find the bin of each value."""
     out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
-    grid = Grid.of(edges) if edges.dtype == np.float64 else None
+    grid = Grid.fit(edges) if edges.dtype == np.float64 else None
     n_bins = edges.size - 1
     bins_of: Callable[[Any], NDArray[np.intp]] = partial(_compare, edges=edges)
     are_floats = edges.dtype == np.float64 and values.dtype == np.float64

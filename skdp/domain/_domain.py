@@ -362,7 +362,7 @@ class Domain:
         >>> Domain.from_toml("[columns.age]\nlow = 15")
         Traceback (most recent call last):
             ...
-        ValueError: column 'age': expected values, or low and high (and bins), or edges; and missing, ... got low
+        ValueError: column 'age': Interval requires both low and high, or edges
         """
         content = read_toml(text)
         _check_bins(content["columns"])
@@ -517,7 +517,7 @@ class Domain:
         return is_valid
 
     def add_derived(self, X: Any) -> Any:
-        """Add the derived columns to a table, or replace those that it has.
+        """Add the derived columns to a table, or replace them.
 
         Parameters
         ----------
@@ -571,7 +571,7 @@ class Domain:
                     f"it has {list(columns)}"
                 )
             kind = _operand(self._attributes[name]).kind
-            return _naming(name, read_values, columns[name], kind)
+            return _name_errors(name, read_values, columns[name], kind)
 
         return read
 
@@ -597,7 +597,7 @@ class Domain:
         """
         codes = []
         for (name, attribute), column in zip(self._items(), columns, strict=True):
-            codes.append(_naming(name, attribute.encode, column))
+            codes.append(_name_errors(name, attribute.encode, column))
         return codes
 
     def decoders(
@@ -624,7 +624,7 @@ class Domain:
         """
         decoders = []
         for (name, attribute), column in zip(self._items(), like, strict=True):
-            decoders.append(_naming(name, _decoder, attribute, library_of(column)))
+            decoders.append(_name_errors(name, _decoder, attribute, library_of(column)))
         return decoders
 
     def value_counts(self, X: Any) -> pd.Series[int]:
@@ -865,7 +865,7 @@ def declared_dtype(attribute: Categories | Interval, library: str) -> Any:
     return dtype_of(library, kind, attribute.values)
 
 
-def _naming(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+def _name_errors(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function for a column, naming the column in its errors."""
     try:
         return shielded(function, *arguments)

@@ -14,16 +14,12 @@ import pandas as pd
 # Limit on the characters of a file: reading one takes some hundred bytes.
 _MAX_CHARACTERS = 1 << 23
 
-_OF_VALUES = {"ordered"}
-_OF_INTERVALS = {"real", "decimals"}
-_FLAGS = {"missing"} | _OF_VALUES | _OF_INTERVALS
-_WAYS = ({"values"}, {"edges"}, {"low", "high"}, {"low", "high", "bins"})
-_EXPECTED = (
-    "expected values, or low and high (and bins), or edges; and missing, ordered, real, "
-    "decimals"
-)
+# Keys of a column with a list of values, and of a column with bins.
+_VALUES_KEYS = {"values", "missing", "ordered"}
+_INTERVAL_KEYS = {"edges", "low", "high", "bins", "missing", "real", "decimals"}
+_EXPECTED = "a column has `values`, or `low`, `high` and `bins`, or `edges`"
 _KEYS = {"columns", "constraints", "derived", "guarantee"}
-_TABLES = "a domain file has a table [columns.NAME] for each column"
+_TABLES = "a domain file must have a table [columns.NAME] for each column"
 
 # Names that TOML takes without quotes.
 _BARE = re.compile("[A-Za-z0-9_-]+")
@@ -155,21 +151,16 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def check_keys(declaration: Any) -> None:
-    """Check that the keys of a column declare a list of values or an interval."""
+    """Check the keys of a column that declares a list of values, or an interval."""
     if not isinstance(declaration, dict):
-        raise TypeError(f"{_EXPECTED}; got {type(declaration).__name__}")
-    keys = set(declaration)
-    unknown_keys = sorted(keys - set().union(*_WAYS, _FLAGS))
+        raise TypeError(f"{_EXPECTED}, got {type(declaration).__name__}")
+    is_list = "values" in declaration
+    allowed = _VALUES_KEYS if is_list else _INTERVAL_KEYS
+    unknown_keys = sorted(declaration.keys() - allowed)
     if unknown_keys:
-        hint = ""
-        if isinstance(declaration[unknown_keys[0]], dict):
-            hint = "; write a name with a dot in quotes"
-        raise ValueError(f"unknown key {unknown_keys[0]!r}; {_EXPECTED}{hint}")
-    # One of the three ways, with the flags that are for it.
-    is_list = "values" in keys
-    other_flags = _OF_INTERVALS if is_list else _OF_VALUES
-    if keys - _FLAGS not in _WAYS or keys & other_flags:
-        raise ValueError(f"{_EXPECTED}; got {', '.join(sorted(keys)) or 'nothing'}")
+        is_table = isinstance(declaration[unknown_keys[0]], dict)
+        hint = "; write a name with a dot in quotes" if is_table else ""
+        raise ValueError(f"unexpected key {unknown_keys[0]!r}: {_EXPECTED}{hint}")
     if is_list and not isinstance(declaration["values"], list):
-        values = declaration["values"]
-        raise TypeError(f"values must be a list, got {type(values).__name__}")
+        name = type(declaration["values"]).__name__
+        raise TypeError(f"values must be a list, got {name}")

@@ -15,7 +15,7 @@ from skdp.base import PathType, check_ledger
 from skdp.persistence._records import Records
 from skdp.privacy import PrivacyLedger
 
-# Types in files besides those that skops trusts by default.
+# Types in files, in addition to the types that skops trusts by default.
 _TRUSTED = (
     "skdp.persistence.Record",
     "imblearn.pipeline.Pipeline",

@@ -29,7 +29,7 @@ _NO_LEDGER = (
     "this estimator was loaded without its ledger; use skdp.load(path, ledger=...)"
 )
 
-# Attributes that `clone` does not copy either, or that have a place of their own.
+# Attributes that `clone` does not copy either, or that are stored separately.
 _NOT_FITTED = ("_calls", "_sklearn_output_config", "_metadata_request")
 
 
@@ -88,7 +88,7 @@ class Records:
     def _pack_estimator(self, estimator: Any) -> Any:
         name = type(estimator).__name__
         if _find_public_class(name) is not type(estimator):
-            # Of another library; its attributes may contain estimators of skdp.
+            # Attributes of other estimators may contain estimators of skdp.
             packed = copy(estimator)
             vars(packed).update(self.pack(vars(estimator)))
             return packed

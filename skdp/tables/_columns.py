@@ -231,7 +231,7 @@ def kind_of_dtype(column: Any) -> str:
 
 
 def name_of_dtype(column: Any) -> str:
-    """Name the dtype of a column for a message, without what it may tell of the values."""
+    """Name the dtype of a column for a message, without parts that depend on the values."""
     library = library_of(column)
     if library == "pyarrow":
         return str(column.type)
@@ -245,7 +245,7 @@ def name_of_dtype(column: Any) -> str:
 
 
 def has_zone(column: Any) -> bool:
-    """Return whether the dtype of a column has a time zone."""
+    """Return True if the dtype of a column has a time zone."""
     dtype = _value_dtype(column)
     return (getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)) is not None
 
@@ -253,7 +253,7 @@ def has_zone(column: Any) -> bool:
 def can_contain(
     column: Any, kinds: Iterable[str], zones: Iterable[bool] = (True, False)
 ) -> bool:
-    """Return whether the dtype of a column can contain values of some kinds, and times with or without a zone."""
+    """Return True if the dtype of a column can contain values of some kinds, and times with or without a zone."""
     kind = kind_of_dtype(column)
     if kind == "datetime" and kind in kinds:
         return has_zone(column) in zones
@@ -443,7 +443,7 @@ def _flatten_objects(cells: list[Any]) -> tuple[Any, NDArray[np.int64]]:
 
 # Numbers.
 
-# Errors of floats in a sum of a few amounts, in units of its last place.
+# Errors of floats in a sum of a few amounts, in units of its last digit.
 _MAX_FLOAT_ERRORS = 8
 
 

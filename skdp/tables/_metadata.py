@@ -17,7 +17,7 @@ ATTRS_KEY = "PANDAS_ATTRS"
 
 
 def carries_notes(table: Any) -> bool:
-    """Return whether a table has metadata."""
+    """Return True for a table with metadata."""
     is_arrow = type(table).__module__.startswith("pyarrow") and hasattr(table, "schema")
     return isinstance(table, pd.DataFrame) or is_arrow
 
