@@ -141,6 +141,12 @@ def test_one_date_beyond_python_is_like_one_that_is_not_declared(library):
 
 
 @each("library", ["polars", "Arrow", "pandas"])
+def test_a_date_beyond_python_is_not_drafted(library):
+    """polars aborts the process of listing them."""
+    assert Domain.from_frame(FAR[library]([DAYS, DAYS, 2 * 10**9])) == Domain({"d": [DAY]})
+
+
+@each("library", ["polars", "Arrow", "pandas"])
 def test_a_local_encoder_reports_it_like_any_undeclared_value(library):
     table = FAR[library]([DAYS, 2 * 10**9, DAYS])
     encoder = RandomizedResponseEncoder(1e3, categories={"d": [DAY, date(2020, 1, 3)]}, random_state=0)
