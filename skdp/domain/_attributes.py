@@ -318,6 +318,7 @@ class Interval:
                 raise TypeError(f"{name} must be True or False, got {_type(flag)}")
         if np.iterable(low) and not isinstance(low, str) and edges is None:
             low, edges = None, low
+        # Either edges, or bounds with an optional number of bins.
         are_ends = low is not None or high is not None or bins is not None
         if are_ends == (edges is not None):
             raise ValueError(
@@ -402,6 +403,7 @@ class Interval:
         """Return the arguments of an equal interval: few if its bins are even, and whole numbers as int."""
         low, high = self.edges[0], self.edges[-1]
         bins = len(self.edges) - 1
+        # Bounds and a number of bins are shorter than edges, if they give the same edges.
         declaration: dict[str, Any] = {"edges": list(map(shortest_edge, self.edges))}
         with np.errstate(all="ignore"):
             are_even = tuple(even_edges(low, high, bins)) == self.edges

@@ -62,6 +62,7 @@ def read_public_values(
             continue
         try:
             distinct, has_missing = distinct_values(column)
+            # Missing is the only value of a column without others.
             if not distinct:
                 values[name] = [None]
                 continue
@@ -135,6 +136,7 @@ def _draft_values(
     column: Any, values: list[Any], bins: int, max_values: int
 ) -> list[Any] | Interval:
     """Return the values to list of a column, or the bins of an interval."""
+    # All values are of one kind, as `distinct_values` checks.
     kind = kind_of(values[0]) if values else ""
     if kind == "boolean":
         return [False, True]

@@ -166,6 +166,7 @@ def read_derived(texts: Any, operands: Mapping[Any, Operand]) -> dict[Any, Expre
             f"derived columns {declared} are also declared; remove them from the declared "
             "columns"
         )
+    # A column is checked after the columns that it reads.
     sources = {}
     for name, text in texts.items():
         sources[name] = _names(_parse(text, _title(name, text))) & texts.keys()
@@ -202,6 +203,7 @@ def read_values(column: Any, kind: str) -> NDArray[Any]:
 
 
 def _check(text: Any, title: str, operands: Mapping[Any, Operand]) -> Expression:
+    # Evaluated on columns without rows, which finds all errors of kinds.
     tree = _parse(text, title)
     try:
         with np.errstate(all="ignore"):
@@ -220,6 +222,7 @@ def _parse(text: Any, title: str) -> ast.expr:
         raise TypeError(f"{title}: expected text, got {type(text).__name__}")
     names: dict[str, str] = {}
 
+    # Each name in backquotes becomes an identifier, which Python can parse.
     def name_column(match: re.Match[str]) -> str:
         if match[1]:
             return match[1]
@@ -335,6 +338,7 @@ def _calculate(
     node: ast.expr, operation: type, left: Operand, right: Operand
 ) -> Operand:
     """Calculate with numbers and dates; two dates differ by a number of days."""
+    # A division by 0 is missing, and so is a date beyond the calendar.
     kind = _kind_of_result(left.kind, operation, right.kind)
     if kind is None:
         raise ValueError(
@@ -356,6 +360,7 @@ def _calculate(
 
 def _kind_of_result(left: str, op: type, right: str) -> str | None:
     """Return the kind of a sum, difference, product or quotient; None if there is none."""
+    # Days are whole numbers, and times of the day are fractions of them.
     families = _FAMILIES.get(left), _FAMILIES.get(right)
     is_whole = {left, right} == {"whole"}
     is_of_days = {left, right} <= {"whole", "date"}

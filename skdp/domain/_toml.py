@@ -48,6 +48,7 @@ def write_toml(
         except (TypeError, ValueError) as error:
             raise type(error)(f"column {name!r}: {error}") from None
         blocks.append(block)
+    # Tables: of derived columns, and of the guarantee.
     for title, content in others.items():
         if isinstance(content, Mapping):
             blocks.append(f"[{title}]\n{_lines(content)}")
@@ -129,6 +130,7 @@ def read_toml(text: str) -> dict[str, Any]:
         raise ValueError(
             f"a domain file has at most {_MAX_CHARACTERS:,} characters, got {len(text):,}"
         )
+    # The parser quotes the text in some of its errors.
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -64,6 +64,7 @@ class Records:
         for name, (type_, write, _) in _TYPES.items():
             if isinstance(value, type_):
                 return Record(name, self.pack(write(value)))
+        # skops writes the keys of a dict as text.
         if type(value) is dict and any(type(key) is not str for key in value):
             return Record("dict", self.pack(list(map(list, value.items()))))
         return _map(self.pack, value)
@@ -71,6 +72,7 @@ class Records:
     def unpack(self, value: Any) -> Any:
         """Make the objects of records."""
         if isinstance(value, BaseEstimator):
+            # An estimator of another library, which skops made.
             vars(value).update(self.unpack(vars(value)))
             return value
         if not isinstance(value, Record):
@@ -125,6 +127,7 @@ def _describe_estimator(estimator: Any) -> dict[str, Any]:
         )
     fitted = {}
     if isinstance(estimator, ReportTransformer):
+        # The guarantee and the probabilities follow from the protocol.
         if hasattr(estimator, "protocol_"):
             fitted = _describe_protocol(estimator, parameters)
     elif hasattr(estimator, "_describe_fit"):
@@ -159,6 +162,7 @@ def _read_estimator(name: str, state: Mapping[str, Any]) -> Any:
     elif fitted and hasattr(estimator, "_restore_fit"):
         estimator._restore_fit(fitted)
     else:
+        # Statistics of the central model, which are as the author of the file wrote them.
         for attribute, value in fitted.items():
             if hasattr(estimator_class, attribute):
                 raise ValueError(f"the file replaces {name}.{attribute[:50]}")
@@ -168,6 +172,7 @@ def _read_estimator(name: str, state: Mapping[str, Any]) -> Any:
         estimator.set_output(transform=state["output"].get("transform"))
     for method, requests in state["requests"].items():
         if requests:
+            # Requests can be set only where routing is enabled.
             with sklearn.config_context(enable_metadata_routing=True):
                 getattr(estimator, f"set_{method}_request")(**requests)
     return estimator
@@ -213,6 +218,7 @@ def _read_transformer(
     # It computes the guarantee from the parameters.
     transformer = type(unfitted).from_json(fitted["protocol"])
     _check_parameters(transformer, parameters)
+    # The JSON has no ledger and no seed, and declared values in place of 'auto'.
     for name, value in parameters.items():
         setattr(transformer, name, value)
     transformer._ledger = transformer.ledger
@@ -228,6 +234,7 @@ def _check_parameters(
 ) -> None:
     """Refuse parameters that differ from the parameters of the fit, except where `fit` replaced them."""
     written = json.loads(transformer.to_json())["parameters"]
+    # Text is compared, because 1 and True are equal in Python.
     for name in written.keys() - transformer.protocol_.declared.keys():
         if json.dumps(write_value(parameters[name])) != json.dumps(written[name]):
             raise ValueError(f"`{name}` was changed after fit. Fit the estimator again")
@@ -320,6 +327,9 @@ def _read_template(state: dict[str, Any]) -> Table:
     return Table(tuple(state["names"]), tuple(columns), native)
 
 
+# A table of pandas without its index, such as the result of an estimator.
+
+
 def _write_frame(frame: pd.DataFrame) -> list[Any]:
     return [[name, frame[name].to_numpy()] for name in frame.columns]
 
@@ -347,13 +357,16 @@ _TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
     ),
     "Table": (Table, _write_template, _read_template),
     "DataFrame": (pd.DataFrame, _write_frame, _read_frame),
+    # Names of columns.
     "Index": (pd.Index, list, lambda state: np.array(state, object)),
+    # Pairs of keys and items, which `pack` lists.
     "dict": ((), list, dict),
     "range": (
         range,
         lambda values: [values.start, values.stop, values.step],
         lambda state: range(*state),
     ),
+    # Types that skops does not trust.
     "value": (
         (date, time, timedelta, Decimal, Fraction),
         write_value,
