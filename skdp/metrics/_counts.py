@@ -43,7 +43,7 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     See Also
     --------
     percent_error : Error of each count in percent.
-    skdp.Domain.value_counts : True counts with the labels of estimates.
+    skdp.Domain : Its `value_counts` are true counts with the labels of estimates.
 
     Notes
     -----
