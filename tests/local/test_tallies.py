@@ -38,7 +38,7 @@ def tallied(name, **parameters):
 def estimates(fitted, reports, most=4):
     if hasattr(fitted, "decode"):
         return [fitted.decode(reports, ["a.example", "b.example"])]
-    names = ("estimate_counts", "estimate_frequencies", "estimate_mean", "estimate_distribution")
+    names = ("estimate_counts", "estimate_frequencies", "estimate_mean")
     methods = [getattr(fitted, name) for name in names if hasattr(fitted, name)]
     return [method(reports) for method in methods[:most]]
 

@@ -96,7 +96,8 @@ def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
         numbers = np.array(list(map(int, numbers)) if is_number else [-1])
     if not np.isin(numbers, np.arange(n_attributes)).all():
         raise ValueError(
-            f"Column {SAMPLED!r} must have integers from 0 to {n_attributes - 1}."
+            f"Column {SAMPLED!r} of the reports must have integers from 0 to "
+            f"{n_attributes - 1}."
         )
     return numbers.astype(np.intp)
 
