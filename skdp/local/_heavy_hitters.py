@@ -464,16 +464,15 @@ def estimate_words(
 ) -> pd.DataFrame:
     """Estimate the counts of words from all groups that report them completely."""
     coder = protocol.coder
-    counts = np.zeros((len(words), 2))  # matching reports, and all reports
+    matches, n_reports = np.zeros((2, len(words)))
     for reports, (before, length) in zip(groups, coder.steps, strict=True):
         numbers = coder.number_prefixes(words, before, length)
         is_complete = words[:, length - 1] == 0
         if length == coder.max_length:
             is_complete[:] = True
         for row in np.flatnonzero(is_complete):
-            matches = protocol.count_matches(reports, numbers[row])
-            counts[row] += matches, len(reports)
-    matches, n_reports = counts.T
+            matches[row] += protocol.count_matches(reports, numbers[row])
+            n_reports[row] += len(reports)
     n = sum(map(len, groups))
     # At a tiny epsilon, floats have no difference of the two probabilities.
     gain = float(protocol.p - protocol.q) or np.nan

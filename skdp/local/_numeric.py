@@ -608,7 +608,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             )
         return Domain({name: Interval(*pair, bins=1) for name, pair in pairs.items()})
 
-    def _declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+    def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
         if isinstance(self.bounds, Mapping):
             names = list(self.bounds)
         elif isinstance(self.bounds, Domain):

@@ -140,9 +140,7 @@ class BloomField(Field):
         parameters = self._parameters(self.first_round)
         return [name_bytes(self.name, "secret_key"), repr(parameters).encode()]
 
-    def filters(
-        self, cohorts: NDArray[Any], words: Sequence[bytes]
-    ) -> NDArray[np.bool_]:
+    def filters(self, cohorts: NDArray[Any], words: Any) -> NDArray[np.bool_]:
         """Return the Bloom filters of words, of shape (n_words, n_bits)."""
         pairs = list(zip(cohorts.tolist(), words, strict=True))
         indices = {pair: self.bit_indices(*pair) for pair in {*pairs}}
@@ -408,18 +406,16 @@ class RapporEncoder(ReportTransformer):
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         self.__dict__.pop("instantaneous_guarantee_", None)
         if self.instantaneous_epsilon is not None:
+            fields: Any = protocol.fields
+            oracles = [field.oracle for field in fields] * self.n_hashes
             self.instantaneous_guarantee_: PrivacyGuarantee = guarantee_of_all(
-                [
-                    field.oracle
-                    for field in protocol.fields
-                    for _ in range(self.n_hashes)
-                ],
+                oracles,
                 scope=protocol.columns,
                 mechanism="RAPPOR, one report",
                 secure=self.random_state is None,
             )
 
-    def _declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+    def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
         return pd.DataFrame({name: [""] for name in names})
 
     def decode(

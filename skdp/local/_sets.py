@@ -1,4 +1,4 @@
-"""Randomise columns of sets of values."""
+"""Columns of sets of values, reported by set selection."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ SetPostprocess = Literal["none", "clip"]
 class SetField(OracleField):
     """A column of sets, by an oracle for sets."""
 
-    # Codes are an array of bytes: of a row the codes of its values, distinct and
-    # ascending.
+    # The codes of a row are bytes: its distinct values, ascending.
 
     domain: Domain
     oracle: SetSelection
@@ -56,8 +55,8 @@ class SetField(OracleField):
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
         oracle = self.oracle
-        # Which values of a longer list are reported is drawn from a source of its own.
-        # Blocks bound the memory of the padded sets.
+        # Another source draws the values of a longer list. Blocks bound the memory of the
+        # padded sets.
         choice_source = randomness("kept", *self.columns)
         source = randomness("report", *self.columns)
         parts = []
@@ -74,7 +73,7 @@ class SetField(OracleField):
 
 
 def check_postprocess(postprocess: Any) -> None:
-    """Check how counts are changed."""
+    """Check the postprocessing of counts."""
     check_choice("postprocess", postprocess, get_args(SetPostprocess))
 
 
@@ -88,7 +87,7 @@ def blocks_of(
 
 def _entries(oracle: SetSelection, most: int) -> float:
     """Return the size of a channel, or infinity if listing its rows would take long."""
-    # Of 12 values, at most 2**12 sets.
+    # 12 values have at most 2**12 sets.
     if oracle.k > 12 or oracle.n_reports > most:
         return float("inf")
     return len(oracle.sets()) * oracle.n_reports
@@ -97,8 +96,7 @@ def _entries(oracle: SetSelection, most: int) -> float:
 def read_sets(
     domain: Domain, name: Any, column: Any, unknown: str
 ) -> NDArray[np.object_]:
-    """Read a column of lists: of each row the codes of its values, as bytes."""
-    # They are distinct, and ascend.
+    """Read a column of lists: the distinct codes of each row, ascending, as bytes."""
     message = None
     try:
         flat, sizes = flatten_lists(column)
@@ -130,7 +128,7 @@ def read_sets(
 def joined(
     sets: NDArray[np.object_], k: int
 ) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
-    """Return the codes of all sets, one after the other, and the size of each set."""
+    """Return the concatenated codes of all sets, and the size of each set."""
     dtype = _dtype(k)
     sizes = np.fromiter(map(len, sets), np.int64, len(sets)) // dtype.itemsize
     return np.frombuffer(b"".join(sets.tolist()), dtype), sizes
@@ -141,7 +139,7 @@ def _dtype(k: int) -> np.dtype[Any]:
 
 
 class SetValuedEncoder(ReportTransformer):
-    """Report columns of sets: lists of at most `max_size` values of a declared domain.
+    """Privatize columns of lists of declared values with set selection.
 
     >>> import pandas as pd
     >>> from skdp import SetValuedEncoder
@@ -150,7 +148,7 @@ class SetValuedEncoder(ReportTransformer):
     >>> encoder = SetValuedEncoder(2.0, categories=values, max_size=2)
     >>> counts = encoder.estimate_counts(encoder.fit_transform(people))
 
-    One epsilon protects the whole set, also how many values are in it. A report is a
+    One epsilon protects the whole set and its size. A report is a
     random set of values that is likely to meet the true one ("set selection", [1]_):
     the output has a bit ``<column>_<value>`` for each value. The guide page "Lists of
     values" has its errors.
@@ -261,7 +259,7 @@ class SetValuedEncoder(ReportTransformer):
     def _set_fitted(self, protocol: Any) -> None:
         self.domain_, self.oracles_ = protocol.domain, protocol.oracles
 
-    def _declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+    def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
         if not isinstance(self.categories, Mapping | Domain):
             raise ValueError(
                 "which columns a list of categories is for is not known from a large "
@@ -282,12 +280,12 @@ class SetValuedEncoder(ReportTransformer):
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
     ) -> pd.DataFrame:
-        """Estimate how many records of the table hold each value.
+        """Estimate the number of records of the table with each value.
 
         Parameters
         ----------
         reports : what `transform` returns, or ReportTally
-            Privatised rows, or their sums.
+            Privatized rows, or their sums.
         columns : sequence of column names, optional
             The columns to count; by default all.
         postprocess : {"none", "clip"}, default="none"
@@ -342,12 +340,12 @@ class SetValuedEncoder(ReportTransformer):
         rows: ShareOf = "population",
         sample_weight: ColumnLike | None = None,
     ) -> pd.DataFrame:
-        """Estimate the proportion of the population that holds each value, from a random sample of it.
+        """Estimate the proportion of the population with each value, from a random sample.
 
         Parameters
         ----------
         reports : what `transform` returns, or ReportTally
-            Privatised rows, or their sums.
+            Privatized rows, or their sums.
         columns, postprocess, confidence_level : optional
             As for `estimate_counts`.
         rows : {"population", "table"}, default="population"
@@ -372,7 +370,7 @@ class SetValuedEncoder(ReportTransformer):
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable. Weights are not
-        privatised: the analyst has them beside the reports.
+        privatized: the analyst has them beside the reports.
         """
         check_postprocess(postprocess)
         options: dict[str, Any] = {
@@ -408,31 +406,30 @@ class SetValuedEncoder(ReportTransformer):
 
 
 def read_lists_domain(table: Table, categories: Any) -> Domain:
-    """Read the declared values of columns of lists: they are never read from the data."""
+    """Read the declared values of columns of lists, which the data never declare."""
     if categories is None or isinstance(categories, str):
         raise ValueError(
-            "categories must be declared, as a mapping of column to values, from what "
-            "is publicly known: which values "
-            "occur in the lists is private"
+            "categories must be a mapping of column to values, from public knowledge, got "
+            f"{categories!r}."
         )
     domain = read_domain(table, categories)
     for column, size in zip(domain.columns, domain.sizes, strict=True):
         if size < 2:
             raise ValueError(
-                f"column {column!r} declares one value; at least 2 are needed"
+                f"Column {column!r} must have at least 2 values, got {size}."
             )
     return domain
 
 
 def read_sizes(max_size: Any, domain: Domain) -> list[int]:
-    """Read how many values of a list are reported: no more than a column has."""
+    """Read the number of reported values of a list, at most the number of declared values."""
     sizes_of = max_size
     if not isinstance(max_size, Mapping):
         sizes_of = dict.fromkeys(domain.columns, max_size)
     if set(sizes_of) != set(domain.columns):
         raise ValueError(
-            f"max_size must name the columns {list(domain.columns)}, got "
-            f"{list(max_size)}"
+            f"max_size must have the columns {list(domain.columns)}, got "
+            f"{list(max_size)}."
         )
     sizes = []
     for name, k in zip(domain.columns, domain.sizes, strict=True):

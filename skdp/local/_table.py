@@ -230,9 +230,12 @@ class LocalTableEncoder(ReportTransformer):
                 f"bounds must be of columns of X, got {absent}; X has "
                 f"{list(table.names)}."
             )
+        categories: Any = self.categories
         declared: Sequence[Any] = ()
-        if isinstance(self.categories, Mapping | Domain):
-            declared = getattr(self.categories, "columns", None) or [*self.categories]
+        if isinstance(categories, Domain):
+            declared = categories.columns
+        elif isinstance(categories, Mapping):
+            declared = tuple(categories)
         if repeated := [name for name in bounds if name in declared]:
             raise ValueError(
                 f"Columns must have categories or bounds, got both for {repeated}."
@@ -275,7 +278,7 @@ class LocalTableEncoder(ReportTransformer):
             columns[name] = Interval(*pair, bins=1)
         return Domain(columns)
 
-    def _declared_row(self, sample: Table, names: Sequence[Any]) -> pd.DataFrame:
+    def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
         domain = self._declared_domain()
         bounds = check_bounds(self.bounds)
         columns = {}
@@ -292,12 +295,12 @@ class LocalTableEncoder(ReportTransformer):
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
     ) -> pd.DataFrame:
-        """Estimate how many records of the table truly have each value of each column of categories.
+        """Estimate the number of records with each value of each column of categories.
 
         Parameters
         ----------
-        reports : what `transform` returns, or ReportTally
-            Privatised rows, or their sums.
+        reports : output of `transform`, or ReportTally
+            Privatized rows, or their sums.
         postprocess : str, default="none"
             As for the `estimate_counts` of `RandomizedResponseEncoder`.
         confidence_level : float, default=0.95
@@ -343,8 +346,8 @@ class LocalTableEncoder(ReportTransformer):
 
         Parameters
         ----------
-        reports : what `transform` returns, or ReportTally
-            Privatised rows, or their sums.
+        reports : output of `transform`, or ReportTally
+            Privatized rows, or their sums.
         postprocess, confidence_level : optional
             As for `estimate_counts`.
         rows : {"population", "table"}, default="population"
@@ -367,7 +370,7 @@ class LocalTableEncoder(ReportTransformer):
         Notes
         -----
         **Privacy.** Post-processing of reports: free, and repeatable. Weights are not
-        privatised: the analyst has them beside the reports.
+        private: the analyst has them beside the reports.
         """
         options: dict[str, Any] = {
             "postprocess": postprocess,
@@ -408,12 +411,12 @@ class LocalTableEncoder(ReportTransformer):
         confidence_level: float = 0.95,
         rows: ShareOf = "table",
     ) -> pd.DataFrame:
-        """Estimate how many records of the table truly have each combination of values of some columns of categories.
+        """Estimate the number of records with each combination of values of some columns of categories.
 
         Parameters
         ----------
-        reports : what `transform` returns
-            Privatised rows. For columns that are reported as one group, a ReportTally
+        reports : output of `transform`
+            Privatized rows. For columns that are reported as one group, a ReportTally
             is enough.
         columns : sequence of column names
             The columns to combine, mostly two.
@@ -469,8 +472,8 @@ class LocalTableEncoder(ReportTransformer):
 
         Parameters
         ----------
-        reports : what `transform` returns, or ReportTally
-            Privatised rows, or their sums.
+        reports : output of `transform`, or ReportTally
+            Privatized rows, or their sums.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
 
