@@ -32,10 +32,10 @@ MAX_CENTER_DISTANCE = 0.2
 MAX_DUCHI_EPSILON = 0.05
 # Up to this epsilon, 17 nodes have at most 0.6 % more variance than 33 nodes.
 MAX_COARSE_EPSILON = 3.0
-# With a larger epsilon, the error is that of rounding to the nodes.
+# With a larger epsilon, rounding to the nodes determines the error.
 MAX_OPTIMAL_EPSILON = Fraction(8)
 
-# Probability of the outcome for the middle, which takes the rounding of all others.
+# Probability of the outcome for the middle, which takes all rounding errors.
 SPARE = 2.0**-20
 
 # Smallest ``e**epsilon - 1`` that probabilities over 2**64 can express.
@@ -304,8 +304,8 @@ def _correct_estimates(
 ) -> tuple[Outcome, ...]:
     """Change biased estimates as little as possible so that they are unbiased."""
     rows = np.array(_list_probabilities(outcomes, len(nodes), max_ratio), object)
-    # The weight of an estimate is the probability of its outcome less that of the mirror
-    # image.
+    # The weight of an estimate is the difference of the probabilities of its outcome and of
+    # the mirror image.
     n = len(outcomes)
     excess = ((rows[:, n + 1 :] - rows[:, n - 1 :: -1]) / ONE).astype(float)
     values = np.array([float(value * VALUE_UNIT) for _, value, _ in outcomes])

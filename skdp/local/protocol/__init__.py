@@ -31,4 +31,3 @@ from skdp.local.protocol._sampling import SampledCounts as SampledCounts
 from skdp.local.protocol._sampling import Sampling as Sampling
 from skdp.local.protocol._sampling import quantile as quantile
 from skdp.local.protocol._sampling import read_weights as read_weights
-from skdp.local.protocol._sampling import whole_weights as whole_weights

@@ -68,17 +68,6 @@ def mark_chosen(chosen: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
     return drawn
 
 
-def whole_weights(weights: Any, names: Sequence[Any]) -> tuple[int, ...]:
-    """Read the weights of columns as positive integers."""
-    if isinstance(weights, str) and weights == "uniform":
-        return (1,) * len(names)
-    amounts = read_weights("weights", weights, names, "'uniform'")
-    # Draws are exact for integers, which have a sum of about 2**24.
-    total = sum(amounts)
-    units = 1 << 24
-    return tuple(max(1, round(units * amount / total)) for amount in amounts)
-
-
 def read_weights(
     parameter: str, weights: Any, names: Sequence[Any], alternatives: str
 ) -> list[Fraction]:
