@@ -140,8 +140,8 @@ def test_so_is_what_is_no_number_and_a_missing_word(lazy_engine, bad, tmp_path):
 @pytest.mark.parametrize(
     ("make", "strange", "match"),
     [
-        (encoder, {"color": ["red", "SECRET"], "size": [0, 0]}, "column 'color' holds a value"),
-        (perturber, {"size": [12.3456]}, "column 'size' holds numbers that are not reports"),
+        (encoder, {"color": ["red", "SECRET"], "size": [0, 0]}, "Column 'color' must have declared values"),
+        (perturber, {"size": [12.3456]}, "Column 'size' must contain reports of this transformer"),
         (rappor, {"size_cohort": [77]}, "column 'size_cohort' must contain integers"),
     ],
 )
