@@ -304,7 +304,7 @@ def read_and_tally(reports: Any, transformer: Any) -> tuple[Reports, Any]:
 
 def check_attached_protocol(text: str | None, transformer: Any) -> None:
     """Check that the protocol in the metadata of reports, if any, is the transformer's."""
-    if text is None:
+    if text is None or text == transformer._json.carried_text:
         return
     content = _parse_protocol(text)
     meaning = None
