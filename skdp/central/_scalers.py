@@ -279,7 +279,7 @@ class DPMinMaxScaler(InvertibleTransformer):
     ...     epsilon=1.0, bounds=(0, 100), quantile_range=(0.01, 0.99), random_state=0
     ... ).fit(ages)
     >>> scaler.data_min_, scaler.data_max_
-    (array([17.]), array([74.]))
+    (array([17.]), array([73.7]))
     """
 
     def __init__(
