@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from numbers import Real
 from typing import Any, Literal, get_args
 
 import narwhals.stable.v2 as nw
@@ -278,7 +277,7 @@ def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
 def _widen(series: Any, value: Any) -> Any:
     """Change the dtype of a series where it cannot hold a value."""
     dtype = series.dtype
-    if dtype.is_integer() and isinstance(value, Real):
+    if dtype.is_integer() and isinstance(value, int | float):
         limits = np.iinfo(str(dtype).lower())
         if value != int(value):
             return series.cast(nw.Float64)
