@@ -40,24 +40,24 @@ Codes = NDArray[np.unsignedinteger]
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
-_ADVICE = (
-    "Or set handle_unknown: 'clip' puts numbers beyond bins into the first or last one "
-    "and drops decimals that are not declared, {column: declared value} takes this for "
-    "all others, and 'ignore' leaves such rows out"
+ADVICE = (
+    "Or set handle_unknown: 'clip' moves numbers to the first or last bin and drops "
+    "undeclared decimals, {column: declared value} replaces undeclared values, and "
+    "'ignore' excludes such rows"
 )
 
 
 def with_target(table: Table, y: Any) -> Table:
-    """Add the target as the last column, as it is: not each of its values may fit into the library of the table."""
+    """Add the target as the last column, in its own library."""
     column, name = target_of(table, y)
     return Table((*table.names, name), (*table.columns, column), table.native)
 
 
 def check_policy(handle_unknown: Any) -> None:
-    """Check the parameter `handle_unknown`, but for the names of columns."""
+    """Check the parameter `handle_unknown`, except for the names of columns."""
     if isinstance(handle_unknown, Mapping):
         return
-    expected = f"handle_unknown must be one of {POLICIES}, or a mapping"
+    expected = f"`handle_unknown` must be one of {POLICIES}, or a mapping"
     if not isinstance(handle_unknown, str):
         raise TypeError(
             f"{expected} of column name to a declared value, got "
@@ -72,15 +72,15 @@ def read_codes(
     domain: Domain,
     handle_unknown: Any,
 ) -> list[Codes]:
-    """Code the columns of a table."""
+    """Encode the columns of a table, or raise for undeclared values."""
     check_policy(handle_unknown)
     codes, undeclared = encode_records(table, domain, handle_unknown)
     if undeclared:
         name = undeclared[0]
         if name in _find_long_decimals(table, domain):
             raise ValueError(
-                f"column {name!r} holds a number with more decimals than are declared: "
-                f"declare more, or real=True for any. {_ADVICE}."
+                f"Column {name!r} has numbers with more decimals than declared. Declare "
+                f"more, or real=True for any. {ADVICE}."
             )
         raise undeclared_in(name, domain)
     return codes
@@ -91,41 +91,39 @@ def encode_records(
     domain: Domain,
     handle_unknown: Any,
 ) -> tuple[list[Codes], list[Any]]:
-    """Code a table, and list the columns with values that have to be declared."""
+    """Encode a table, and list the columns with undeclared values that are errors."""
     codes, unlisted = encode_columns(table, domain, "error")
     if handle_unknown != "clip":
         for name, is_long in _find_long_decimals(table, domain).items():
-            place = domain.columns.index(name)
-            codes[place][is_long] = domain.sizes[place]
+            index = domain.columns.index(name)
+            codes[index][is_long] = domain.sizes[index]
             if name not in unlisted:
                 unlisted.append(name)
-    replacements = _replacements(domain, handle_unknown)
+    reindexments = _reindexments(domain, handle_unknown)
     undeclared = []
     for name in unlisted:
-        place = domain.columns.index(name)
-        column_codes = codes[place]
-        size = domain.sizes[place]
-        if name in replacements:
-            column_codes[column_codes == size] = replacements[name]
+        index = domain.columns.index(name)
+        column_codes = codes[index]
+        size = domain.sizes[index]
+        if name in reindexments:
+            column_codes[column_codes == size] = reindexments[name]
             continue
         if handle_unknown == "clip" and isinstance(domain[name], Interval):
-            _clip(column_codes, domain[name], table.columns[place])
+            _clip(column_codes, domain[name], table.columns[index])
         if handle_unknown != "ignore" and (column_codes == size).any():
             undeclared.append(name)
     return codes, undeclared
 
 
-def undeclared_in(name: Any, domain: Domain, advice: str = _ADVICE) -> ValueError:
-    """Make the error of a value that is not declared; it shows no value."""
+def undeclared_in(name: Any, domain: Domain, advice: str = ADVICE) -> ValueError:
+    """Return the error for an undeclared value, which contains no value."""
     where = "declared domain"
     return undeclared_error(name, domain[name], where=where, advice=advice)
 
 
 def _find_long_decimals(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]]:
-    """Mark numbers with more decimals than declared, of each column that has some.
-
-    Whole numbers are declared for the draws alone: a number with a fraction is in its bin.
-    """
+    """Mark numbers with more decimals than declared, by column."""
+    # With decimals=0 only drawn numbers are whole: a number with a fraction is in its bin.
     marks = {}
     for name, column in zip(domain.columns, table.columns, strict=True):
         values = domain[name]
@@ -152,7 +150,7 @@ def check_replacements(handle_unknown: Any, domain: Domain) -> None:
 
 
 def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
-    """Return by column the code of the value that stands for what is not declared."""
+    """Return the code of the value that replaces undeclared values, by column."""
     replacements: dict[Any, int] = {}
     if not isinstance(handle_unknown, Mapping):
         return replacements
@@ -165,14 +163,14 @@ def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
         (code,) = values.encode(np.array([value], float if is_number else object))
         if code == len(values):
             raise ValueError(
-                f"handle_unknown of column {name!r} must be one of its declared values"
+                f"`handle_unknown` of column {name!r} must be one of its declared values."
             )
         replacements[name] = int(code)
     return replacements
 
 
 def _clip(codes: Codes, interval: Any, column: Any) -> None:
-    """Put values beyond the ends, infinite ones too, into the first or last bin."""
+    """Move values beyond the bounds, including infinite ones, to the first or last bin."""
     values = interval.read(column)
     edges = np.array(interval.edges, values.dtype)
     codes[values < edges[0]] = 0
@@ -182,7 +180,7 @@ def _clip(codes: Codes, interval: Any, column: Any) -> None:
 def complete_domain(
     table: Table, declared: Any, read: Mapping[Any, Any] | None = None
 ) -> Domain:
-    """Build the domain of a table from declared values, and from values read from public columns."""
+    """Return the domain of a table: declared values, and values read from public columns."""
     known = _declared_names(table, declared)
     public = None
     if isinstance(declared, Domain):
@@ -192,8 +190,8 @@ def complete_domain(
     if read:
         declared = {**(declared or {}), **read}
     domain = declared_domain(table, declared, "domain")
-    # A dtype has the order of values that it declares itself. Of values that are
-    # declared otherwise it says nothing: one record may decide which categories it has.
+    # A dtype gives an order only to values that it declares: otherwise one record may
+    # decide which categories it has.
     by_dtype, _ = domains_of_dtypes(table)
     for name, column in zip(table.names, table.columns, strict=True):
         values = domain[name]
@@ -248,16 +246,15 @@ def _declared_names(table: Table, declared: Any) -> set[Any]:
 
 
 def _has_order(values: Categories | Interval) -> bool:
-    """Return whether values that were read, and so are sorted, are numbers or dates."""
+    """Return whether values are numbers or dates."""
     listed = present(values.values)
     return bool(listed) and kind_of(listed[0]) in ORDERED_KINDS
 
 
 def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, ...]:
-    """Return for each column whether neighbouring codes are neighbours, as declared or as those of sorted numbers."""
-    # Bins are, and categories that are declared in order. Numbers in a list that is
-    # declared may be codes of anything, of occupations or of regions; those of public
-    # columns that are `read` have an order.
+    """Return whether the codes of each column have an order."""
+    # Bins and ordered categories do. Declared numbers in a list may be codes, such as of
+    # occupations; numbers that were read from public columns are sorted.
     orders = []
     for name in domain.columns:
         values = domain[name]
