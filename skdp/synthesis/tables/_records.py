@@ -99,14 +99,14 @@ def encode_records(
             codes[index][is_long] = domain.sizes[index]
             if name not in unlisted:
                 unlisted.append(name)
-    reindexments = _reindexments(domain, handle_unknown)
+    replacements = _replacements(domain, handle_unknown)
     undeclared = []
     for name in unlisted:
         index = domain.columns.index(name)
         column_codes = codes[index]
         size = domain.sizes[index]
-        if name in reindexments:
-            column_codes[column_codes == size] = reindexments[name]
+        if name in replacements:
+            column_codes[column_codes == size] = replacements[name]
             continue
         if handle_unknown == "clip" and isinstance(domain[name], Interval):
             _clip(column_codes, domain[name], table.columns[index])
