@@ -103,16 +103,16 @@ def test_a_strong_pair_has_room_before_many_weak_ones_of_few_values(kind):
 
 def test_a_rare_label_has_room_for_its_strongest_pairs():
     """What it gains is few records, and so all the room went to other pairs first."""
-    rng, n, sizes = np.random.default_rng(0), 20_000, (*[6] * 8, 2)
+    rng, n, sizes = np.random.default_rng(0), 20_000, (*[6] * 14, 2)
     trait = rng.normal(size=n)
     columns = []
-    for _ in range(8):
+    for _ in range(14):
         columns.append(np.digitize(trait + 0.5 * rng.normal(size=n), [-1.5, -0.7, 0, 0.7, 1.5]))
     columns.append((trait + rng.normal(size=n) > 3).astype(int))
     table = private_counts(np.array(columns).T, sizes, make_budget("gaussian", 100))
     measure_and_fit(table, plan(sizes, max_cells=300))
-    of_label = {marginal.clique for marginal in table.marginals if 8 in marginal.clique}
-    assert len(of_label - {(8,)}) >= 2
+    of_label = {marginal.clique for marginal in table.marginals if 14 in marginal.clique}
+    assert len(of_label - {(14,)}) >= 2
     assert table.budget.left == 0
 
 
