@@ -312,7 +312,7 @@ class TestDecimals:
     def test_further_ones_are_refused_and_handled(self, values, dtype):
         ledger = PrivacyLedger(epsilon=10, delta=0.1)
         values = np.array([*self.CENTS, *values], dtype)
-        with pytest.raises(ValueError, match="'a' has numbers with more decimals than declared. Declare more"):
+        with pytest.raises(ValueError, match=r"'a' has numbers with more decimals than declared\. Declare more"):
             self.fit(values, ledger=ledger)
         assert ledger.spent.epsilon == 0
         self.fit(values, decimals=3)
