@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-import numpy as np
-
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy.ledger import PrivacyLedger
 
 # Libraries whose classes are known.
 _LIBRARIES = ("sklearn", "imblearn", "skdp")
 
 # Transformers of scikit-learn whose `fit` only counts columns.
-_STATELESS = (
-    "sklearn.preprocessing.Binarizer",
-    "sklearn.preprocessing.Normalizer",
-    "sklearn.preprocessing.PolynomialFeatures",
-)
+_STATELESS = ("Binarizer", "Normalizer", "PolynomialFeatures")
 
 # Estimators of scikit-learn that learn the target without a tag or `predict`.
 _TARGET_LEARNERS = ("SelectKBest", "SelectPercentile", "PLSSVD")
 
-# Parameters of meta-estimators that score or split by the target.
-_TARGET_PARAMETERS = ("refit", "scoring", "cv")
+# Attributes of predictors, and parameters of meta-estimators that score or split by the
+# target.
+_TARGET_ATTRIBUTES = ("predict", "refit", "scoring", "cv")
 
 # Whether the returned rows are protected: always, never, or only in fit.
 Protects = Literal[True, False, "fit"]
@@ -33,28 +26,15 @@ Protects = Literal[True, False, "fit"]
 
 def library_of(estimator: Any) -> str | None:
     """Return the library of a class; None if its behavior is not known."""
-    # A subclass, or a class of the same name, may do anything with its rows.
-    estimator_class = type(estimator)
-    module = estimator_class.__module__
-    original = getattr(sys.modules.get(module), estimator_class.__name__, None)
-    library = module.partition(".")[0]
-    return library if library in _LIBRARIES and original is estimator_class else None
+    # A subclass in another module may do anything with its rows.
+    library = type(estimator).__module__.partition(".")[0]
+    return library if library in _LIBRARIES else None
 
 
-def is_a(estimator: Any, *classes: str) -> bool:
-    """Check if the class of an estimator is exactly one of some known classes."""
-    if library_of(estimator) is None:
-        return False
-    for path in classes:
-        module, _, name = path.rpartition(".")
-        if type(estimator) is getattr(sys.modules.get(module), name, None):
-            return True
-    return False
-
-
-def is_pipeline(estimator: Any) -> bool:
-    """Check if the steps of an estimator follow each other."""
-    return is_a(estimator, "sklearn.pipeline.Pipeline", "imblearn.pipeline.Pipeline")
+def is_a(estimator: Any, *names: str) -> bool:
+    """Check if the class of an estimator is a class of scikit-learn or imbalanced-learn."""
+    is_known = library_of(estimator) in ("sklearn", "imblearn")
+    return is_known and type(estimator).__name__ in names
 
 
 def is_estimator(value: Any) -> bool:
@@ -71,23 +51,18 @@ def parts_of(estimator: Any) -> list[Any]:
     parameters: dict[int, Any] = {}
     for name, value in getattr(estimator, "__dict__", {}).items():
         parts = fitted if name.startswith("_") or name.endswith("_") else parameters
-        for part in _find_estimators(value):
-            if part is not estimator:
-                parts[id(part)] = part
-    return list((fitted or parameters).values())
+        parts |= {id(part): part for part in _find_estimators(value)}
+    found = fitted or parameters
+    return [part for part in found.values() if part is not estimator]
 
 
 def _find_estimators(value: Any) -> Iterator[Any]:
-    """Yield the estimators in nested lists, tuples, dicts and arrays."""
+    """Yield the estimators in nested lists, tuples and dicts."""
     if is_estimator(value):
         yield value
-    elif isinstance(value, Mapping):
-        yield from _find_estimators(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for item in value:
+    elif isinstance(value, list | tuple | Mapping):
+        for item in value.values() if isinstance(value, Mapping) else value:
             yield from _find_estimators(item)
-    elif isinstance(value, np.ndarray) and value.dtype.hasobject:
-        yield from _find_estimators(value.ravel().tolist())
 
 
 def all_parts(estimator: Any) -> Iterator[Any]:
@@ -118,24 +93,10 @@ def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
         return False
     if type(estimator) in trusted:
         return True
-    # A local transformer releases rows by its protocol, a wrapper by its parts.
-    sources = [estimator, *_find_reporters(getattr(estimator, "protocol_", None))]
-    if any(library_of(source) != "skdp" for source in sources):
-        return False
-    return all(is_trusted(part, trusted) for part in parts_of(estimator))
-
-
-def _find_reporters(protocol: Any) -> list[Any]:
-    """Return a protocol, its fields, their oracles, and the oracles in these."""
-    reporters = [] if protocol is None else [protocol]
-    # The list grows in the loop.
-    for reporter in reporters:
-        for value in getattr(reporter, "__dict__", {}).values():
-            for part in value if isinstance(value, list | tuple) else [value]:
-                is_known = any(part is known for known in reporters)
-                if hasattr(part, "report") and not is_known:
-                    reporters.append(part)
-    return reporters
+    # Oracles may be registered by a user, and wrappers release rows of their parts.
+    sources = [estimator, *getattr(estimator, "oracles_", ())]
+    is_known = all(library_of(source) == "skdp" for source in sources)
+    return is_known and all(is_trusted(part, trusted) for part in parts_of(estimator))
 
 
 def has_private_parts(estimator: Any) -> bool:
@@ -149,46 +110,26 @@ def has_private_parts(estimator: Any) -> bool:
 def has_earlier_fit(estimator: Any) -> bool:
     """Check if an estimator, or a part of it, was fitted before, perhaps on true values."""
     for part in all_parts(estimator):
-        if type(part).__name__ == "FrozenEstimator" or getattr(part, "prefit", False):
-            return True
         splits = getattr(part, "cv", None)
-        if isinstance(splits, str) and splits == "prefit":
+        is_prefit = isinstance(splits, str) and splits == "prefit"
+        if is_prefit or getattr(part, "prefit", False) or is_a(part, "FrozenEstimator"):
             return True
     return False
 
 
 def passes_columns(part: Any) -> bool:
     """Check if a step returns its columns unchanged."""
-    if is_a(part, "sklearn.preprocessing.FunctionTransformer"):
+    if is_a(part, "FunctionTransformer"):
         return part.func is None
     return part is None or (isinstance(part, str) and part == "passthrough")
 
 
 def learns_nothing(estimator: Any) -> bool:
     """Check if an estimator stores nothing about the rows, and transforms each by itself."""
-    encoders = "OneHotEncoder", "OrdinalEncoder"
-    if is_a(estimator, *(f"sklearn.preprocessing.{name}" for name in encoders)):
+    if is_a(estimator, "OneHotEncoder", "OrdinalEncoder"):
         is_counted = estimator.min_frequency, estimator.max_categories
-        return is_counted == (None, None) and _has_declared_categories(estimator)
+        return is_counted == (None, None) and not isinstance(estimator.categories, str)
     return is_a(estimator, *_STATELESS)
-
-
-def _has_declared_categories(encoder: Any) -> bool:
-    """Check if an encoder has the categories that it declares, and none from an earlier fit."""
-    if isinstance(encoder.categories, str):
-        return False
-    fitted = getattr(encoder, "categories_", None)
-    if fitted is None:
-        return True
-    if len(fitted) != len(encoder.categories):
-        return False
-    for declared, values in zip(encoder.categories, fitted, strict=True):
-        # scikit-learn cuts declared bytes to the longest of the rows, which reveals it.
-        if values.dtype.kind == "S" or list(map(str, declared)) != list(
-            map(str, values)
-        ):
-            return False
-    return True
 
 
 def learns_target(estimator: Any) -> bool:
@@ -196,13 +137,9 @@ def learns_target(estimator: Any) -> bool:
     library = library_of(estimator)
     if library == "skdp":
         return any(map(learns_target, parts_of(estimator)))
-    if library != "sklearn" or type(estimator).__name__ in _TARGET_LEARNERS:
+    if library != "sklearn" or is_a(estimator, *_TARGET_LEARNERS):
         return True
-    # Imputers fit models with columns of X as targets.
-    if type(estimator).__module__.startswith("sklearn.impute"):
-        return False
-    has_parameter = any(hasattr(estimator, name) for name in _TARGET_PARAMETERS)
-    if has_parameter or hasattr(estimator, "predict"):
+    if any(hasattr(estimator, name) for name in _TARGET_ATTRIBUTES):
         return True
     is_required = estimator.__sklearn_tags__().target_tags.required
     return is_required or any(map(learns_target, parts_of(estimator)))
@@ -216,44 +153,35 @@ def has_further_column(synthesizer: Any) -> bool:
 
 def has_own_column_function(transformer: Any) -> bool:
     """Check if a function of the user, which may read values, selects columns."""
-    selections = [chosen for _, _, chosen in transformer.transformers]
-    functions = filter(callable, selections)
-    selector = "sklearn.compose.make_column_selector"
-    return not all(is_a(function, selector) for function in functions)
+    for _, _, chosen in transformer.transformers:
+        if callable(chosen) and not is_a(chosen, "make_column_selector"):
+            return True
+    return False
 
 
-def find_domains(estimator: Any) -> list[tuple[PrivacyGuarantee, str]]:
-    """Return the guarantees and the releases of the domains of an estimator and its parts."""
-    releases = []
+def find_domains(estimator: Any) -> dict[str, PrivacyGuarantee]:
+    """Return the guarantees of the domains of an estimator and its parts, by their releases."""
+    releases = {}
     for part in all_parts(estimator):
         for value in getattr(part, "__dict__", {}).values():
             # A Domain, which this package does not import.
             if hasattr(value, "with_guarantee") and value.guarantee is not None:
-                releases.append((value.guarantee, value._release_id))
+                releases[value._release_id] = value.guarantee
     return releases
 
 
-def find_ledgers(estimator: Any) -> list[PrivacyLedger]:
-    """Return the ledgers that an estimator and its parts charge."""
-    ledgers = [getattr(part, "ledger", None) for part in all_parts(estimator)]
-    return [ledger for ledger in ledgers if isinstance(ledger, PrivacyLedger)]
-
-
-def observed_columns(estimator: Any) -> list[Any]:
-    """Return the columns whose categories `fit` inferred from the data."""
+def find_inferred(estimator: Any) -> list[Any] | None:
+    """Return the columns with categories inferred from the data; None if `fit` may infer some."""
     columns = []
     for part in all_parts(estimator):
+        categories = getattr(part, "categories", None)
+        if isinstance(categories, str) and not hasattr(part, "guarantee_"):
+            return None
         domain: Any = getattr(part, "domain_", None)
         for name in getattr(domain, "columns", ()):
             if getattr(domain[name], "observed", False):
                 columns.append(name)
     return columns
-
-
-def may_infer_categories(estimator: Any) -> bool:
-    """Check if `fit` may infer categories from the data."""
-    declared = [getattr(part, "categories", None) for part in all_parts(estimator)]
-    return any(isinstance(value, str) and value == "auto" for value in declared)
 
 
 def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:
@@ -315,12 +243,11 @@ def find_protection(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
     """Check if the rows that an estimator returns are protected."""
     returns_new_rows = hasattr(estimator, "fit_resample")
     protects = getattr(estimator, "protects_rows", None)
-    if protects is None and returns_new_rows and not hasattr(estimator, "transform"):
-        protects = "fit"
     if protects is None:
+        if returns_new_rows and not hasattr(estimator, "transform"):
+            return "fit"
         return guarantee.trust != "central"
-    if isinstance(protects, str) and protects == "fit":
-        # After `fit` and `transform`, the next step would get true rows.
-        is_in_fit = returns_new_rows or hasattr(estimator, "fit_transform")
-        return "fit" if is_in_fit else False
-    return bool(protects)
+    # After `fit` and `transform`, the next step would get true rows.
+    if protects == "fit" and (returns_new_rows or hasattr(estimator, "fit_transform")):
+        return "fit"
+    return bool(protects) and protects != "fit"

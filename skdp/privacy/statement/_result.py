@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, ClassVar
 
 import pandas as pd
 
-from skdp.exact import round_up
 from skdp.markup import html_table, html_text, written_row, written_text
 from skdp.privacy._guarantee import PrivacyGuarantee, join_names
 from skdp.privacy._json import JsonRecord, format_name
@@ -23,12 +21,12 @@ from skdp.privacy.statement._texts import (
     CHARGED,
     INFERRED,
     NOT_FITTED,
-    NOT_RELEASED,
     NOT_SEEN,
     ROWS_IN_FIT,
-    describe_randomness,
+    WARNINGS,
     describe_total,
     list_not_covered,
+    name_randomness,
 )
 from skdp.privacy.statement._walk import ALL_COLUMNS, Fact, StatedStep
 
@@ -54,7 +52,7 @@ class PrivacyStatement(JsonRecord):
     Parameters
     ----------
     facts : tuple of Fact
-        Named tuples of ``column, step, protection, guarantee, n_releases``. ``guarantee`` is None if the step does not
+        Named tuples of ``column, step, protection, guarantee``. ``guarantee`` is None if the step does not
         protect the column.
     total : PrivacyGuarantee or None
         Sum of the guarantees, for the columns in its scope. None if no column is covered.
@@ -67,8 +65,6 @@ class PrivacyStatement(JsonRecord):
         parameters allow).
     ledgers : tuple of dict, default=()
         Records of the ledgers that the steps charge, when the statement was made; see `PrivacyLedger.to_dict`.
-    conversion : str, default=""
-        The total in the relation of its steps, if it was converted.
 
     Attributes
     ----------
@@ -104,15 +100,12 @@ class PrivacyStatement(JsonRecord):
     notes: tuple[str, ...]
     steps: tuple[StatedStep, ...] = ()
     ledgers: tuple[dict[str, Any], ...] = ()
-    conversion: str = ""
 
     @property
     def rows(self) -> pd.DataFrame:
         """The facts as a table."""
-        table = pd.DataFrame(
-            [written_row(_list_fact(fact)) for fact in self.facts],
-            columns=list(_COLUMNS),
-        )
+        rows = [written_row(_list_fact(fact)) for fact in self.facts]
+        table = pd.DataFrame(rows, columns=list(_COLUMNS))
         return table.astype({"epsilon": float, "delta": float})
 
     @property
@@ -135,24 +128,16 @@ class PrivacyStatement(JsonRecord):
             texts.append("The target is unprotected")
         unprotected = self.unprotected_columns
         in_fit = [x for x in self._columns_with(ROWS_IN_FIT) if x not in unprotected]
+        if in_fit:
+            texts.append(f"Protected in fit only: {_join_some(in_fit)}")
         waiting = self._columns_with(NOT_FITTED, NOT_SEEN)
-        planned = [step.step for step in self.steps if not step.fitted]
-        for label, names in (
-            ("Protected in fit only", in_fit),
-            ("Without a guarantee yet", waiting),
-            ("Not fitted yet", planned),
-        ):
-            if names:
-                texts.append(f"{label}: {_join_some(names)}")
+        if waiting:
+            texts.append(f"Without a guarantee yet: {_join_some(waiting)}")
         if self.total is None:
             texts.append("No column has a guarantee")
-            seeded = [step.step for step in self.steps if not step.guarantee.secure]
-            if seeded:
-                texts.append(f"Drawn from a seed, NOT SECURE: {_join_some(seeded)}")
         else:
-            texts.append(f"{'Plan' if planned else 'Guarantee'}: {self.total}")
-        if self.conversion:
-            texts.append(f"That is {self.conversion}")
+            is_fitted = all(step.fitted for step in self.steps)
+            texts.append(f"{'Guarantee' if is_fitted else 'Plan'}: {self.total}")
         return f"{'. '.join(texts)}."
 
     def _describe_unprotected(self) -> str:
@@ -175,47 +160,17 @@ class PrivacyStatement(JsonRecord):
 
     def _warnings(self) -> list[str]:
         """List the facts that a reader must know first."""
-        texts = []
-        for fact in self.facts:
-            if fact.protection == INFERRED:
-                texts.append(
-                    f"The categories of {format_name(fact.column)} were inferred from "
-                    f"the data by {fact.step}, which reveals the observed values."
-                )
-        for text, steps in (
-            (
-                "NOT SECURE, because the random bits come from a seed",
-                [step.step for step in self.steps if not step.guarantee.secure],
-            ),
-            (
-                "Not fitted yet, so nothing was released",
-                [step.step for step in self.steps if not step.fitted],
-            ),
-            (
-                "Guarantees of other authors, for classes that are not from skdp",
-                [step.step for step in self.steps if not step.known],
-            ),
-        ):
-            if steps:
-                texts.append(f"{text}: {', '.join(steps)}.")
-        if self.total is None:
-            texts.append("No column has a guarantee.")
-        return texts
-
-    def _not_covered(self) -> list[str]:
-        """List the gaps of the total."""
-        texts = []
-        for fact in self.facts:
-            is_open = fact.guarantee is None and fact.protection != NOT_RELEASED
-            if is_open or fact.protection == ROWS_IN_FIT:
-                by = f" ({fact.step})" if fact.step else ""
-                texts.append(f"{format_name(fact.column)}: {fact.protection}{by}.")
-        uncharged = [step.step for step in self.steps if not step.charged]
-        if uncharged:
-            texts.append(
-                f"Further calls of steps without a ledger: {', '.join(uncharged)}."
-            )
-        return texts + list_not_covered(self.total)
+        steps = {
+            "inferred": [x.step for x in self.facts if x.protection == INFERRED],
+            "seeded": [x.step for x in self.steps if not x.guarantee.secure],
+            "planned": [x.step for x in self.steps if not x.fitted],
+            "foreign": [x.step for x in self.steps if not x.known],
+        }
+        return [
+            text.format(steps=", ".join(dict.fromkeys(steps[name])))
+            for name, text in WARNINGS.items()
+            if steps[name]
+        ]
 
     def _content(self) -> dict[str, Any]:
         total = self.total
@@ -228,21 +183,19 @@ class PrivacyStatement(JsonRecord):
             values = [None if value == "" else value for value in _list_fact(fact)]
             row = dict(zip(_COLUMNS, written_row(values), strict=True))
             columns.append(row | {"column": format_name(fact.column)})
-        is_seeded = any(not step.guarantee.secure for step in self.steps)
+        uncharged = [step.step for step in self.steps if not step.charged]
         return {
             "headline": written_text(self._headline()),
             "warnings": self._warnings(),
             "columns": columns,
             "total": None if total is None else total._content(),
             "meaning": meaning,
-            "randomness": describe_randomness(
-                has_draws=bool(self.steps), is_seeded=is_seeded
-            ),
+            "randomness": name_randomness(step.guarantee for step in self.steps),
             "steps": [step._content() for step in self.steps],
             "notes": list(map(written_text, self.notes)),
-            "not_covered": self._not_covered(),
+            "not_covered": list_not_covered(total, uncharged),
             "ledgers": list(self.ledgers),
-            "versions": _versions(),
+            "versions": _list_versions(),
         }
 
     def to_html(self) -> str:
@@ -278,7 +231,9 @@ class PrivacyStatement(JsonRecord):
         record = self.to_dict()
         ledgers = [_group_charges(ledger) for ledger in record.pop("ledgers")]
         table = self._format_table().to_dict("records")
-        page = _template().render(record, ledgers=ledgers, guess=guess, table=table)
+        page = _load_template().render(
+            record, ledgers=ledgers, guess=guess, table=table
+        )
         return written_text(page)
 
     def _format_table(self) -> pd.DataFrame:
@@ -287,14 +242,13 @@ class PrivacyStatement(JsonRecord):
         table["column"] = [format_name(fact.column) for fact in self.facts]
         for name in ("epsilon", "delta"):
             table[name] = [_format(value) for value in self.rows[name]]
-        guarantees = [fact.guarantee for fact in self.facts]
-        words = ["" if one is None else _describe_change(one) for one in guarantees]
+        words = [_describe_change(fact.guarantee) for fact in self.facts]
         table.insert(4, "for", words)
         return table
 
     def __str__(self) -> str:
         lines = [self._headline(), self._format_table().to_string(index=False)]
-        lines += [f"- {note}" for note in self.notes]
+        lines += [f"- {text}" for text in (*self._warnings(), *self.notes)]
         return written_text("\n".join(lines))
 
     __repr__ = __str__
@@ -313,12 +267,11 @@ def _list_fact(fact: Fact) -> tuple[Any, ...]:
     column, guarantee = fact.column, fact.guarantee
     if guarantee is None:
         return column, fact.protection, None, None, "", "", fact.step, ""
-    epsilon, delta = guarantee.epsilon, guarantee.delta
     return (
         column,
         fact.protection,
-        round_up(fact.n_releases * Fraction(epsilon)),
-        round_up(fact.n_releases * Fraction(delta)),
+        guarantee.epsilon,
+        guarantee.delta,
         guarantee.relation,
         guarantee.trust,
         fact.step,
@@ -326,7 +279,9 @@ def _list_fact(fact: Fact) -> tuple[Any, ...]:
     )
 
 
-def _describe_change(guarantee: PrivacyGuarantee) -> str:
+def _describe_change(guarantee: PrivacyGuarantee | None) -> str:
+    if guarantee is None:
+        return ""
     if guarantee.relation == "replace_values":
         return f"replacing values in {guarantee._format_unit()}"
     return guarantee._format_neighbors()
@@ -345,35 +300,27 @@ def _format(number: float | None) -> str:
 
 def _group_charges(ledger: dict[str, Any]) -> dict[str, Any]:
     """Add groups of equal charges to the record of a ledger."""
-    groups: dict[str, dict[str, Any]] = {}
+    counts: Counter[tuple[Any, ...]] = Counter()
     for charge in ledger["charges"]:
-        stated = PrivacyGuarantee(**{**charge["guarantee"], "losses": ()})
-        group = {name: charge[name] for name in ("what", "epsilon", "delta")}
-        group |= {
-            "unit": stated._format_unit(),
-            "columns": join_names(stated.scope),
-            "mechanism": stated.mechanism,
-            "stated": f"{format_number(stated.epsilon)} for {_describe_change(stated)}",
-        }
-        group = groups.setdefault(repr(group), group | {"times": 0})
-        group["times"] += 1
-    return ledger | {"groups": list(groups.values())}
+        columns = join_names(charge["guarantee"]["scope"])
+        mechanism = charge["guarantee"]["mechanism"]
+        amounts = charge["epsilon"], charge["delta"]
+        counts[charge["what"], *amounts, columns, mechanism] += 1
+    names = ("what", "epsilon", "delta", "columns", "mechanism", "times")
+    groups = [
+        dict(zip(names, (*key, count), strict=True)) for key, count in counts.items()
+    ]
+    return ledger | {"groups": groups}
 
 
-@cache
-def _versions() -> dict[str, str]:
+def _list_versions() -> dict[str, str]:
     """Return the versions of skdp and the libraries that it computes with."""
-    versions = {"skdp": str(getattr(sys.modules.get("skdp"), "__version__", "unknown"))}
-    for name in ("scikit-learn", "numpy"):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = "unknown"
-    return versions | {"Python": platform.python_version()}
+    own = getattr(sys.modules.get("skdp"), "__version__", "unknown")
+    libraries = {name: version(name) for name in ("scikit-learn", "numpy")}
+    return {"skdp": str(own), **libraries, "Python": platform.python_version()}
 
 
-@cache
-def _template() -> Any:
+def _load_template() -> Any:
     try:
         import jinja2
     except ImportError as error:

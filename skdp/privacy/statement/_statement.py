@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 from skdp.privacy._conversions import gaussian_epsilon, zcdp_epsilon
-from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy._guarantee import PrivacyGuarantee, add_guarantees, join_names
 from skdp.privacy._json import format_name
 from skdp.privacy._numbers import format_amounts
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._estimators import (
     column_names_of,
     fitted_names,
+    is_a,
     is_estimator,
     is_fitted,
-    is_pipeline,
 )
 from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._texts import (
     CHARGED,
+    CONVERSION,
     HIDDEN_LEDGER,
     LEDGER_NOTES,
+    NO_TOTAL,
     NOT_RELEASED,
     NOT_SEEN,
     NOTES,
+    PUBLIC,
     RETURNED,
-    note_conversion,
-    note_no_total,
-    note_public,
 )
 from skdp.privacy.statement._walk import ALL_COLUMNS, Fact, Flow, StatedStep, Walk
 
@@ -47,10 +45,9 @@ def privacy_statement(
 
     Pipelines, column transformers and feature unions are followed step by step. A step without a guarantee that is
     fitted on unprotected columns "learns true values", so these columns are unprotected: all steps whose class is not
-    exactly a class of scikit-learn, imbalanced-learn or skdp (subclasses, classes with the same name or the same
-    attributes, objects with replaced methods), wrappers of skdp around such a class, and searches, votes, stacks and
-    all other meta-estimators, which fit their parts several times. Behind a step that protects rows, these steps are
-    post-processing.
+    defined in scikit-learn, imbalanced-learn or skdp (also subclasses of their classes), wrappers of skdp around such a
+    class, and searches, votes, stacks and all other meta-estimators, which fit their parts several times. Behind a step
+    that protects rows, these steps are post-processing.
 
     Parameters
     ----------
@@ -142,9 +139,7 @@ def privacy_statement(
         raise TypeError("trusted must be a sequence of classes")
     names_of_X = column_names_of(X)
     tables = [_columns_of(part, names_of_X) for part in estimators]
-    columns: dict[Any, None] = {}
-    for names in tables:
-        columns |= dict.fromkeys(names)
+    columns = dict.fromkeys(name for names in tables for name in names)
 
     # If some steps are fitted, they have released something: this is not a plan.
     walk = Walk(columns, trusted, is_plan=not any(map(is_fitted, estimators)))
@@ -155,7 +150,7 @@ def privacy_statement(
             walk.returned |= output.raw
     walk.finish()
 
-    total, conversion, total_notes = _add_up(walk)
+    total, total_notes = _add_up(walk)
     ledgers, ledger_notes = _record_ledgers(walk.ledgers.values())
     return PrivacyStatement(
         tuple(_order_facts(walk, names_of_X or ())),
@@ -163,7 +158,6 @@ def privacy_statement(
         (*total_notes, *_list_notes(walk), *ledger_notes),
         tuple(walk.steps),
         ledgers,
-        conversion,
     )
 
 
@@ -174,14 +168,15 @@ def _check_estimators(estimator: Any) -> list[Any]:
             "estimator must be an estimator or a list of them, got no estimator"
         )
     for part in estimators:
-        if isinstance(part, type):
-            raise TypeError(
-                f"estimator must be an estimator, got the class {part.__name__}"
-            )
         if not is_estimator(part):
+            found = (
+                f"the class {part.__name__}"
+                if isinstance(part, type)
+                else type(part).__name__
+            )
             raise TypeError(
-                f"estimator must be an estimator, got {type(part).__name__}. For reports, "
-                "pass the result of skdp.read_protocol, or use skdp statement FILE."
+                f"estimator must be an estimator, got {found}. For reports, pass the "
+                "result of skdp.read_protocol, or use skdp statement FILE."
             )
     return estimators
 
@@ -191,119 +186,104 @@ def _columns_of(estimator: Any, names_of_X: tuple[Any, ...] | None) -> tuple[Any
     fitted = fitted_names(estimator)
     if fitted is None or names_of_X is None:
         return fitted or names_of_X or (ALL_COLUMNS,)
-    has_names = any(not isinstance(name, str) for name in fitted)
-    if hasattr(estimator, "feature_names_in_") or has_names:
-        missing = [format_name(name) for name in fitted if name not in names_of_X]
-        if missing:
-            raise ValueError(
-                f"X must have the columns that {type(estimator).__name__} was fitted on, "
-                f"got no {missing}"
-            )
+    missing = [format_name(name) for name in fitted if name not in names_of_X]
+    if not missing:
         return fitted
-    if len(names_of_X) != len(fitted):
-        raise ValueError(
-            f"X must have the {len(fitted)} columns that {type(estimator).__name__} was "
-            f"fitted on, got {len(names_of_X)}"
-        )
-    return names_of_X
+    # Columns of an array have no names.
+    if not hasattr(estimator, "feature_names_in_") and len(fitted) == len(names_of_X):
+        return names_of_X
+    raise ValueError(
+        f"X must have the columns that {type(estimator).__name__} was fitted on, got "
+        f"{len(names_of_X)} columns without {missing}"
+    )
 
 
 def _returns_rows(estimator: Any) -> bool:
     """Check if `fit_transform` of an estimator, or of its last step, returns rows."""
-    if is_pipeline(estimator):
+    if is_a(estimator, "Pipeline"):
         return _returns_rows(estimator.steps[-1][1])
     return hasattr(estimator, "guarantee_") or not hasattr(estimator, "predict")
 
 
 def _order_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
-    """Return the facts of each column, in the order of the columns."""
+    """Return the facts of each column in order, its protections before its exposures."""
     facts = []
     for name in walk.columns:
-        own = [fact for fact in walk.facts if fact.column == name and fact.guarantee]
-        exposures: dict[str, list[str]] = {}
-        for fact in walk.facts:
-            if fact.column == name and fact.guarantee is None:
-                exposures.setdefault(fact.protection, []).append(fact.step)
-        if name in walk.returned and not exposures:
-            exposures[RETURNED] = []
-        for protection, steps in exposures.items():
-            own.append(Fact(name, ", ".join(steps), protection))
+        own = [fact for fact in walk.facts if fact.column == name]
+        for (column, protection), steps in walk.exposures.items():
+            if column == name:
+                own.append(Fact(name, ", ".join(steps), protection))
+        if name in walk.returned and all(fact.guarantee for fact in own):
+            own.append(Fact(name, "", RETURNED))
         # The placeholder of unknown columns is listed only if something is released.
         if not own and (name != ALL_COLUMNS or len(walk.columns) == 1):
-            own = [Fact(name, "", NOT_RELEASED)]
+            own.append(Fact(name, "", NOT_RELEASED))
         facts += own
     unseen = [name for name in names_of_X if name not in walk.columns]
     return facts + [Fact(name, "", NOT_SEEN) for name in unseen]
 
 
-def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, str, list[str]]:
-    """Return the total, the total before its conversion in words, and notes about both."""
+def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
+    """Return the total for the columns that all steps protect, and notes about it."""
     covered, notes = _find_covered(walk)
     steps = [
         step for step in walk.steps if not set(covered).isdisjoint(step.guarantee.scope)
     ]
     if not steps:
-        return None, "", notes
-    stated = [step.guarantee for step in steps]
-    if not walk.reveals_records():
-        return replace(_sum(stated), scope=tuple(covered)), "", notes
-
-    # Each guarantee is converted by itself: the delta of the sum would be larger.
-    is_of_values = bool(_steps_for_values(walk))
+        return None, notes
+    is_converted = walk.reveals_records()
+    is_of_values = any(map(_is_of_values, walk.steps))
     converted = []
     conversions = []
     for step in steps:
-        guarantee = _convert(step.guarantee, is_of_values=is_of_values)
-        if guarantee is None:
-            return None, "", [*notes, note_no_total(step.guarantee, step.step)]
-        if step.guarantee.relation == "add_remove":
-            conversions.append(
-                f"{step.step}: {format_amounts(guarantee.epsilon, guarantee.delta)} "
-                f"instead of {format_amounts(step.guarantee.epsilon, step.guarantee.delta)}"
-            )
-        if is_of_values:
-            guarantee = guarantee.to("replace_values", columns=covered)
+        guarantee = step.guarantee
+        # Each is converted by itself: the delta of the sum would be larger.
+        if is_converted and step.guarantee.relation == "add_remove":
+            replaced = _convert(guarantee, is_of_values=is_of_values)
+            if replaced is None:
+                unit = guarantee._format_unit()
+                return None, [*notes, NO_TOTAL.format(unit=unit, step=step.step)]
+            amounts = format_amounts(replaced.epsilon, replaced.delta)
+            stated = format_amounts(guarantee.epsilon, guarantee.delta)
+            conversions.append(f"{step.step}: {amounts} instead of {stated}")
+            guarantee = replaced
         converted.append(guarantee)
     total = replace(_sum(converted), scope=tuple(covered))
-    if not conversions:
-        return total, "", notes
-    conversion = ""
-    if len(conversions) == len(steps):
-        before = _sum(stated)
-        amounts = format_amounts(before.epsilon, before.delta)
-        conversion = f"{amounts} for {before._format_neighbors()}, counted twice"
-    return total, conversion, [note_conversion(total, conversions), *notes]
+    if conversions:
+        neighbors = total._format_neighbors()
+        text = CONVERSION.format(neighbors=neighbors, steps="; ".join(conversions))
+        notes.insert(0, text)
+    return total, notes
 
 
 def _find_covered(walk: Walk) -> tuple[list[Any], list[str]]:
     """Return the columns that a total covers, and a note about columns without a total."""
     exposed = walk.exposed()
-    protected = {name for step in walk.steps for name in step.guarantee.scope}
-    covered = [name for name in walk.columns if name in protected - exposed]
     if ALL_COLUMNS in exposed:
         return [], []
-    steps = _steps_for_values(walk)
+    protected = {name for step in walk.steps for name in step.guarantee.scope}
+    of_values = list(filter(_is_of_values, walk.steps))
+    covered = []
     public = []
-    for name in covered:
-        if any(name not in step.guarantee.scope for step in steps):
-            public.append(name)
+    for name in walk.columns:
+        if name in protected - exposed:
+            is_public = any(name not in step.guarantee.scope for step in of_values)
+            (public if is_public else covered).append(name)
     if not public:
         return covered, []
-    note = note_public(map(format_name, public), [step.step for step in steps])
-    return [name for name in covered if name not in public], [note]
+    steps = ", ".join(step.step for step in of_values)
+    return covered, [PUBLIC.format(steps=steps, columns=join_names(public))]
 
 
-def _steps_for_values(walk: Walk) -> list[StatedStep]:
-    """Return the steps that protect the values of named columns only."""
-    return [step for step in walk.steps if step.guarantee.relation == "replace_values"]
+def _is_of_values(step: StatedStep) -> bool:
+    """Check if a step protects the values of named columns only."""
+    return step.guarantee.relation == "replace_values"
 
 
 def _convert(
     guarantee: PrivacyGuarantee, *, is_of_values: bool
 ) -> PrivacyGuarantee | None:
-    """Convert a guarantee to replacing; None if no guarantee follows."""
-    if guarantee.relation != "add_remove":
-        return guarantee
+    """Convert a guarantee for adding or removing to replacing; None if none follows."""
     # A person may be replaced by a person with another number of rows, unless only
     # values are replaced.
     if guarantee.unit != "record" and not is_of_values:
@@ -315,7 +295,7 @@ def _convert(
 
 
 def _sum(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
-    return reduce(operator.add, guarantees)
+    return add_guarantees(Counter(guarantees))
 
 
 def _list_notes(walk: Walk) -> list[str]:
@@ -362,8 +342,9 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     for (what, guarantee), count in counts.items():
         name = what if count == 1 else f"{what}, {count} times"
         steps.append(StatedStep(name, guarantee, charged=True))
+        together = add_guarantees({guarantee: count})
         for column in guarantee.scope:
-            facts.append(Fact(column, name, CHARGED, guarantee, count))
+            facts.append(Fact(column, name, CHARGED, together))
     total = _total_of_ledger(ledger, [step.guarantee for step in steps])
     record = ledger.to_dict()
     return PrivacyStatement(tuple(facts), total, LEDGER_NOTES, tuple(steps), (record,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from skdp.privacy._guarantee import PrivacyGuarantee, join_names
 
@@ -55,42 +55,32 @@ NOTES = {
     ),
 }
 
+# Facts that a reader must know first, with the steps that they are about.
+WARNINGS = {
+    "inferred": (
+        "Categories were inferred from the data, which reveals the observed values: "
+        "{steps}."
+    ),
+    "seeded": "NOT SECURE, because the random bits come from a seed: {steps}.",
+    "planned": "Not fitted yet, so nothing was released: {steps}.",
+    "foreign": "Guarantees of other authors, for classes that are not from skdp: {steps}.",
+}
+
 HIDDEN_LEDGER = "A ledger cannot be read here, so its charges are not listed."
 
+# Explanations of the total.
 _REVEALED = (
     "Another part of the pipeline reveals which records are in the data, or how many"
 )
-
-
-def note_conversion(total: PrivacyGuarantee, conversions: Iterable[str]) -> str:
-    """Explain why the total is for replacing a record."""
-    return (
-        f"{_REVEALED}, so the total is for {total._format_neighbors()}: one is removed "
-        "and another added, so a guarantee for adding or removing counts twice. "
-        f"{'; '.join(conversions)}."
-    )
-
-
-def note_no_total(guarantee: PrivacyGuarantee, step: str) -> str:
-    """Explain why there is no total."""
-    if guarantee.unit != "record":
-        return (
-            f"{_REVEALED}. Persons may have different numbers of rows, so no guarantee "
-            f"for replacing {guarantee._format_unit()} follows for {step}."
-        )
-    return (
-        f"{_REVEALED}, so only a guarantee for replacing a record would hold. None "
-        f"follows from epsilon and delta of {step}."
-    )
-
-
-def note_public(names: Iterable[str], steps: Iterable[str]) -> str:
-    """Explain why columns have no total beside steps that protect named columns."""
-    return (
-        f"All other columns are public for {', '.join(steps)}, so there is no total for "
-        f"{', '.join(names)}."
-    )
-
+CONVERSION = (
+    f"{_REVEALED}, so the total is for {{neighbors}}: one is removed and another added, "
+    "so a guarantee for adding or removing counts twice. {steps}."
+)
+NO_TOTAL = (
+    f"{_REVEALED}, so only a guarantee for replacing {{unit}} would hold, and none "
+    "follows from the guarantee of {step}."
+)
+PUBLIC = "All other columns are public for {steps}, so there is no total for {columns}."
 
 LEDGER_NOTES = (
     "This is the statement of a ledger: it lists the charges, with the names that the "
@@ -133,10 +123,6 @@ def describe_total(total: PrivacyGuarantee) -> dict[str, str]:
     }
 
 
-def _subject(total: PrivacyGuarantee) -> str:
-    return "record" if total.unit == "record" else "person"
-
-
 def _describe_protected(total: PrivacyGuarantee) -> str:
     columns = join_names(total.scope)
     unit = total._format_unit().replace("one ", "each ")
@@ -152,11 +138,9 @@ def _describe_protected(total: PrivacyGuarantee) -> str:
 
 
 def _describe_unit(total: PrivacyGuarantee) -> str:
-    larger = (
-        "k times as large, and delta larger still"
-        if total.delta
-        else "k times as large"
-    )
+    larger = "k times as large"
+    if total.delta:
+        larger += ", and delta larger still"
     rows = total.max_rows_per_person
     if total.unit != "record":
         return (
@@ -174,34 +158,42 @@ def _describe_unit(total: PrivacyGuarantee) -> str:
     )
 
 
-def describe_randomness(*, has_draws: bool, is_seeded: bool) -> str:
+def name_randomness(guarantees: Iterable[PrivacyGuarantee]) -> str:
     """Name the source of the random bits."""
-    if is_seeded:
+    sources = {guarantee.secure for guarantee in guarantees}
+    if not sources:
+        return "no step of skdp draws random bits"
+    if False in sources:
         return (
             "a seed (its value is not recorded): NOT SECURE against those who know or "
             "guess it"
         )
-    if not has_draws:
-        return "no step of skdp draws random bits"
     return (
         "the cryptographically secure generator of the operating system, or a secret key "
         "for permanent reports"
     )
 
 
-def list_not_covered(total: PrivacyGuarantee | None) -> list[str]:
-    """List the gaps of every guarantee of this kind."""
+def list_not_covered(
+    total: PrivacyGuarantee | None, uncharged: Sequence[str]
+) -> list[str]:
+    """List the gaps of a total, beside the exposed columns."""
     texts = []
+    who = "person" if total is not None and total.unit != "record" else "record"
+    if uncharged:
+        texts.append(
+            f"Further calls of steps without a ledger: {', '.join(uncharged)}."
+        )
     if total is not None and total.relation == "replace_values":
         columns = join_names(total.scope)
         texts += [
             f"All columns except {columns}: they may follow from the release exactly.",
-            f"Which {_subject(total)}s are in the table, how many there are, and their order.",
+            f"Which {who}s are in the table, how many there are, and their order.",
             f"Predictions of {columns} from public columns. Only the information that the "
             "release adds to them is limited.",
         ]
     elif total is not None and total.relation == "replace":
-        texts.append(f"The number of {_subject(total)}s, their order and their index.")
+        texts.append(f"The number of {who}s, their order and their index.")
     texts += [
         "Information about the protected columns in other columns and other sources.",
         "Releases that are charged to no ledger listed here, and releases of others about "

@@ -11,30 +11,8 @@ import numpy as np
 from skdp.markup import written_text
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.statement._estimators import (
-    Protects,
-    declared_names,
-    find_domains,
-    find_ledgers,
-    find_protection,
-    fitted_names,
-    has_earlier_fit,
-    has_further_column,
-    has_own_column_function,
-    has_private_parts,
-    is_a,
-    is_fitted,
-    is_of_skdp,
-    is_pipeline,
-    is_trusted,
-    learns_nothing,
-    learns_target,
-    library_of,
-    may_infer_categories,
-    observed_columns,
-    passes_columns,
-    planned_guarantee,
-)
+from skdp.privacy.statement import _estimators
+from skdp.privacy.statement._estimators import Protects, is_a, is_of_skdp
 from skdp.privacy.statement._texts import (
     INFERRED,
     LEARNED,
@@ -79,8 +57,6 @@ class Fact(NamedTuple):
     protection: str
     # None if the step does not protect the column.
     guarantee: PrivacyGuarantee | None = None
-    # Number of equal releases.
-    n_releases: int = 1
 
 
 @dataclass(frozen=True)
@@ -97,9 +73,10 @@ class Flow:
     has_new_target: bool = False
 
     @classmethod
-    def start(cls, names: Sequence[Any]) -> Flow:
+    def start(cls, names: Sequence[Any], *, has_new_target: bool = False) -> Flow:
         """Return the flow of unprotected columns."""
-        return cls(frozenset(names), frozenset(names), tuple(names))
+        columns = frozenset(names)
+        return cls(columns, columns, tuple(names), has_new_target)
 
     @property
     def is_unknown(self) -> bool:
@@ -114,10 +91,6 @@ class Flow:
     def behind(self, raw: Names) -> Flow:
         """Return the output of a step that computes with all columns."""
         return replace(self, raw=raw, columns=None)
-
-    def select(self, columns: Sequence[Any]) -> Flow:
-        """Return the flow of some unprotected columns."""
-        return replace(Flow.start(columns), has_new_target=self.has_new_target)
 
     def split(
         self, names: Sequence[Any], chosen: Collection[Any]
@@ -152,14 +125,18 @@ class Walk:
         self, names: Iterable[Any], trusted: Sequence[type], *, is_plan: bool
     ) -> None:
         self.columns = list(names)
+        # Protections of columns.
         self.facts: list[Fact] = []
+        # Steps that release a column unprotected, by the column and the reason.
+        self.exposures: dict[tuple[Any, str], dict[str, None]] = {}
         self.steps: list[StatedStep] = []
         # Columns of X that the last step returns unprotected.
         self.returned: set[Any] = set()
         self.notes: dict[str, list[str]] = {name: [] for name in NOTES}
         self.ledgers: dict[Any, PrivacyLedger] = {}
-        # Columns of the steps that use a domain, by its guarantee and its release.
-        self._domains: dict[tuple[PrivacyGuarantee, str], set[Any]] = {}
+        # Guarantees of domains, and columns of the steps that use them, by releases.
+        self._domains: dict[str, PrivacyGuarantee] = {}
+        self._domain_columns: dict[str, set[Any]] = {}
         self._targets: set[Any] = set()
         self._trusted = tuple(trusted)
         self._is_plan = is_plan
@@ -171,60 +148,55 @@ class Walk:
             step = f"{path}: {step}"
         # Before fit, and without X, the first step of skdp names its columns.
         if flow.is_unknown and is_of_skdp(estimator):
-            flow = self._select(flow, declared_names(estimator))
+            flow = self._select(flow, _estimators.declared_names(estimator))
         guarantee = self._find_guarantee(estimator, step)
         # An estimator that reads reports has a guarantee for them if its user passes
         # reports: in this pipeline, no step has changed them.
         reads_reports = getattr(estimator, "reads_reports", False)
         if guarantee is not None and (not reads_reports or flow.raw == flow.origins):
             return self._visit_private(estimator, guarantee, flow, step)
-        if is_pipeline(estimator):
+        if is_a(estimator, "Pipeline"):
             for name, part in estimator.steps:
                 flow = self._visit_part(part, flow, path, name)
             return flow
-        if is_a(estimator, "sklearn.pipeline.FeatureUnion"):
-            flows = []
-            for name, part in estimator.transformer_list:
-                if not _is_dropped(part):
-                    flows.append(self._visit_part(part, flow, path, name))
+        if is_a(estimator, "FeatureUnion"):
+            parts = estimator.transformer_list
+            flows = [
+                self._visit_part(part, flow, path, name)
+                for name, part in parts
+                if not _is_dropped(part)
+            ]
             return _join_flows(flows)
         has_columns = self._is_plan or hasattr(estimator, "transformers_")
-        if has_columns and is_a(estimator, "sklearn.compose.ColumnTransformer"):
+        if has_columns and is_a(estimator, "ColumnTransformer"):
             return self._visit_columns(estimator, flow, path, step)
         # Other meta-estimators fit their parts several times, score them on true rows,
         # and may keep the table, so they are not followed.
         return self._visit_plain(estimator, flow, step)
 
     def _visit_part(self, part: Any, flow: Flow, path: str, name: str) -> Flow:
-        if passes_columns(part):
+        if _estimators.passes_columns(part):
             return flow
         return self.visit(part, flow, f"{path} / {name}" if path else str(name))
 
     def _visit_columns(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
         """Follow a table through the parts of a column transformer."""
-        is_fitted_transformer = hasattr(estimator, "transformers_")
-        if has_own_column_function(estimator):
-            protection = LEARNED if is_fitted_transformer else NOT_FITTED
-            self._expose(flow.raw, protection, step)
-        names = fitted_names(estimator) or flow.names
-        transformers = list(getattr(estimator, "transformers_", estimator.transformers))
-        remaining = dict.fromkeys(flow.names)
+        is_fitted = hasattr(estimator, "transformers_")
+        if _estimators.has_own_column_function(estimator):
+            self._expose(flow.raw, LEARNED if is_fitted else NOT_FITTED, step)
+        parts = list(getattr(estimator, "transformers_", estimator.transformers))
+        selections = [_select_columns(estimator, flow, part) for part in parts]
+        # A fitted transformer lists its remainder as a part.
+        if not is_fitted:
+            named = {name for columns in selections for name in columns or ()}
+            rest = tuple(name for name in flow.names if name not in named)
+            parts.append(("remainder", estimator.remainder, rest))
+            selections.append((OTHER_COLUMNS,) if flow.is_unknown else rest)
         flows = []
-        for name, part, chosen in transformers:
-            columns = _selected_columns(estimator, flow, names, (name, chosen))
-            for column in columns or ():
-                remaining.pop(column, None)
+        for (name, part, _), columns in zip(parts, selections, strict=True):
             if not _is_dropped(part) and columns != ():
                 selected = self._select(flow, columns)
                 flows.append(self._visit_part(part, selected, path, name))
-        # A fitted transformer lists its remainder as a part.
-        part = estimator.remainder
-        if is_fitted_transformer or _is_dropped(part):
-            return _join_flows(flows)
-        columns = (OTHER_COLUMNS,) if flow.is_unknown else tuple(remaining)
-        if columns:
-            selected = self._select(flow, columns)
-            flows.append(self._visit_part(part, selected, path, "remainder"))
         return _join_flows(flows)
 
     def _select(self, flow: Flow, columns: tuple[Any, ...] | None) -> Flow:
@@ -232,43 +204,42 @@ class Walk:
         if columns is None:
             return flow if flow.is_unknown else replace(flow, columns=None)
         self._add_columns(columns)
-        return flow.select(columns)
+        return Flow.start(columns, has_new_target=flow.has_new_target)
 
     def _add_columns(self, names: Iterable[Any]) -> None:
         self.columns += [name for name in names if name not in self.columns]
 
     def _find_guarantee(self, estimator: Any, step: str) -> PrivacyGuarantee | None:
         """Return the guarantee of an estimator, or the planned one, if it is known."""
-        if is_trusted(estimator, self._trusted):
+        if _estimators.is_trusted(estimator, self._trusted):
             guarantee: PrivacyGuarantee = estimator.guarantee_
             return guarantee
         if not self._is_plan or not is_of_skdp(estimator):
             return None
-        planned = planned_guarantee(estimator)
+        planned = _estimators.planned_guarantee(estimator)
         if planned is None:
-            self._note("unknown_plan", step)
+            self.notes["unknown_plan"].append(step)
         return planned
 
     def _visit_plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
         """Follow a table through an estimator without a guarantee."""
-        if learns_nothing(estimator):
+        if _estimators.learns_nothing(estimator):
             return flow.behind(flow.raw)
         # Behind steps that protect all columns, no true value can be learned.
-        raw = flow.origins if has_earlier_fit(estimator) else flow.raw
-        if has_private_parts(estimator) and not is_of_skdp(estimator):
+        raw = flow.origins if _estimators.has_earlier_fit(estimator) else flow.raw
+        if _estimators.has_private_parts(estimator) and not is_of_skdp(estimator):
             if self._is_plan:
                 # The planned loss of the parts counts, also behind reports.
                 raw = flow.origins
-                self._note("unknown_plan", step)
-            self._note("meta", step)
+                self.notes["unknown_plan"].append(step)
+            self.notes["meta"].append(step)
             self._add_ledgers(estimator)
-        is_waiting = is_of_skdp(estimator) and not is_fitted(estimator)
-        is_waiting = is_waiting or self._is_plan
-        self._expose(raw, NOT_FITTED if is_waiting else LEARNED, step)
-        if learns_target(estimator) and not flow.has_new_target:
-            self._note("target", step)
+        is_waiting = is_of_skdp(estimator) and not _estimators.is_fitted(estimator)
+        self._expose(raw, NOT_FITTED if is_waiting or self._is_plan else LEARNED, step)
+        if _estimators.learns_target(estimator) and not flow.has_new_target:
+            self.notes["target"].append(step)
         if not raw:
-            self._note("after", step)
+            self.notes["after"].append(step)
         if hasattr(estimator, "fit_resample"):
             return flow
         # Predictions contain no column.
@@ -278,67 +249,46 @@ class Walk:
         self, estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, step: str
     ) -> Flow:
         """Follow a table through an estimator with a guarantee."""
-        names = fitted_names(estimator) or flow.names
-        targets = _targets_in_scope(estimator, guarantee, flow, names)
-        is_of_values = guarantee.relation == "replace_values"
-        chosen = [name for name in guarantee.scope if name not in targets]
-        if not chosen and not is_of_values:
-            chosen = list(names)
-        covered, uncovered = self._cover(flow, names, chosen, is_of_values=is_of_values)
+        names = _estimators.fitted_names(estimator) or flow.names
+        targets = _find_targets(estimator, guarantee, flow, names)
+        covered, uncovered = _cover(guarantee, flow, names, targets)
         scope = [name for name in self.columns if name in covered]
         if covered == {ALL_COLUMNS}:
-            scope = chosen or scope
+            scope = [name for name in guarantee.scope if name not in targets] or scope
         scope = list(dict.fromkeys([*scope, *targets]))
+        is_of_values = guarantee.relation == "replace_values"
         if not scope and is_of_values:
-            self._note("public_columns", step)
+            self.notes["public_columns"].append(step)
             return self._visit_plain(estimator, flow, step)
         self._add_columns(scope)
         self._targets.update(targets)
 
-        protects = find_protection(estimator, guarantee)
+        protects = _estimators.find_protection(estimator, guarantee)
         stated = StatedStep(
             step,
             replace(guarantee, scope=tuple(scope)),
-            known=library_of(estimator) == "skdp",
+            known=_estimators.library_of(estimator) == "skdp",
             charged=self._add_ledgers(estimator),
             fitted=hasattr(estimator, "guarantee_"),
         )
         self._add_step(stated, _PROTECTIONS[protects], targets)
-        self._expose_observed(estimator, flow, names, step)
-        for domain in find_domains(estimator):
-            self._domains.setdefault(domain, set()).update(scope)
+        self._expose_inferred(estimator, flow, names, step)
+        for release, found in _estimators.find_domains(estimator).items():
+            self._domains[release] = found
+            self._domain_columns.setdefault(release, set()).update(scope)
 
+        has_rows = hasattr(estimator, "transform")
         is_public_target = is_of_values and not targets and not flow.has_new_target
-        if is_public_target and has_further_column(estimator):
-            self._note("target", step)
-        is_counted = bool(protects) and guarantee.relation == "add_remove"
-        if is_counted and hasattr(estimator, "transform"):
-            self._note("counted", step)
-        if is_of_values or not hasattr(estimator, "transform"):
+        if is_public_target and _estimators.has_further_column(estimator):
+            self.notes["target"].append(step)
+        if protects and guarantee.relation == "add_remove" and has_rows:
+            self.notes["counted"].append(step)
+        if is_of_values or not has_rows:
             # The other columns are public, or were read for predictions.
             self._expose(uncovered, LEARNED, step)
         # A resampler that was given a target returns a private one; before fit, it will.
         has_target = bool(targets) or not stated.fitted
-        return _flow_behind(estimator, flow, uncovered, protects, has_target=has_target)
-
-    def _cover(
-        self,
-        flow: Flow,
-        names: Sequence[Any],
-        chosen: Sequence[Any],
-        *,
-        is_of_values: bool,
-    ) -> tuple[Names, Names]:
-        """Return the columns of X that a guarantee covers, and the other unprotected columns."""
-        if is_of_values:
-            # Behind other steps, a change of a protected column may change public ones.
-            split = flow.split(names, chosen) if flow.columns is not None else None
-            covered, others = split or (frozenset(), flow.raw)
-            return covered if chosen else frozenset(), others & flow.raw
-        if not names:
-            return flow.origins, frozenset()
-        covered, others = flow.split(names, chosen) or (flow.origins, flow.origins)
-        return covered, others & flow.raw
+        return _leave_step(estimator, flow, uncovered, protects, has_target=has_target)
 
     def _add_step(
         self, stated: StatedStep, protection: str, targets: Collection[Any] = ()
@@ -349,58 +299,57 @@ class Walk:
             is_returned = name not in targets or protection == ROWS_IN_FIT
             own = protection if is_returned else STATISTICS
             self.facts.append(Fact(name, stated.step, own, stated.guarantee))
-        self._note("statistics" if protection == STATISTICS else "rows", stated.step)
+        is_of_rows = protection != STATISTICS
+        self.notes["rows" if is_of_rows else "statistics"].append(stated.step)
         if len(stated.guarantee.scope) > 1:
-            self._note("joint", stated.step)
+            self.notes["joint"].append(stated.step)
         if not stated.fitted:
-            self._note("planned", stated.step)
+            self.notes["planned"].append(stated.step)
 
-    def _expose_observed(
+    def _expose_inferred(
         self, estimator: Any, flow: Flow, names: Sequence[Any], step: str
     ) -> None:
         """Expose the columns whose categories are inferred from the data."""
-        if not hasattr(estimator, "guarantee_"):
-            if may_infer_categories(estimator):
-                self._expose(flow.raw, INFERRED, step)
-            return
-        for name in observed_columns(estimator):
-            if name in self._targets:
-                self._expose([name], INFERRED, step)
-            else:
-                columns, _ = flow.split(names, [name]) or (flow.origins, None)
-                self._expose(columns & flow.raw, INFERRED, step)
+        inferred = _estimators.find_inferred(estimator)
+        targets = self._targets.intersection(inferred or ())
+        exposed = flow.origins
+        if inferred is not None:
+            columns = [name for name in inferred if name not in targets]
+            if not columns:
+                exposed = frozenset()
+            elif split := flow.split(names, columns):
+                exposed = split[0]
+        self._expose((exposed & flow.raw) | targets, INFERRED, step)
 
     def _add_ledgers(self, estimator: Any) -> bool:
         """Add the ledgers that an estimator charges, and return whether it has some."""
-        ledgers = find_ledgers(estimator)
-        self.ledgers |= {ledger.path or id(ledger): ledger for ledger in ledgers}
-        return bool(ledgers)
+        is_charged = False
+        for part in _estimators.all_parts(estimator):
+            ledger = getattr(part, "ledger", None)
+            if isinstance(ledger, PrivacyLedger):
+                self.ledgers[ledger.path or id(ledger)] = ledger
+                is_charged = True
+        return is_charged
 
     def _expose(self, names: Iterable[Any], protection: str, step: str) -> None:
         """Add the fact that a step releases columns unprotected."""
         for name in self.columns:
-            fact = Fact(name, step, protection)
-            if name in names and fact not in self.facts:
-                self.facts.append(fact)
-
-    def _note(self, name: str, step: str) -> None:
-        self.notes[name].append(step)
+            if name in names:
+                self.exposures.setdefault((name, protection), {})[step] = None
 
     def finish(self) -> None:
         """Expose targets that a step learns, and add the releases of domains."""
         for learner in self.notes["target"]:
             self._expose(self._targets, LEARNED, learner)
-        for (guarantee, _), columns in self._domains.items():
-            covered = columns.union(guarantee.scope)
+        for release, guarantee in self._domains.items():
+            covered = self._domain_columns[release].union(guarantee.scope)
             scope = tuple(name for name in self.columns if name in covered)
-            self._add_step(
-                StatedStep("domain", replace(guarantee, scope=scope)), STATISTICS
-            )
+            stated = StatedStep("domain", replace(guarantee, scope=scope))
+            self._add_step(stated, STATISTICS)
 
     def exposed(self) -> set[Any]:
         """Return the columns with true values in the release."""
-        open_facts = {fact.column for fact in self.facts if fact.guarantee is None}
-        return open_facts | self.returned
+        return {column for column, _ in self.exposures} | self.returned
 
     def reveals_records(self) -> bool:
         """Check if the release reveals which records are in the data, or how many."""
@@ -409,7 +358,72 @@ class Walk:
         return bool(is_revealed) or not relations <= {"add_remove"}
 
 
-def _flow_behind(
+def _is_dropped(part: Any) -> bool:
+    return isinstance(part, str) and part == "drop"
+
+
+def _select_columns(
+    estimator: Any, flow: Flow, part: tuple[str, Any, Any]
+) -> tuple[Any, ...] | None:
+    """Return the columns of X that a part of a column transformer gets; None if not known."""
+    name, _, chosen = part
+    listed = [chosen] if isinstance(chosen, str) else chosen
+    is_listed = isinstance(listed, list | tuple)
+    if is_listed and not listed:
+        return ()
+    if flow.is_unknown:
+        is_text = is_listed and all(isinstance(one, str) for one in listed)
+        return tuple(listed) if is_text else None
+    # A fitted transformer has the positions, however its columns were selected.
+    positions = getattr(estimator, "_transformer_to_input_indices", {}).get(name)
+    if positions is None and is_listed:
+        names = list(flow.names)
+        positions = [names.index(one) if one in names else one for one in listed]
+    if positions is None or flow.columns is None:
+        return None
+    try:
+        return tuple(flow.columns[index] for index in np.ravel(positions).tolist())
+    except (IndexError, TypeError):
+        return None
+
+
+def _find_targets(
+    estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, names: Sequence[Any]
+) -> list[Any]:
+    """Return the names in a scope that are targets, and not columns of the table."""
+    # Before fit, the scope has names of parameters.
+    if not hasattr(estimator, "guarantee_"):
+        if isinstance(getattr(estimator, "protect", None), str):
+            return list(guarantee.scope)
+        if flow.columns is None:
+            return []
+    if not names and guarantee.relation != "replace_values":
+        return []
+    return [name for name in guarantee.scope if name not in names]
+
+
+def _cover(
+    guarantee: PrivacyGuarantee,
+    flow: Flow,
+    names: Sequence[Any],
+    targets: Collection[Any],
+) -> tuple[Names, Names]:
+    """Return the columns of X that a guarantee covers, and the other unprotected columns."""
+    chosen = [name for name in guarantee.scope if name not in targets]
+    covered, others = flow.origins, flow.origins
+    if guarantee.relation == "replace_values":
+        # Behind other steps, a change of a protected column may change public ones.
+        covered = frozenset()
+        if chosen and flow.columns is not None:
+            covered, others = flow.split(names, chosen) or (covered, others)
+    elif not names:
+        others = frozenset()
+    else:
+        covered, others = flow.split(names, chosen or names) or (covered, others)
+    return covered, others & flow.raw
+
+
+def _leave_step(
     estimator: Any,
     flow: Flow,
     uncovered: Names,
@@ -418,58 +432,11 @@ def _flow_behind(
     has_target: bool,
 ) -> Flow:
     """Return the output of an estimator with a guarantee."""
-    if hasattr(estimator, "transform"):
-        return flow.behind(uncovered if protects else flow.raw)
-    if not hasattr(estimator, "fit_resample"):
+    is_resampler = hasattr(estimator, "fit_resample")
+    if not is_resampler and not hasattr(estimator, "transform"):
         return flow.behind(frozenset())  # predictions
-    if protects and has_target:
-        flow = replace(flow, has_new_target=True)
-    return flow.behind(uncovered if protects else flow.raw)
-
-
-def _is_dropped(part: Any) -> bool:
-    return isinstance(part, str) and part == "drop"
-
-
-def _selected_columns(
-    estimator: Any, flow: Flow, names: Sequence[Any], item: tuple[str, Any]
-) -> tuple[Any, ...] | None:
-    """Return the columns of X that a part of a column transformer gets; None if not known."""
-    name, chosen = item
-    if isinstance(chosen, list | tuple) and not chosen:
-        return ()
-    listed = [chosen] if isinstance(chosen, str) else chosen
-    is_listed = isinstance(listed, list | tuple)
-    if flow.is_unknown:
-        is_text = is_listed and all(isinstance(one, str) for one in listed)
-        return tuple(listed) if is_text else None
-    if flow.columns is None:
-        return None
-    # A fitted transformer has the positions, however its columns were selected.
-    positions = getattr(estimator, "_transformer_to_input_indices", {}).get(name)
-    if positions is None and is_listed:
-        positions = [list(names).index(one) if one in names else one for one in listed]
-    if positions is None:
-        return None
-    try:
-        return tuple(
-            flow.columns[position] for position in np.ravel(positions).tolist()
-        )
-    except (IndexError, TypeError):
-        return None
-
-
-def _targets_in_scope(
-    estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, names: Sequence[Any]
-) -> list[Any]:
-    """Return the names in a scope that are targets, and not columns of the table."""
-    if not hasattr(estimator, "guarantee_"):
-        # Before fit, the scope has names of parameters.
-        protect = getattr(estimator, "protect", None)
-        if isinstance(protect, str) and guarantee.scope:
-            return list(guarantee.scope)
-        if flow.columns is None:
-            return []
-    if not names and guarantee.relation != "replace_values":
-        return []
-    return [name for name in guarantee.scope if name not in names]
+    behind = flow.behind(uncovered if protects else flow.raw)
+    is_new = is_resampler and not hasattr(estimator, "transform") and bool(protects)
+    return replace(
+        behind, has_new_target=flow.has_new_target or (is_new and has_target)
+    )
