@@ -7,7 +7,7 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,22 +32,17 @@ MISSING_TEXTS = (
 # Floats represent all integers up to this one.
 LARGEST_WHOLE = 1 << 53
 
-_DATE_TYPES = {
-    "date": np.dtype("datetime64[D]"),
-    "datetime": np.dtype("datetime64[us]"),
+_BOOLS = {
+    "True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False,
 }
 
-# Dtype of times with a time zone.
-ZONED = pd.DatetimeTZDtype("us", "UTC")
-
-_ARROW = (".arrow", ".feather", ".ipc")
-
-_BLOCK_BYTES = 1 << 21
-
-# Number without leading zeros; codes such as 007 and 1E5 are text.
+# A number without leading zeros: codes such as 007 and 1E5 are text.
 _NUMBER = re.compile(r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:e[+-]\d{2,3})?|-?inf", re.A)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.A)
-_TRUTH = (["False", "True"], ["false", "true"], ["FALSE", "TRUE"])
+_BOOL_SPELLINGS = ({"False", "True"}, {"false", "true"}, {"FALSE", "TRUE"})
+
+
+# Rows of CSV files
 
 
 @dataclass(frozen=True)
@@ -60,55 +55,12 @@ class _LocalFile:
     def name(self) -> str:
         return self.path.name
 
-    def open(self, mode: str = "rb") -> Any:
-        return (gzip.open if self.name.endswith(".gz") else open)(self.path, mode)
-
-
-def read_frame(
-    path: Path,
-    domain: Domain | None = None,
-    *,
-    delimiter: str | None = None,
-    find_dates: bool = False,
-) -> pd.DataFrame:
-    """Read a CSV, Parquet or Arrow file."""
-    if path.suffix == ".parquet":
-        return pd.read_parquet(path)
-    if path.suffix in _ARROW:
-        _check_arrow(path)
-        return pd.read_feather(path)
-    rows = read_csv_rows(_LocalFile(path), delimiter or delimiter_of(path.name))
-    names = next(rows)
-    repeated = find_repeated(names)
-    if repeated:
-        raise ValueError(repeated_names_message(path.name, repeated))
-    frame = pd.DataFrame(list(rows), columns=names, dtype=object).replace({"": None})
-    declared = [] if domain is None else [name for name in names if name in domain.columns]
-    typed = type_texts(frame.drop(columns=declared), find_dates=find_dates)
-    for name in declared:
-        typed[name] = _read_declared(frame[name], domain[name])  # type: ignore[index]
-    return typed[names]
-
-
-def _read_declared(texts: pd.Series, values: Any) -> pd.Series:
-    """Convert the texts of a column to the type of its declared values."""
-    is_text = type_of_values(values) is str
-    missing = set(MISSING_TEXTS).difference(values.labels if is_text else ())
-    texts = texts.where(~texts.isin(missing), None)
-    dtype = ZONED if declares_zone(values) else date_dtype(values)
-    if dtype is not None:
-        times = parse_dates(texts, zoned=dtype == ZONED)
-        return _date_column(texts, times, dtype)
-    if is_text:
-        return texts
-    # Declared numbers may be written in any way, such as 01 or 1e3.
-    csv_file = io.StringIO(texts.to_csv(index=False))
-    frame = pd.read_csv(csv_file, skip_blank_lines=False, low_memory=False)
-    return frame.iloc[:, 0].set_axis(texts.index)
+    def open(self) -> Any:
+        return (gzip.open if self.name.endswith(".gz") else open)(self.path, "rb")
 
 
 def delimiter_of(name: str) -> str:
-    """Return the delimiter of CSV files by the ending of their name."""
+    """Return the delimiter of the CSV files with this suffix."""
     return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
 
 
@@ -118,7 +70,7 @@ def find_repeated(names: list[str]) -> list[str]:
 
 
 def repeated_names_message(file_name: str, names: list[str]) -> str:
-    """Format the error of columns with equal names."""
+    """Name the columns that have the same name."""
     return (
         f"{file_name} has several columns named {', '.join(map(repr, names))}; rename "
         "them in its header"
@@ -126,12 +78,13 @@ def repeated_names_message(file_name: str, names: list[str]) -> str:
 
 
 def read_csv_rows(source: Any, delimiter: str) -> Generator[list[str], None, None]:
-    """Read the rows of a CSV file as text, the header first; errors contain the line only."""
+    """Read the rows of a CSV file as text, the header first; an error names the line and shows no value."""
     line = 1
     n_names = n_values = 0
-    with io.TextIOWrapper(source.open("rb"), "utf-8-sig", newline="") as file:
+    with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
-        # Errors of Python contain bytes of the data.
+        # Python's errors contain bytes of the data, so they must not be the context of
+        # another error.
         with suppress(UnicodeDecodeError, csv.Error):
             for row in reader:
                 n_values = len(row)
@@ -154,62 +107,190 @@ def read_csv_rows(source: Any, delimiter: str) -> Generator[list[str], None, Non
         )
     if line == 1:
         reason += f"; if {delimiter!r} does not separate the values, give `delimiter`"
-    raise encoding_error(source) or ValueError(f"{source.name}, line {line}: {reason}")
+    raise _find_encoding_error(source) or ValueError(
+        f"{source.name}, line {line}: {reason}"
+    )
 
 
-def check_quotes(source: Any, delimiter: str) -> None:
-    """Check that each quoted value of a CSV file is closed, before a delimiter or line end."""
-    with source.open("rb") as file:
-        is_valid = _alternate_quotes(file, delimiter)
-    if not is_valid:
-        # Quotes within an unquoted value are text, so the rows are read.
-        for _ in read_csv_rows(source, delimiter):
-            pass
-
-
-def _alternate_quotes(file: Any, delimiter: str) -> bool:
-    """Return True if quotes open and close values in turns; two quotes close and open."""
-    is_boundary = np.zeros(256, bool)
-    is_boundary[[ord(delimiter), *b'"\r\n']] = True
-    n_quotes = 0
-    before, block = b"\n", file.read(_BLOCK_BYTES)
-    while block:
-        following = file.read(_BLOCK_BYTES)
-        text = np.frombuffer(before + block + (following[:1] or b"\n"), np.uint8)
-        quotes = np.flatnonzero(text[1:-1] == ord('"')) + 1
-        n_opened = n_quotes % 2
-        opening, closing = quotes[n_opened::2], quotes[1 - n_opened :: 2]
-        is_valid = is_boundary[text[opening - 1]].all()
-        if not (is_valid and is_boundary[text[closing + 1]].all()):
-            return False
-        n_quotes += quotes.size
-        before, block = block[-1:], following
-    return n_quotes % 2 == 0
-
-
-def encoding_error(path: Any) -> ValueError | None:
-    """Make the error of a file that is not UTF-8 text."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    line = 1
-    with path.open("rb") as file:
-        while True:
-            block = file.read(1 << 20)
-            pending, _ = decoder.getstate()
+def _find_encoding_error(source: Any) -> ValueError | None:
+    """Return an error with the first line that is not UTF-8 text, if there is one."""
+    with io.BufferedReader(source.open()) as file:
+        # A UTF-8 character never contains the byte of a line feed.
+        for line, text in enumerate(file, 1):
             try:
-                decoder.decode(block, final=not block)
-            except UnicodeDecodeError as error:
-                line += (pending + block)[: error.start].count(b"\n")
+                codecs.decode(text, "utf-8")
+            except UnicodeDecodeError:
                 return ValueError(
-                    f"{path.name} is no UTF-8 text (line {line}). Convert it to UTF-8, "
-                    "such as with iconv."
+                    f"{source.name} is no UTF-8 text (line {line}). Convert it to "
+                    "UTF-8, such as with iconv."
                 )
-            if not block:
-                return None
-            line += block.count(b"\n")
+    return None
+
+
+# Declared columns
+
+
+class ColumnParser:
+    """Parse the texts of a declared column; no row changes how another row is parsed."""
+
+    def __init__(self, name: Any, values: Any, *, strict: bool = True) -> None:
+        # With `strict`, text that is not a number is an error; without, it is a number
+        # outside the domain.
+        self._name = name
+        self._strict = strict
+        self.type = find_text_type(name, values)
+        labels = values.labels if self.type == "text" else ()
+        self._missing = set(MISSING_TEXTS).difference(labels)
+
+    def parse(self, texts: Iterable[str]) -> Any:
+        """Return the values of some texts; None or NaT is missing."""
+        known = [None if text in self._missing else text for text in texts]
+        if self.type == "text":
+            return known
+        if self.type == "number":
+            return list(map(self._parse_number, known))
+        if self.type == "bool":
+            return list(map(self._parse_bool, known))
+        times = _parse_times(self._name, known, zoned=self.type == "zoned")
+        return times.astype("datetime64[D]") if self.type == "date" else times
+
+    def _parse_number(self, text: str | None) -> float | None:
+        if text is None:
+            return None
+        with suppress(ValueError):
+            # 1_000 is a number in Python only.
+            number = float(text.replace("_", "?"))
+            if not np.isnan(number):
+                return number
+        if self._strict:
+            raise ValueError(
+                f"column {self._name!r} holds text that is no number; write decimals "
+                "with a point, such as 1.5"
+            )
+        return np.inf
+
+    def _parse_bool(self, text: str | None) -> bool | None:
+        if text is None:
+            return None
+        if text not in _BOOLS:
+            raise ValueError(
+                f"column {self._name!r} holds text that is neither true nor false"
+            )
+        return _BOOLS[text]
+
+
+def find_text_type(name: Any, values: Any) -> str:
+    """Return how texts are parsed as declared values: text, number, bool, date, datetime or zoned."""
+    if isinstance(values, Interval):
+        if values.dtype.kind == "M":
+            return _time_type(values.dtype)
+        declared, numbers = None, values.edges
+    else:
+        if any(getattr(value, "tzinfo", None) is not None for value in values.values):
+            return "zoned"
+        kinds = kinds_of(values.values)
+        kind = kinds.pop() if kinds else None
+        if kind in ("date", "datetime"):
+            return str(kind)
+        declared, numbers = _common_type(values), present(values.values)
+    if declared is bool:
+        return "bool"
+    if declared is str or not numbers:
+        if "" in values.labels and None in values.labels:
+            raise ValueError(
+                f"column {name!r}: a missing value and an empty text are the same in a "
+                "CSV file: use a Parquet or Arrow file"
+            )
+        return "text"
+    is_number = isinstance(values, Interval) or declared in (int, float)
+    # Floats are read as the nearest float, so only whole numbers have a limit.
+    if not is_number or (
+        declared is not float and max(map(abs, numbers)) >= LARGEST_WHOLE
+    ):
+        raise ValueError(
+            f"column {name!r}: a CSV file holds text, truth values, dates and numbers "
+            "below 2**53; write its values to a Parquet or Arrow file"
+        )
+    return "number"
+
+
+def has_whole_numbers(values: Any) -> bool:
+    """Return True if all declared numbers are whole."""
+    if isinstance(values, Interval):
+        return not values.real
+    return _common_type(values) is int
+
+
+def _time_type(dtype: Any) -> str:
+    return "date" if dtype == np.dtype("datetime64[D]") else "datetime"
+
+
+def _common_type(values: Any) -> type | None:
+    types = set(map(type, present(values.labels)))
+    if types == {int, float}:
+        return float
+    return types.pop() if len(types) == 1 else None
+
+
+def _parse_times(
+    name: Any, texts: Iterable[str | None], *, zoned: bool
+) -> NDArray[np.datetime64]:
+    """Parse ISO 8601 text; times with a time zone become UTC."""
+    # Python's errors contain a value, so they must not be the context of another error.
+    times = None
+    with suppress(ValueError):
+        times = [text and datetime.fromisoformat(text) for text in texts]
+    if times is None:
+        raise ValueError(
+            f"column {name!r} holds text that is no ISO 8601 date or datetime"
+        )
+    for time in filter(None, times):
+        if (time.tzinfo is not None) != zoned:
+            ways = ("without", "with one") if zoned else ("with", "without")
+            raise ValueError(
+                f"column {name!r} holds times {ways[0]} a time zone, but is declared "
+                f"{ways[1]}"
+            )
+    with suppress(OverflowError):
+        if zoned:
+            times = [time and time.astimezone(UTC).replace(tzinfo=None) for time in times]
+        return np.array(times, "datetime64[us]")
+    raise ValueError(f"column {name!r} holds times at the limits of the calendar")
+
+
+# Whole tables, with pandas
+
+
+def read_frame(
+    path: Path,
+    domain: Domain | None = None,
+    *,
+    delimiter: str | None = None,
+    find_dates: bool = False,
+) -> pd.DataFrame:
+    """Read a CSV, Parquet or Arrow file."""
+    if path.suffix == ".parquet":
+        return pd.read_parquet(path)
+    if path.suffix in (".arrow", ".feather", ".ipc"):
+        _check_arrow(path)
+        return pd.read_feather(path)
+    rows = read_csv_rows(_LocalFile(path), delimiter or delimiter_of(path.name))
+    names = next(rows)
+    repeated = find_repeated(names)
+    if repeated:
+        raise ValueError(repeated_names_message(path.name, repeated))
+    texts = pd.DataFrame(list(rows), columns=names, dtype=object)
+    columns = {}
+    for name in names:
+        if domain is not None and name in domain.columns:
+            columns[name] = _parse_column(texts[name], domain[name])
+        else:
+            columns[name] = _guess_column(texts[name], find_dates)
+    return pd.DataFrame(columns, index=texts.index)
 
 
 def _check_arrow(path: Path) -> None:
-    """Check that all offsets and codes of an Arrow file are within bounds."""
+    """Refuse an Arrow file with offsets or codes out of bounds, which would be dereferenced."""
     from pyarrow import ArrowException, feather
 
     try:
@@ -222,36 +303,52 @@ def _check_arrow(path: Path) -> None:
         raise ValueError(f"{path.name} is no Arrow file, or damaged") from None
 
 
-def type_texts(texts: pd.DataFrame, *, find_dates: bool = True) -> pd.DataFrame:
-    """Convert each column of texts to numbers, booleans or times if all texts allow it."""
-    columns = {}
-    for name in texts.columns:
-        columns[name] = _type_column(texts[name], find_dates)
-    return pd.DataFrame(columns, index=texts.index)
+def _parse_column(texts: pd.Series, values: Any) -> pd.Series:
+    """Convert the texts of a column to the type of its declared values."""
+    parser = ColumnParser(texts.name, values)
+    found = parser.parse(texts)
+    if parser.type in ("date", "datetime", "zoned"):
+        return _make_times(texts.index, found, parser.type)
+    # Objects keep text as it is: no inference from the rows.
+    dtype = object if parser.type == "text" else None
+    column = pd.Series(found, texts.index, dtype)
+    # Whole numbers stay floats where a number is missing, or is not whole.
+    if parser.type == "number" and has_whole_numbers(values):
+        is_whole = np.isfinite(column.to_numpy(float)) & (column % 1 == 0)
+        column = column.astype("int64") if is_whole.all() else column
+    return column
 
 
-def _type_column(texts: pd.Series, find_dates: bool) -> pd.Series:
-    present_texts = texts.where(~texts.isin(MISSING_TEXTS), None)
-    distinct = present_texts.dropna().unique().tolist()
+def _make_times(index: Any, times: NDArray[Any], time_type: str) -> pd.Series:
+    if time_type == "zoned":
+        return pd.Series(times, index).dt.tz_localize("UTC")
+    return pd.Series(times.astype(object) if time_type == "date" else times, index)
+
+
+def _guess_column(texts: pd.Series, find_dates: bool) -> pd.Series:
+    """Convert a column to numbers, truth values or times if all of its texts are."""
+    known = texts.where(~texts.isin(MISSING_TEXTS), None)
+    distinct = set(known.dropna())
     if not distinct:
-        return present_texts
+        return known
     if _are_numbers(distinct):
-        return pd.to_numeric(present_texts)
-    for words in _TRUTH:
-        if set(distinct) <= set(words):
-            return present_texts.map(dict(zip(words, (False, True), strict=True)))
+        return pd.to_numeric(known)
+    if any(distinct <= spelling for spelling in _BOOL_SPELLINGS):
+        return known.map(_BOOLS)
     if find_dates and all(map(_DAY.match, distinct)):
-        for is_zoned in (False, True):
+        for zoned in (False, True):
             with suppress(ValueError):
-                times = parse_dates(present_texts, zoned=is_zoned)
-                dtype = ZONED if is_zoned else _finest(times)
-                return _date_column(present_texts, times, dtype)
-    # Only empty texts are missing, because "NA" or "None" may be values.
-    return texts
+                times = _parse_times(texts.name, known, zoned=zoned)
+                days = times.astype("datetime64[D]")
+                is_date = (days == times)[~np.isnat(times)].all() and not zoned
+                time_type = "zoned" if zoned else "date" if is_date else "datetime"
+                return _make_times(texts.index, days if is_date else times, time_type)
+    # Only an empty text is missing: "NA" or "None" may be an answer.
+    return texts.replace({"": None})
 
 
-def _are_numbers(texts: list[str]) -> bool:
-    """Return True if texts are numbers that floats represent, each written in one way."""
+def _are_numbers(texts: set[str]) -> bool:
+    """Return True if floats represent all numbers, and each has a single spelling."""
     stripped = {text.strip(" ") for text in texts}
     if not all(map(_NUMBER.fullmatch, stripped)):
         return False
@@ -259,79 +356,3 @@ def _are_numbers(texts: list[str]) -> bool:
     are_codes = len(numbers) < len(stripped - {"-0.0", "-0"})
     is_whole = all(text.lstrip("-").isdecimal() for text in stripped)
     return not are_codes and not (is_whole and max(map(abs, numbers)) >= LARGEST_WHOLE)
-
-
-def _finest(times: NDArray[np.datetime64]) -> np.dtype[Any]:
-    times = times[~np.isnat(times)]
-    are_days = (times.astype("datetime64[D]") == times).all()
-    return _DATE_TYPES["date" if are_days else "datetime"]
-
-
-def _date_column(
-    texts: pd.Series, times: NDArray[np.datetime64], dtype: Any
-) -> pd.Series:
-    if dtype == ZONED:
-        return pd.Series(times, texts.index).dt.tz_localize("UTC")
-    values: NDArray[Any] = times.astype(dtype)
-    if dtype == _DATE_TYPES["date"]:
-        values = values.astype(object)
-    return pd.Series(values, texts.index)
-
-
-def parse_dates(column: pd.Series, *, zoned: bool = False) -> NDArray[np.datetime64]:
-    """Read dates and times in ISO 8601."""
-    # Errors of Python contain a value.
-    times = None
-    with suppress(ValueError):
-        times = list(map(_read_time, column))
-    if times is None:
-        raise ValueError(
-            f"column {column.name!r} holds text that is no ISO 8601 date or datetime"
-        )
-    for time in times:
-        if time is not None and (time.tzinfo is not None) != zoned:
-            ways = ("without", "with one") if zoned else ("with", "without")
-            raise ValueError(
-                f"column {column.name!r} holds times {ways[0]} a time zone, but is "
-                f"declared {ways[1]}"
-            )
-    if zoned:
-        with suppress(OverflowError):
-            return np.array(list(map(_in_utc, times)), "datetime64[us]")
-        raise ValueError(
-            f"column {column.name!r} holds times at the ends of the calendar"
-        )
-    return np.array(times, "datetime64[us]")
-
-
-def _read_time(text: Any) -> datetime | None:
-    return datetime.fromisoformat(text) if isinstance(text, str) else None
-
-
-def _in_utc(time: datetime | None) -> datetime | None:
-    return None if time is None else time.astimezone(UTC).replace(tzinfo=None)
-
-
-def date_dtype(values: Any) -> Any:
-    """Return the dtype of declared dates or times without a time zone, or None."""
-    if isinstance(values, Interval):
-        return values.dtype if values.dtype.kind == "M" else None
-    if declares_zone(values):
-        return None
-    kinds = kinds_of(values.values)
-    return _DATE_TYPES.get(kinds.pop()) if kinds else None
-
-
-def declares_zone(values: Any) -> bool:
-    """Return True if declared values are times with a time zone."""
-    return any(getattr(value, "tzinfo", None) is not None for value in values.values)
-
-
-def type_of_values(values: Any) -> type | None:
-    """Return the common type of declared values, or None."""
-    if isinstance(values, Interval):
-        return None
-    types = set(map(type, present(values.labels)))
-    if types == {int, float}:
-        return float
-    return types.pop() if len(types) == 1 else None

@@ -14,8 +14,12 @@ from sklearn.base import clone
 
 from skdp.base import draft_domain_toml, read_frame
 from skdp.domain import Domain
-from skdp.engines import privatize_file, synthesize_file
-from skdp.engines.files import TableFile, sample_file
+from skdp.engines import (
+    TableFile,
+    privatize_file,
+    sample_file,
+    synthesize_file,
+)
 from skdp.local import (
     FrequencyOracleEncoder,
     LocalHashingEncoder,
@@ -51,7 +55,7 @@ def run_draft_domain(options: argparse.Namespace) -> Path:
         )
     table = TableFile(options.data, delimiter=options.delimiter)
     if len(table.names) == 1 and options.delimiter is None and table.advice():
-        raise ValueError(f"{table.path.name} has a single column{table.advice()}")
+        raise ValueError(f"{table.name} has a single column{table.advice()}")
     frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
     text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
     with options.domain.open("x", encoding="utf-8") as file:

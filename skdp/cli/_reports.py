@@ -14,8 +14,12 @@ from typing import Any
 
 from skdp.cli._options import SOURCES
 from skdp.cli._release import load_protocol_file
-from skdp.engines import estimate_file, tally_files
-from skdp.engines.files import columns_beside_reports, read_protocol
+from skdp.engines import (
+    columns_beside_reports,
+    estimate_file,
+    read_protocol,
+    tally_files,
+)
 from skdp.local import ReportTransformer
 from skdp.persistence import load
 from skdp.privacy import Fact, PrivacyLedger, PrivacyStatement, privacy_statement

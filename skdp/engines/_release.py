@@ -1,7 +1,8 @@
-"""The release of a table: prepared without a row, checked, charged, and drawn batch by batch with bits of each."""
+"""The release of a table: prepared without a row, checked, charged, and drawn batch by batch."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import hmac
 from collections.abc import Sequence
@@ -14,8 +15,7 @@ from numpy.typing import NDArray
 
 from skdp.base import refuse_protected_levels, warn_of_levels
 from skdp.domain import Domain
-from skdp.engines._errors import RefusedBatch, call_check
-from skdp.engines._libraries import Extra
+from skdp.engines._io import Extra, RefusedBatch, run_check
 from skdp.local import (
     Codes,
     OnFitOnly,
@@ -30,11 +30,20 @@ from skdp.tables import Table, plain, read_table, without_unused_levels
 
 pyarrow, types = Extra("pyarrow"), Extra("pyarrow.types")
 
-# The partition of a batch, if there are some, and its first row there.
-Place = tuple[int | None, int]
-WHOLE: Place = (None, 0)
+# The partition of a batch, if there are several, and its first row in the partition.
+Position = tuple[int | None, int]
+WHOLE_TABLE: Position = (None, 0)
 
-REPEATED = "record_id has repeated entries; a record reports once in a call"
+REPEATED_IDS = "record_id has repeated entries; a record reports once in a call"
+
+# Values of reports in a batch: some megabytes for every protocol.
+BATCH_VALUES = 1 << 20
+BLOCK_ROWS = 1 << 12
+
+
+def count_batch_rows(n_columns: int) -> int:
+    """Return the rows of a batch: a function of the reports only, as random bits depend on where batches start."""
+    return max(1, BATCH_VALUES // max(n_columns, 4) // BLOCK_ROWS) * BLOCK_ROWS
 
 
 class KeyedSource:
@@ -42,12 +51,12 @@ class KeyedSource:
 
     def __init__(self, key: bytes) -> None:
         self._key = key
-        self._requests = 0
+        self._n_requests = 0
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
         """Return the next bytes."""
-        stream = hashlib.shake_128(self._key + self._requests.to_bytes(8, "big"))
-        self._requests += 1
+        stream = hashlib.shake_128(self._key + self._n_requests.to_bytes(8, "big"))
+        self._n_requests += 1
         return np.frombuffer(stream.digest(size), np.uint8)
 
 
@@ -63,63 +72,8 @@ def _digest(values: NDArray[Any]) -> bytes:
     return hashlib.sha256(np.ascontiguousarray(values).data).digest()
 
 
-class BatchCheck:
-    """Check batches before anything is charged; it has neither key nor ledger, and goes to workers."""
-
-    def __init__(
-        self, protocol: ReportProtocol, keep: Sequence[str], record_id: str | None
-    ) -> None:
-        self._protocol = protocol.without_secrets()
-        self.keep = tuple(keep)
-        self.record_id = record_id
-        self._digest_key = SecretKey.generate().hex()
-
-    @property
-    def values(self) -> Domain | None:
-        """The declared values that reports have."""
-        return self._protocol.values
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are read."""
-        ids = [] if self.record_id is None else [self.record_id]
-        return list(dict.fromkeys([*self._protocol.columns, *self.keep, *ids]))
-
-    def read(self, batch: Any) -> tuple[Codes, Table, Any]:
-        """Code a batch; also return the table of its rows, and their ids."""
-        table = read_table(batch)
-        columns = dict(zip(table.names, table.columns, strict=True))
-        names = self._protocol.columns
-        rows = Table(names, tuple(columns[name] for name in names), batch)
-        codes = call_check(lambda: self._protocol.prepare(rows))
-        return codes, rows, columns.get(self.record_id)
-
-    def __call__(self, batch: Any) -> NDArray[np.uint64]:
-        """Check a batch, and return the digests of its record ids: (n_rows, 2), or none without record ids."""
-        _, _, ids = self.read(batch)
-        records: list[bytes] = []
-        if self.record_id is not None:
-            records = call_check(lambda: read_record_ids(ids, len(batch)))
-        # 128 bits each, by SipHash under two secret keys: nobody who does not know them
-        # finds two ids with the same digest.
-        values = np.array(records, object)
-        halves = [
-            pd.util.hash_array(values, hash_key=key, categorize=False)
-            for key in (self._digest_key[:16], self._digest_key[16:32])
-        ]
-        return np.stack(halves, axis=1)
-
-
-def refuse_repeated(record_digests: list[NDArray[np.uint64]]) -> None:
-    """Refuse a record id that comes twice in the batches of a table: some 16 bytes an id."""
-    digests = np.concatenate([np.zeros((0, 2), np.uint64), *record_digests])
-    digests = digests[np.lexsort(digests.T)]
-    if (digests[1:] == digests[:-1]).all(axis=1).any():
-        raise RefusedBatch(REPEATED)
-
-
 class Release:
-    """Privatise batches of one table; it goes to workers, and shows neither key nor rows."""
+    """Checks and privatizes the batches of one table; workers get it without secrets until it is charged."""
 
     # A batch that is computed again, because a worker died or a task was repeated, draws
     # the same reports, so it is not a second release. If its rows have changed, all its
@@ -128,89 +82,189 @@ class Release:
     # same.
 
     def __init__(
-        self, check: BatchCheck, protocol: ReportProtocol, key: SecretKey
+        self,
+        protocol: ReportProtocol,
+        *,
+        keep: Sequence[str] = (),
+        record_id: str | None = None,
+        key: SecretKey | None = None,
     ) -> None:
-        self.check = check
-        self._protocol = protocol
+        self._protocol = protocol if key is not None else protocol.without_secrets()
         self._key = key
+        self.keep = tuple(keep)
+        self.record_id = record_id
+        self._digest_key = SecretKey.generate().hex()
+        self.no_reports: Any = None
+        """A table of reports without rows."""
         self.protocol_text: str | None = None
         """The protocol as JSON, for the metadata of files."""
         self.text_in_memory: str | None = None
         """The same for reports in memory."""
 
-    def draw(self, batch: Any, place: Place = WHOLE) -> Any:
+    @property
+    def domain(self) -> Domain | None:
+        """The declared values of the reports."""
+        return self._protocol.values
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        ids = [] if self.record_id is None else [self.record_id]
+        return list(dict.fromkeys([*self._protocol.columns, *self.keep, *ids]))
+
+    @property
+    def batch_rows(self) -> int:
+        """The number of rows of a batch, where an engine does not cut the table itself."""
+        return count_batch_rows(self.no_reports.shape[1])
+
+    def charge(
+        self,
+        transformer: ReportTransformer,
+        *,
+        key: SecretKey | None = None,
+        run: str | None = None,
+    ) -> Release:
+        """Charge the ledger; return the release with its secrets, which can draw reports."""
+        transformer._charge(run)
+        charged = copy.copy(self)
+        charged._protocol = transformer.protocol_
+        charged._key = draw_key(transformer) if key is None else key
+        charged.protocol_text = transformer._json.carried_text
+        charged.text_in_memory = transformer._json.text_in_memory
+        return charged
+
+    def check(self, batch: Any) -> NDArray[np.uint64]:
+        """Check a batch; return digests of its record ids, (n_rows, 2), or no rows without record ids."""
+        _, _, ids = self._read(batch)
+        records: list[bytes] = []
+        if self.record_id is not None:
+            records = run_check(lambda: read_record_ids(ids, len(batch)))
+        # 128 bits by SipHash under two secret keys: without them, nobody finds two ids
+        # with the same digest.
+        values = np.array(records, object)
+        halves = [
+            pd.util.hash_array(values, hash_key=key, categorize=False)
+            for key in (self._digest_key[:16], self._digest_key[16:32])
+        ]
+        return np.stack(halves, axis=1)
+
+    def draw(self, batch: Any, position: Position = WHOLE_TABLE) -> Any:
         """Privatize a batch, with random bits derived from the key and from its position and content."""
         protocol = self._protocol
-        codes, rows, ids = self.check.read(batch)
-        records = call_check(lambda: protocol.read_records(ids, len(batch)))
+        codes, rows, ids = self._read(batch)
+        records = run_check(lambda: protocol.read_records(ids, len(batch)))
         # Before `randomize`, which overwrites the codes.
         content = [*map(_digest, codes), _digest(np.array(records, object))]
-        key = derive_key(self._key, b"batch", repr(place).encode(), *content)
+        assert self._key is not None
+        key = derive_key(self._key, b"batch", repr(position).encode(), *content)
 
         def source(purpose: str, *columns: Any) -> ByteSource:
             # Each purpose and column has random bits of its own.
             names = [repr(plain(part)).encode() for part in (purpose, *columns)]
             return KeyedSource(derive_key(key, b"coins", *names))
 
-        released = protocol.write(protocol.randomize(codes, records, source), rows)
-        if not self.check.keep:
-            return released
-        parts = [released, _kept_columns(batch, self.check.keep)]
+        reports = protocol.write(protocol.randomize(codes, records, source), rows)
+        if not self.keep:
+            return reports
+        parts = [reports, _copy_columns(batch, self.keep)]
         frames = [nw.from_native(part, eager_only=True) for part in parts]
         return nw.concat(frames, how="horizontal").to_native()
 
+    def _read(self, batch: Any) -> tuple[Codes, Table, Any]:
+        """Code a batch; also return the table of its rows, and their ids."""
+        table = read_table(batch)
+        columns = dict(zip(table.names, table.columns, strict=True))
+        names = self._protocol.columns
+        rows = Table(names, tuple(columns[name] for name in names), batch)
+        codes = run_check(lambda: self._protocol.prepare(rows))
+        return codes, rows, columns.get(self.record_id)
 
-class Preparation:
-    """A release of a table, checked as far as that needs no row; nothing is charged yet."""
 
-    def __init__(
-        self,
-        sample: Any,
-        transformer: Any,
-        *,
-        keep: Sequence[str] = (),
-        record_id: str | None = None,
-    ) -> None:
-        check_transformer(transformer)
-        names = list(read_table(sample).names)
-        _check_columns(names, keep, record_id)
-        if not hasattr(transformer, "protocol_"):
-            fit_on_schema(transformer, sample, [*keep, record_id])
-        protocol = transformer.protocol_
-        absent = [name for name in protocol.columns if name not in names]
-        if absent:
-            raise ValueError(
-                f"the table lacks the columns {absent} that the transformer was "
-                f"fitted on; it has {names}"
-            )
-        _check_roles(protocol, keep, record_id)
-        refuse_protected_levels(sample, protocol.columns, what="the table")
-        warn_of_levels(sample)
-        self.transformer = transformer
-        self.check = BatchCheck(protocol, keep, record_id)
-        # Privatize a table without rows: unsupported transformers fail before the charge.
-        rehearsal = Release(self.check, protocol, SecretKey.generate())
-        self.no_reports = rehearsal.draw(sample)
+def refuse_repeated(record_digests: list[NDArray[np.uint64]]) -> None:
+    """Refuse a record id that occurs twice in the batches of a table: some 16 bytes an id."""
+    digests = np.concatenate([np.zeros((0, 2), np.uint64), *record_digests])
+    digests = digests[np.lexsort(digests.T)]
+    if (digests[1:] == digests[:-1]).all(axis=1).any():
+        raise RefusedBatch(REPEATED_IDS)
 
-    def draw_key(self) -> SecretKey:
-        """Draw the key of the release: secret, or with a seed the next one of the transformer."""
-        source = self.transformer._randomness()("key of a release")
-        return SecretKey(source.bytes(32).tobytes())
 
-    def charge(self, key: SecretKey | None = None, run: str | None = None) -> Release:
-        """Charge the ledger, and begin the release."""
-        self.transformer._charge(run)
-        key = self.draw_key() if key is None else key
-        release = Release(self.check, self.transformer.protocol_, key)
-        release.protocol_text = self.transformer._json.carried_text
-        release.text_in_memory = self.transformer._json.text_in_memory
-        return release
+def draw_key(transformer: ReportTransformer) -> SecretKey:
+    """Draw the key of a release: secret, or with a seed the next key of the transformer."""
+    source = transformer._randomness()("key of a release")
+    return SecretKey(source.bytes(32).tobytes())
+
+
+# Preparation
+
+
+def prepare_release(
+    sample: Any,
+    transformer: Any,
+    *,
+    keep: Sequence[str] = (),
+    record_id: str | None = None,
+) -> Release:
+    """Check all that needs no row; nothing is charged yet."""
+    check_transformer(transformer)
+    names = list(read_table(sample).names)
+    _check_columns(names, keep, record_id)
+    if not hasattr(transformer, "protocol_"):
+        fit_on_schema(transformer, sample, [*keep, record_id])
+    protocol = transformer.protocol_
+    absent = [name for name in protocol.columns if name not in names]
+    if absent:
+        raise ValueError(
+            f"the table lacks the columns {absent} that the transformer was "
+            f"fitted on; it has {names}"
+        )
+    _check_roles(protocol, keep, record_id)
+    refuse_protected_levels(sample, protocol.columns, what="the table")
+    warn_of_levels(sample)
+    options: dict[str, Any] = {"keep": keep, "record_id": record_id}
+    release = Release(protocol, **options)
+    # Privatize a table without rows: unsupported transformers fail before the charge.
+    rehearsal = Release(protocol, key=SecretKey.generate(), **options)
+    release.no_reports = rehearsal.draw(sample)
+    return release
+
+
+def check_transformer(transformer: Any) -> None:
+    """Check that a transformer can work batch by batch."""
+    if isinstance(transformer, OnFitOnly):
+        raise TypeError(
+            "OnFitOnly leaves the rows of `transform` true; give the transformer "
+            "inside it"
+        )
+    if not isinstance(transformer, ReportTransformer):
+        found = transformer if isinstance(transformer, type) else type(transformer)
+        raise TypeError(
+            "transformer must be a ReportTransformer, which reports row by row, such"
+            " as RandomizedResponseEncoder, NumericPerturber or RapporEncoder, got"
+            f" {found.__name__}"
+        )
+
+
+def fit_on_schema(
+    transformer: ReportTransformer, sample: Any, keep: Sequence[str | None]
+) -> None:
+    """Fit a transformer on what it declares, and on the domains of dtypes; no row is read."""
+    table = read_table(sample)
+    names = [name for name in table.names if name not in keep]
+    transformer.fit(transformer._declared_row(table, names))
+
+
+def check_keep(keep: Any) -> None:
+    """Check that there is a list of columns to keep."""
+    if isinstance(keep, str) or not isinstance(keep, Sequence):
+        raise TypeError(
+            f"keep must be a list of column names, got {type(keep).__name__}"
+        )
 
 
 def _check_columns(
     names: list[Any], keep: Sequence[str], record_id: str | None
 ) -> None:
-    check_names(keep)
+    check_keep(keep)
     if not set(keep) <= set(names) or len(set(keep)) < len(keep):
         raise ValueError(
             f"keep must name distinct columns of {names}, got {list(keep)}"
@@ -229,12 +283,9 @@ def _check_columns(
 def _check_roles(
     protocol: ReportProtocol, keep: Sequence[str], record_id: str | None
 ) -> None:
-    """Check that a column is either privatised, or kept, or says which record a row is of."""
-    taken = [
-        name
-        for name in keep
-        if name in protocol.columns or name in protocol.report_columns
-    ]
+    """Check that a column is either privatized, or kept, or identifies the record of a row."""
+    reported = {*protocol.columns, *protocol.report_columns}
+    taken = [name for name in keep if name in reported]
     if taken:
         raise ValueError(
             "keep must name columns that are neither privatised nor named as a report, "
@@ -256,41 +307,11 @@ def _check_roles(
         )
 
 
-def check_names(keep: Any) -> None:
-    """Check that there is a list of columns to keep."""
-    if isinstance(keep, str) or not isinstance(keep, Sequence):
-        raise TypeError(
-            f"keep must be a list of column names, got {type(keep).__name__}"
-        )
+# Columns that are released unprotected
 
 
-def fit_on_schema(
-    transformer: ReportTransformer, sample: Any, keep: Sequence[str | None]
-) -> None:
-    """Fit a transformer on what it declares, and on the domains that dtypes carry: no row is read."""
-    table = read_table(sample)
-    names = [name for name in table.names if name not in keep]
-    transformer.fit(transformer._declared_row(table, names))
-
-
-def check_transformer(transformer: Any) -> None:
-    """Check that a transformer can work batch by batch."""
-    if isinstance(transformer, OnFitOnly):
-        raise TypeError(
-            "OnFitOnly leaves the rows of `transform` true; give the transformer "
-            "inside it"
-        )
-    if not isinstance(transformer, ReportTransformer):
-        kind = transformer if isinstance(transformer, type) else type(transformer)
-        raise TypeError(
-            "transformer must be a ReportTransformer, which reports row by row, such"
-            " as RandomizedResponseEncoder, NumericPerturber or RapporEncoder, got"
-            f" {kind.__name__}"
-        )
-
-
-def _kept_columns(batch: Any, names: Sequence[str]) -> Any:
-    """Copy the columns that are released unprotected, without values of other rows."""
+def _copy_columns(batch: Any, names: Sequence[str]) -> Any:
+    """Copy kept columns, without values of other rows."""
     # A dictionary may have values that no row of the batch has, and a slice the memory of
     # the whole table. Categories of pandas are declared by their dtype.
     frame = nw.from_native(batch, eager_only=True).select(*names)
@@ -300,8 +321,8 @@ def _kept_columns(batch: Any, names: Sequence[str]) -> Any:
         columns.index = without_unused_levels(native.index)
         return columns
     if frame.implementation.is_polars():
-        # To append nothing to a text makes a new one, and a selection of rows has no
-        # flags of the table, such as that it is sorted.
+        # Appending an empty text copies a column, and a selection of rows has no flags
+        # of the table, such as that it is sorted.
         texts = frame.with_columns(
             nw.concat_str(nw.col(name).cast(nw.String()), nw.lit(""))
             for name, dtype in frame.schema.items()

@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from skdp.engines import _streams
+from skdp.engines import _release
 from tests.conftest import often
 
 
@@ -127,7 +127,7 @@ def batch_rows(monkeypatch):
     """Set how many rows are privatised at a time, so that small tables have several batches."""
 
     def set_rows(rows):
-        monkeypatch.setattr(_streams, "batch_rows", lambda n_columns: rows)
+        monkeypatch.setattr(_release, "count_batch_rows", lambda n_columns: rows)
 
     return set_rows
 
@@ -222,13 +222,14 @@ def spark():
 
 @pytest.fixture
 def spark_engine(spark):
+
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from skdp.engines.backends.spark import _arrow_schema
+    from skdp.engines._spark import convert_schema
 
     def make(table):
         """Spark has neither dictionaries nor numbers without a sign."""
-        table = table.cast(_arrow_schema(table.schema), safe=False)
+        table = table.cast(convert_schema(table.schema), safe=False)
         return spark.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
 
     def rows(frame):

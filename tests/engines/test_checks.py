@@ -76,7 +76,7 @@ def test_a_refusal_leaves_no_reader_open_on_a_connection():
     with pytest.raises(ValueError, match="column 'color' holds a value") as caught:
         privatize(frame, encoder(), check=False)
     assert connection.sql("SELECT 1").fetchall() == [(1,)]  # while the error is kept
-    with pytest.raises(ValueError, match=r"These are not reports|column 'color' holds a value") as caught_tally:
+    with pytest.raises(ValueError, match="olumn 'color' ") as caught_tally:
         tally(frame, encoder().fit(pa.table({"color": ["red"]})))
     assert connection.sql("SELECT 1").fetchall() == [(1,)]
     assert "SECRET" not in everything_said(caught.value) + everything_said(caught_tally.value)
@@ -264,7 +264,7 @@ SENDERS = [
 
 @each("transformer", SENDERS)
 def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer):
-    from skdp.engines._release import BatchCheck
+    from skdp.engines._release import Release
 
     transformer.ledger = PrivacyLedger(epsilon=10)  # in memory: it cannot be sent at all
     is_number = isinstance(transformer, NumericPerturber)
@@ -274,7 +274,7 @@ def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer
     assert KEY not in sent
     protocol = pickle.loads(sent)
     assert protocol.tally(protocol.read(reports)) == transformer.tally(reports)
-    check, rows = BatchCheck(transformer.protocol_, [], "who"), table.append_column("who", pa.array([1, 2]))
+    check, rows = Release(transformer.protocol_, record_id="who"), table.append_column("who", pa.array([1, 2]))
     sent = pickle.dumps(check)
     assert KEY not in sent
-    np.testing.assert_array_equal(pickle.loads(sent)(rows), check(rows))
+    np.testing.assert_array_equal(pickle.loads(sent).check(rows), check.check(rows))

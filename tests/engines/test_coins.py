@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from skdp import FrequencyOracleEncoder, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
-from skdp.engines._release import WHOLE, BatchCheck, KeyedSource, Preparation, Release
+from skdp.engines._release import WHOLE_TABLE as WHOLE
+from skdp.engines._release import KeyedSource, Release, prepare_release
 from skdp.local import (
     LocalHashingEncoder,
     NumericPerturber,
@@ -82,7 +83,7 @@ def fitted(name, random_state=None):
 def release_of(transformer, key):
     record_id = None if transformer.protocol_.permanent_key is None else "person"
     protocol = transformer.protocol_
-    return Release(BatchCheck(protocol, [], record_id), protocol, key)
+    return Release(protocol, record_id=record_id, key=key)
 
 
 def reports_of(transformer, key, frame, place=WHOLE):
@@ -107,8 +108,8 @@ def test_a_seed_gives_the_same_reports_and_each_call_its_own():
 
     def draws(seed, calls=2):
         made = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}, random_state=seed)
-        preparation = Preparation(same[:0], made)
-        return [preparation.charge().draw(same) for _ in range(calls)]
+        release = prepare_release(same[:0], made)
+        return [release.charge(made).draw(same) for _ in range(calls)]
 
     first, again, other = draws(0), draws(0), draws(1)
     assert all(one.equals(two) for one, two in zip(first, again, strict=True))

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder
+from skdp.engines import _dask as dask_engine
 from skdp.engines import privatize, tally
-from skdp.engines.backends import dask as dask_engine
-from skdp.engines.backends.dask import DaskTable
+from skdp.engines._dask import DaskTable
 from tests.engines.tables import DOMAIN
 
 
@@ -141,9 +141,9 @@ def test_a_cluster_writes_files_and_one_of_other_machines_needs_a_path(
     client = SimpleNamespace(scheduler=SimpleNamespace(address=address))
     monkeypatch.setattr(dask_engine, "_client_of", lambda frame: client)
     table = DaskTable(dask_frame(people))
-    assert table.check_place(tmp_path / "out") == tmp_path / "out"
+    assert table.check_path(tmp_path / "out") == tmp_path / "out"
     if is_here:
-        assert not table.check_place(None).exists()
+        assert not table.check_path(None).exists()
     else:
         with pytest.raises(ValueError, match="give a path that all its machines can reach"):
-            table.check_place(None)
+            table.check_path(None)

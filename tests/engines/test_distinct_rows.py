@@ -12,8 +12,8 @@ import pytest
 
 from skdp import Domain, Interval
 from skdp.central.statistics import CellTally
-from skdp.engines._streams import StreamTable
-from skdp.engines.backends import duckdb as _duckdb
+from skdp.engines import _local
+from skdp.engines._engine import StreamTable
 from skdp.synthesis.tables._records import encode_records
 from skdp.tables import open_large
 
@@ -40,10 +40,10 @@ def both_ways(table, names, summary, monkeypatch):
         connection.register("given", table)
         large = open_large(connection.sql("SELECT * FROM given"))
         found = []
-        for limit, other in ((-1, (_duckdb.DuckDBTable, "count_rows")), (math.inf, (StreamTable, "add_up"))):
+        for limit, other in ((-1, (_local.DuckDBTable, "count_rows")), (math.inf, (StreamTable, "add_up"))):
             with monkeypatch.context() as patched:
-                patched.setattr(_duckdb, "_MAX_DISTINCT", limit)
-                patched.setattr(_duckdb, "ROWS", 100)
+                patched.setattr(_local, "MAX_DISTINCT", limit)
+                patched.setattr(_local, "ROWS", 100)
                 patched.setattr(*other, None)
                 found.append(large.add_up(names, summary))
         return found

@@ -187,7 +187,8 @@ def test_a_csv_row_that_is_refused_is_not_shown(tmp_path, row, text, check):
         privatize_file(
             source, tmp_path / "out.csv", RandomizedResponseEncoder(categories=CSV, ledger=ledger), check=check
         )
-    assert len(ledger.report()) == 1 - check
+    # A row that is not well formed is found before the charge in any case.
+    assert len(ledger.report()) == (not check and "line" not in text)
     assert "SECRET" not in str(caught.value)
     assert "SECRET" not in everything_said(caught.value)
     assert list(tmp_path.iterdir()) == [source]

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.engines import synthesize_file
-from skdp.engines.files import sample_file
+from skdp.engines import sample_file, synthesize_file
 from tests.base import test_table_file
 from tests.engines.tables import FORMATS, SURVEY, read, survey, write
 

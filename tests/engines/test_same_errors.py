@@ -54,7 +54,7 @@ OFTEN = list(zip(USES, cycle(VALUES)))  # on each engine each use, and each kind
 def test_the_error_names_the_column_and_nothing_else(lazy_engine, strange, use, tmp_path, caplog, capfd):
     table, declared = strange
     frame, ledger = lazy_engine.frame(table), PrivacyLedger(epsilon=10, delta=1e-3)
-    with caplog.at_level(logging.DEBUG), pytest.raises(ValueError, match="column 'it' holds a value") as caught:
+    with caplog.at_level(logging.DEBUG), pytest.raises(ValueError, match="olumn 'it' ") as caught:
         USES[use](frame, declared, tmp_path, ledger=ledger)
     assert ledger.spent.epsilon == 0
     said = everything_said(caught.value) + caplog.text + "".join(capfd.readouterr())

@@ -5,7 +5,7 @@ import pytest
 
 from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, tally
-from skdp.engines._release import Preparation
+from skdp.engines._release import prepare_release
 from tests.engines.tables import DOMAIN
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]  # Spark's own, of pandas and of sockets
@@ -68,10 +68,11 @@ def test_nor_does_a_row_count_twice(frame, people, tmp_path, make):
 def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_path):
     """Before it is written: each attempt leaves what it drew, and all that was drawn agrees."""
     notes = str(tmp_path / "notes")
-    from skdp.engines.backends.spark import release_lazily
+    from skdp.engines._spark import draw_lazily
 
-    preparation = Preparation(frame.limit(0).toArrow(), encoder(), keep=["number"])
-    lazy = release_lazily(frame, preparation.charge(), preparation.no_reports)
+    made = encoder()
+    release = prepare_release(frame.limit(0).toArrow(), made, keep=["number"])
+    lazy = draw_lazily(frame, release.charge(made))
 
     def note_and_fail(batches):
         import os

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from skdp import RandomizedResponseEncoder
+from skdp.engines import _spark
 from skdp.engines._engine import ReportSums
-from skdp.engines._release import Preparation
-from skdp.engines.backends import spark as _spark
+from skdp.engines._release import prepare_release
 from skdp.local import SecretKey
 from tests.engines.tables import everything_said
 
@@ -46,20 +46,20 @@ class Session:
 @pytest.mark.parametrize("master", ["yarn", None])
 @pytest.mark.parametrize("place", ["hdfs:/data/out", "dbfs:/out", "s3a://bucket/out", "/data/on/the/cluster", "out"])
 def test_a_cluster_writes_where_it_can(master, place):
-    assert _spark.check_place(Session(master), place) == place
+    assert _spark.check_path(Session(master), place) == place
     with pytest.raises(FileExistsError, match="never overwritten"):
-        _spark.check_place(Session(master, [place]), place)
+        _spark.check_path(Session(master, [place]), place)
     with pytest.raises(ValueError, match="give a path"):
-        _spark.check_place(Session(master), None)
+        _spark.check_path(Session(master), None)
 
 
 def test_on_this_machine_a_path_is_one_of_this_machine(tmp_path):
     here = Session("local[2]")
-    assert _spark.check_place(here, tmp_path / "out") == str(tmp_path / "out")
-    assert _spark.check_place(here, None).startswith("file:///")
-    assert _spark.check_place(here, "hdfs:/data/out") == "hdfs:/data/out"
+    assert _spark.check_path(here, tmp_path / "out") == str(tmp_path / "out")
+    assert _spark.check_path(here, None).startswith("file:///")
+    assert _spark.check_path(here, "hdfs:/data/out") == "hdfs:/data/out"
     with pytest.raises(FileExistsError):
-        _spark.check_place(Session("local[2]", [str(tmp_path)]), tmp_path)
+        _spark.check_path(Session("local[2]", [str(tmp_path)]), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_workers_say_is_told_without_values(said, kind, shown):
         raise RuntimeError(said + " SECRET")
 
     with pytest.raises(kind, match=shown) as caught:
-        _spark._ask(work)
+        _spark.run_spark(work)
     assert "SECRET" not in everything_said(caught.value)
 
 
@@ -91,20 +91,20 @@ def test_a_refusal_comes_back_from_a_worker_as_a_value():
     """And the digests of ids, and sums, of each partition."""
     encoder = RandomizedResponseEncoder(categories=COLORS, memoize=True, secret_key=SecretKey.generate())
     sample = pa.table({"color": ["red"], "id": [1]})[:0]
-    made = Preparation(sample, encoder, record_id="id")
-    ids = values_of(_spark._check_partition(made.check, made.no_reports, batches_of(["red"] * 3, id=[1, 2, 1])))
+    made = prepare_release(sample, encoder, record_id="id")
+    ids = values_of(_spark.check_partition(made, batches_of(["red"] * 3, id=[1, 2, 1])))
     assert ids["refusal"] == [None] * 3
     assert (ids["first"][0], ids["second"][0]) == (ids["first"][2], ids["second"][2])
     assert ids["first"][0] != ids["first"][1]
     odd = batches_of(["red", "SECRET"], id=[1, 2])
-    (refusal,) = values_of(_spark._check_partition(made.check, made.no_reports, odd))["refusal"]
+    (refusal,) = values_of(_spark.check_partition(made, odd))["refusal"]
     assert refusal.startswith("column 'color' holds a value")
     assert "SECRET" not in refusal
     reports = ReportSums(encoder.protocol_)
-    found = values_of(_spark._add_up(reports, batches_of(["red", "green", "red"])))
+    found = values_of(_spark.add_up_partition(reports, batches_of(["red", "green", "red"])))
     flat = np.zeros(sum(part.size for part in reports.zeros()), int)
-    flat[found["place"]] = found["value"]
+    flat[found["cell"]] = found["value"]
     whole = encoder.tally(pa.table({"color": ["red", "green", "red"]}))
     assert flat.tolist() == np.concatenate([part.ravel() for part in whole.sums()]).tolist()
-    (refusal,) = values_of(_spark._add_up(reports, odd))["refusal"]
+    (refusal,) = values_of(_spark.add_up_partition(reports, odd))["refusal"]
     assert "SECRET" not in refusal

@@ -70,13 +70,3 @@ def test_the_model_is_saved_where_nothing_is(people, tmp_path):
     assert model.read_text() == "mine"
     synthesize_file(people, out, synthesizer, save=tmp_path / "new")
     assert DPMarginalSynthesizer.load(tmp_path / "new").n_rows_ == synthesizer.n_rows_
-
-
-def test_what_cannot_be_saved_is_refused_before_the_charge(people, tmp_path):
-    ledger = PrivacyLedger(epsilon=10)
-    domain = {"age": Interval(0, 70, bins=7)}
-    synthesizer = DPMarginalSynthesizer(domain=domain, marginals=[frozenset({"age"})], ledger=ledger)
-    with pytest.raises(TypeError, match="a frozenset cannot be saved"):
-        synthesize_file(people, tmp_path / "out.csv", synthesizer, save=tmp_path / "model")
-    assert ledger.spent.epsilon == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["people.csv"]

@@ -1,111 +1,29 @@
-"""From a file with a private table to a draft of its domain, and to a file with synthetic rows."""
+"""Fit a synthesizer to the table in a file, and write synthetic rows to another file."""
 
 from __future__ import annotations
 
-import io
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, Self
+from typing import Any
 
 import narwhals.stable.v2 as nw
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import clone
 
 from skdp.domain import Domain
-from skdp.engines._atomic import check_path, check_target, write_atomically
-from skdp.engines._engine import add_up_batches
-from skdp.engines._libraries import Extra
-from skdp.engines._streams import Tables
-from skdp.engines.files._table_file import (
+from skdp.engines._files import (
+    FileTable,
     TableFile,
     check_writable,
     format_of,
     write_file,
 )
-from skdp.persistence import save as save_estimator
+from skdp.engines._io import check_path, check_target, write_atomically
 from skdp.synthesis import DPMarginalSynthesizer, check_n_samples
-from skdp.tables import LargeTable, Summary
 
-pyarrow, compute = Extra("pyarrow"), Extra("pyarrow.compute")
-
-
-# Text in a column of persons that names nobody: its rows would count as one person.
+# Texts in a column of persons that name nobody: their rows would count as one person.
 UNNAMED_PERSONS = ("", "NA", "N/A", "NULL", "null", "NaN", "nan", "None")
-
-
-@dataclass(eq=False, repr=False)
-class FileTable(LargeTable):
-    """The rows of a file that a synthesizer is to be fitted to; it takes them as it takes a table of an engine."""
-
-    file: TableFile
-    domain: Domain
-    sample: Any
-    # The column of persons, their largest number of rows, and a seed; None for all rows.
-    limit: tuple[Any, int, int] | None = None
-
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        with closing(self._tables(list(names))) as tables:
-            return add_up_batches(tables, summary)
-
-    def _tables(self, names: list[str]) -> Tables:
-        """Read the rows that are kept."""
-        if self.limit is None:
-            tables = self.file.tables(self.domain, names, strict=True)
-        else:
-            tables = self._limited_tables(names, *self.limit)
-        for table in tables:
-            yield self._without_unnamed_persons(table)
-
-    def _limited_tables(
-        self, names: list[str], person: Any, most: int, seed: int
-    ) -> Tables:
-        """Read some rows of each person, which DuckDB chooses by all columns of the domain."""
-        from skdp.engines.backends.duckdb import limit_rows
-
-        columns = list(dict.fromkeys([*self.domain.columns, person]))
-        schema = self.file.sample(None, columns).schema
-        tables = self.file.tables(None, columns)
-        kept = limit_rows(tables, schema, person, most, seed)
-        named = (table.select(names) for table in kept)
-        return self.file.typed_tables(named, self.domain, strict=True)
-
-    def _without_unnamed_persons(self, table: Any) -> Any:
-        """Replace text that names no person by a missing value, in the column of persons."""
-        for index, name in enumerate(table.column_names):
-            persons = table.column(index)
-            if name in self.domain.columns:
-                continue
-            if pyarrow.types.is_dictionary(persons.type):
-                persons = persons.cast(persons.type.value_type)
-            if _is_text(persons.type):
-                is_unnamed = compute.is_in(persons, pyarrow.array(UNNAMED_PERSONS))
-                persons = compute.if_else(is_unnamed, None, persons)
-                table = table.set_column(index, name, persons)
-        return table
-
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        return replace(self, limit=(person, most, seed))
-
-
-def open_file(file: TableFile, domain: Domain, person: str | None) -> FileTable:
-    """Open the columns of a domain in a file, in the order of the file, and that of the persons."""
-    persons = [] if person is None else [person]
-    file.check_columns([*domain.columns, *persons])
-    if person in domain.columns:
-        raise ValueError(
-            f"the domain declares {person!r}, which says who a row is about; remove it "
-            "there"
-        )
-    # In the order of the file, so that the synthetic table has it too.
-    names = [name for name in file.names if name in [*domain.columns, *persons]]
-    sample = file.sample(domain, names, whole=True)
-    return FileTable(file, domain, sample)
 
 
 def synthesize_file(
@@ -148,8 +66,8 @@ def synthesize_file(
         Where to save the fitted model, as `DPMarginalSynthesizer.save` does, before rows are drawn: if writing these
         fails, `DPMarginalSynthesizer.load` gives any number of rows, free. It must not exist.
     delimiter : str, optional
-        What separates the values of a row in a CSV file that is read: one character. By default a comma, and a tab
-        where the name ends in ``.tsv``.
+        Separator of the values of a row in a CSV source: one character. By default a comma, and a tab where the name
+        ends in ``.tsv``.
 
     Returns
     -------
@@ -171,7 +89,7 @@ def synthesize_file(
     See Also
     --------
     privatize_file : The local model: each row by itself, for recipients that are not trusted with the table.
-    skdp.DPMarginalSynthesizer.sample_batches : What draws the rows.
+    skdp.DPMarginalSynthesizer.sample_batches : Draws the rows.
 
     Notes
     -----
@@ -198,27 +116,23 @@ def synthesize_file(
     yes    2500
     Name: count, dtype: int64
     """
-    domain = _check_synthesizer(synthesizer)
+    domain = _declared_domain(synthesizer)
     check_n_samples(n_samples)
-    place = check_target(target)
+    path = check_target(target)
     model = check_path(save)
-    if model == place:
+    if model == path:
         raise ValueError("save and target must be two files")
-    rows = open_file(TableFile(source, delimiter=delimiter), domain, person_column)
-    # What cannot be written shows before anything is spent.
+    rows = _open_rows(TableFile(source, delimiter=delimiter), domain, person_column)
+    # Errors of writing are raised before anything is spent.
     schema = rows.sample.select(domain.columns).schema
-    check_writable(schema, format_of(place))
-    with NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}."):
+    check_writable(schema, format_of(path.name))
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
         pass
-    if model is not None:
-        # Before the charge: whether the parameters can be saved.
-        unfitted = clone(synthesizer).set_params(ledger=None, random_state=None)
-        save_estimator(unfitted, io.BytesIO())
     synthesizer.fit(rows, groups=person_column)
     if model is not None:
-        with write_atomically(model) as beside:
-            synthesizer.save(beside)
-    return sample_file(synthesizer, place, n_samples=n_samples)
+        with write_atomically(model) as partial:
+            synthesizer.save(partial)
+    return sample_file(synthesizer, path, n_samples=n_samples)
 
 
 def sample_file(
@@ -229,9 +143,9 @@ def sample_file(
 ) -> Path:
     """Write rows of a fitted synthesizer to a file: post-processing, which is free."""
     check_n_samples(n_samples)
-    place = check_target(target)
-    number = round(synthesizer.n_rows_) if n_samples is None else n_samples
-    batches = synthesizer.sample_batches(number)
+    path = check_target(target)
+    n_rows = round(synthesizer.n_rows_) if n_samples is None else n_samples
+    batches = synthesizer.sample_batches(n_rows)
     first = next(batches, None)
     if first is None:
         first = synthesizer.sample(0)
@@ -240,18 +154,14 @@ def sample_file(
         for batch in chain([first], batches)
     )
     sample = next(tables)
-    with write_atomically(place) as beside:
+    with write_atomically(path) as partial:
         rows = (table.cast(sample.schema) for table in chain([sample], tables))
-        write_file(rows, sample.schema, beside, format_of(place))
-    return place
+        write_file(rows, sample.schema, partial, format_of(path.name))
+    return path
 
 
-def _is_text(kind: Any) -> bool:
-    return pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
-
-
-def _check_synthesizer(synthesizer: Any) -> Domain:
-    """Return what is declared by name: a file is read by the names of its columns."""
+def _declared_domain(synthesizer: Any) -> Domain:
+    """Return the domain, which must have names: the columns of a file are read by them."""
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(
             "synthesizer must be a DPMarginalSynthesizer, got "
@@ -261,8 +171,23 @@ def _check_synthesizer(synthesizer: Any) -> Domain:
     if isinstance(declared, Mapping):
         return Domain(declared)
     if not isinstance(declared, Domain):
-        kind = type(declared).__name__
         raise TypeError(
-            f"domain must be a Domain or a mapping of column name to values, got {kind}"
+            "domain must be a Domain or a mapping of column name to values, got "
+            f"{type(declared).__name__}"
         )
     return declared
+
+
+def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable:
+    """Open the columns of a domain in a file, and the column of persons."""
+    required = [*domain.columns, *([] if person is None else [person])]
+    file.check_columns(required)
+    if person in domain.columns:
+        raise ValueError(
+            f"the domain declares {person!r}, which says who a row is about; remove it "
+            "there"
+        )
+    # In the order of the file, so that the synthetic table has it too.
+    names = [name for name in file.names if name in required]
+    sample = file.make_sample(domain, names, whole=True)
+    return FileTable(file, domain, sample, missing_texts=UNNAMED_PERSONS)

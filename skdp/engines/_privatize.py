@@ -1,18 +1,45 @@
-"""Privatise a table, or sum up its reports, with the engine that it needs."""
+"""Privatize tables of engines and files, and sum up reports."""
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_flag
-from skdp.engines._engine import ReportSums
-from skdp.engines._libraries import engine_of, has_engine
-from skdp.engines._release import Preparation, check_transformer
-from skdp.local import ReportTransformer, check_attached_protocol, warn_of_reports
+from skdp.engines._engine import ReportSums, engine_of, has_engine
+from skdp.engines._files import (
+    FileTable,
+    TableFile,
+    check_readable,
+    check_writable,
+    format_of,
+    is_csv,
+    write_file,
+)
+from skdp.engines._io import check_target, run_safely, write_atomically
+from skdp.engines._release import (
+    Release,
+    check_keep,
+    check_transformer,
+    derive_key,
+    prepare_release,
+)
+from skdp.local import (
+    ReportTransformer,
+    SecretKey,
+    check_attached_protocol,
+    warn_of_reports,
+)
+from skdp.tables import schema_with_protocol
+
+logger = logging.getLogger(__name__)
 
 
 def privatize(
@@ -159,16 +186,212 @@ def privatize(
     """
     engine = engine_of(frame)
     check_flag("check", check)
-    # Record ids are compared before anything is charged, and so are all rows.
-    check = check or record_id is not None
-    place = engine.check_place(path)
+    target = engine.check_path(path)
     # An error from here to the charge spends nothing.
-    preparation = Preparation(
+    release = prepare_release(
         engine.sample, transformer, keep=keep, record_id=record_id
     )
-    warn_of_reports(list(engine.said()))
+    warn_of_reports(list(engine.protocols()))
     transformer._check_budget()
-    return engine.privatize(preparation, place=place, check=check)
+    if engine.reads_once and record_id is not None:
+        raise ValueError(
+            "a RecordBatchReader is read once, and record ids are checked before a row "
+            "is privatised: give a Dataset or a Table"
+        )
+    # Record ids are compared before anything is charged, and so are all rows.
+    if (check and not engine.reads_once) or record_id is not None:
+        engine.check_rows(release)
+    return engine.write(release.charge(transformer), target)
+
+
+def privatize_file(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    transformer: ReportTransformer,
+    *,
+    keep: Sequence[str] = (),
+    record_id: str | None = None,
+    run: SecretKey | None = None,
+    check: bool = True,
+    delimiter: str | None = None,
+) -> Path:
+    r"""Privatise the table in a file, and write the reports to another one, in memory of a few batches.
+
+    Formats follow from the suffix: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files, not
+    streams); ``.csv.gz`` and ``.tsv.gz`` are gzipped. Of a CSV file, the types are those of the domain, and each value
+    is read by itself, so that none depends on other rows: declared numbers and bins of numbers are numbers below 2**53,
+    true and false are booleans, dates and datetimes are ISO 8601, all else is text; what pandas takes for missing is
+    missing, unless it is declared. The columns of a `NumericPerturber` are numbers; those of a `RapporEncoder`, and
+    kept columns, are text, or missing where empty.
+
+    Parameters
+    ----------
+    source : str or path-like
+        The file with true rows: a path, or a URL that pyarrow or fsspec opens (``s3://…``).
+    target : str or path-like
+        The file for the reports. It must not exist, and appears only when complete.
+    transformer : local transformer
+        As for `privatize`.
+    keep : sequence of str, optional
+        Columns that are released **unprotected**, after the reports. By default, only reports are released.
+    record_id : str, optional
+        As for `privatize`. A record has the same permanent report in every format: 7 in a CSV file is the integer 7.
+    run : SecretKey, optional
+        The key of this release, such as ``SecretKey.generate()``, so that a run that was stopped can be repeated: with
+        the same key, file, transformer and columns, the reports are the same, and a ledger with a file is charged
+        once. By default a fresh one. Whoever has the key and the reports can undo them: keep it secret.
+    check : bool, default=True
+        If True, all rows are read once before the charge, as for `privatize`.
+    delimiter : str, optional
+        Separator of the values of a row in a CSV source: one character. By default a comma, and a tab
+        where the name ends in ``.tsv``.
+
+    Returns
+    -------
+    Path
+        The target. Parquet and Arrow files contain their protocol (`ReportTransformer.to_json`), in the metadata of
+        the schema under ``skdp.protocol``. CSV cannot contain it: save the transformer beside it with its `save`.
+
+    Raises
+    ------
+    TypeError, ValueError, BudgetExceeded, ImportError
+        As for `privatize`, or if a file is none of these formats, or cannot represent the declared values, or `run` is
+        given for a seeded transformer. No error shows a value. A row that is refused costs nothing; with
+        ``check=False``, the charge stands.
+    OSError
+        If a file cannot be read or written.
+    FileExistsError
+        If the target exists.
+    FileNotFoundError
+        If there is no source, or no directory for the target.
+
+    Warns
+    -----
+    UserWarning
+        If the file carries a protocol, as for `privatize`.
+
+    See Also
+    --------
+    estimate_file : Estimates counts from the reports.
+    privatize : The same for tables of an engine.
+
+    Notes
+    -----
+    **Privacy.** As for `privatize`: for each record (row), the transformer's `guarantee_`, charged once before anything
+    is drawn. The kept columns and the order of the rows are not protected.
+
+    The target is written under another name and renamed when it is complete. If a run is stopped after the charge, the
+    charge stands, and another run is another release; with the same `run`, it is the same one: all rows are drawn again
+    from keys that follow from `run`, the content of the file and all parameters, so that they have the same reports.
+    Should anything of these be another, the random bits are independent, and the ledger is charged again. (A ledger in
+    memory does not know the runs of other processes.)
+
+    *Many files* with rows of one table are read together by `privatize`, as a lazy frame of Polars, a relation of
+    DuckDB or a pyarrow Dataset: one release, one charge, and a record id that is in two files is refused. In a loop
+    over `privatize_file`, each call is a release of its own: a ledger is charged for each file, as if all of them had
+    rows of the same persons, and no two files are compared.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.engines import estimate_file, privatize_file
+    >>> with TemporaryDirectory() as folder:
+    ...     people = Path(folder, "people.csv")
+    ...     _ = people.write_text("smokes,year\n" + "yes,2026\n" * 2_500 + "no,2026\n" * 7_500)
+    ...     encoder = RandomizedResponseEncoder(2.0, categories={"smokes": ["yes", "no"]}, random_state=0)
+    ...     reports = privatize_file(people, Path(folder, "reports.parquet"), encoder)
+    ...     estimate_file(reports, encoder).round(0)
+             count  std_error   lower   upper
+    smokes
+    yes     2483.0       43.0  2400.0  2566.0
+    no      7517.0       43.0  7434.0  7600.0
+    """
+    check_flag("check", check)
+    check_transformer(transformer)
+    if run is not None and not isinstance(run, SecretKey):
+        raise TypeError(f"run must be a SecretKey or None, got {type(run).__name__}")
+    file = TableFile(source, delimiter=delimiter)
+    path = check_target(target)
+    file_format = format_of(path.name)
+    rows, release = _prepare_file(file, transformer, keep=keep, record_id=record_id)
+    warn_of_reports(list(file.protocols()))
+    schema = release.no_reports.schema
+    check_writable(schema, file_format)
+    check_readable(release.domain, file_format)
+    key = name = None
+    if run is not None:
+        # Other settings get other random bits and another charge.
+        settings = _describe_run(file, transformer, release)
+        key = SecretKey(derive_key(run, b"run", settings))
+        name = derive_key(run, b"name", settings).hex()
+    # Record ids are compared before anything is charged, and so are all rows.
+    if check or record_id is not None:
+        transformer._check_budget(name)
+        rows.check_rows(release)
+        logger.info("checked")
+    else:
+        file.check_text()
+    release = release.charge(transformer, key=key, run=name)
+    logger.info("charged: %s", transformer.guarantee_)
+    if not is_csv(file_format):
+        schema = schema_with_protocol(schema, release.protocol_text)
+    reports = rows.draw(release)
+    with write_atomically(path) as partial:
+        run_safely(lambda: write_file(reports, schema, partial, file_format))
+    logger.info("released")
+    return path
+
+
+def _prepare_file(
+    file: TableFile,
+    transformer: ReportTransformer,
+    *,
+    keep: Sequence[str],
+    record_id: str | None,
+) -> tuple[FileTable, Release]:
+    """Check the columns by their names, and prepare the release of a file."""
+    check_keep(keep)
+    file.check_columns(set(file.repeated).intersection([*keep, record_id]))
+    # The types of a CSV file follow from the domain.
+    domain = transformer._declared_domain() if file.is_csv else None
+    if domain is not None:
+        file.check_columns(domain.columns)
+    elif hasattr(transformer, "protocol_"):
+        file.check_columns(transformer.protocol_.columns)
+    file.check_columns(keep)
+    sample = file.make_sample(domain, file.names)
+    release = prepare_release(sample, transformer, keep=keep, record_id=record_id)
+    # Text among numbers is an error, unless values outside the domain are accepted.
+    strict = getattr(transformer, "handle_unknown", "error") == "error"
+    missing = ("",) if file.is_csv else ()
+    rows = FileTable(file, domain, sample, strict=strict, missing_texts=missing)
+    return rows, release
+
+
+def _describe_run(
+    file: TableFile, transformer: ReportTransformer, release: Release
+) -> bytes:
+    """Describe all that decides the reports: the file, the transformer, and the columns."""
+    if transformer._randomness(call=0).seed is not None:
+        raise ValueError(
+            "run must be None for a transformer with a random_state, which "
+            "gives the same reports without a key"
+        )
+    protocol = transformer.protocol_
+    permanent = protocol.permanent_key
+    settings = {
+        # Another version may draw other reports from the same key.
+        "version": version("skdp"),
+        "file": file.fingerprint(),
+        "parameters": repr(sorted(protocol.parameters().items())),
+        "permanent key": permanent and derive_key(permanent, b"name").hex(),
+        "record ids": release.record_id,
+        "kept columns": list(release.keep),
+        "rows of a batch": release.batch_rows,
+    }
+    return json.dumps(settings).encode()
 
 
 def tally(frame: Any, transformer: ReportTransformer) -> Any:
@@ -231,25 +454,18 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
         "file, by skdp.read_protocol, or call 'fit' on what it declares."
     )
     check_is_fitted(transformer, msg=message)
-    # Neither keys nor a ledger go to workers.
-    protocol = transformer.protocol_.without_secrets()
-    reports = ReportSums(protocol)
+    reports = ReportSums(transformer.protocol_)
     sums = reports.zeros()
-    # Those of an iterator are read one after the other, and not kept.
+    # The tables of an iterator are read one after the other, and not kept.
     for table in [frame] if is_one_table else frame:
         engine = engine_of(table)
-        _check_columns(engine, reports.names)
-        for text in engine.said():
+        names = engine.column_names()
+        if not set(reports.names) <= set(names):
+            raise ValueError(
+                f"reports must have the columns {reports.names}, got {names}"
+            )
+        for text in engine.protocols():
             check_attached_protocol(text, transformer)
-        table_sums = engine.tally(reports, protocol)
+        table_sums = engine.tally(reports)
         sums = [total + part for total, part in zip(sums, table_sums, strict=True)]
     return reports.total(sums)
-
-
-def _check_columns(engine: Any, report_columns: list[str]) -> None:
-    names = engine.column_names()
-    if not set(report_columns) <= set(names):
-        raise ValueError(
-            f"the reports of this encoder have the columns {report_columns}, got "
-            f"{names}"
-        )

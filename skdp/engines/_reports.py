@@ -1,0 +1,443 @@
+"""Files of reports: their protocol, their tally, and the estimated counts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from skdp._json import detect_format, parse_json
+from skdp.engines._engine import ReportSums, add_up_batches, engine_of
+from skdp.engines._files import FileTable, TableFile, check_delimiter
+from skdp.engines._io import Extra, check_path, write_atomically
+from skdp.engines._release import check_transformer, fit_on_schema
+from skdp.local import (
+    RapporEncoder,
+    ReportTransformer,
+    check_attached_protocol,
+    describe_guarantee,
+)
+from skdp.tables import PROTOCOL_KEY
+
+pyarrow = Extra("pyarrow")
+
+MAX_JSON_BYTES = 1 << 24
+
+_PROTOCOL_FORMAT = "skdp-protocol"
+
+
+class ReportFile:
+    """A file of reports."""
+
+    def __init__(self, table: TableFile) -> None:
+        self._table = table
+        self.name = table.name
+        self.protocol_text = _find_single(table.protocols(), table.name)
+
+    @property
+    def location(self) -> str:
+        """The location, however it is written."""
+        path = self._table.path
+        return os.path.realpath(path) if self._table.is_local else path
+
+    def columns(self) -> list[str]:
+        """Name the columns."""
+        return self._table.names
+
+    def tally(self, transformer: ReportTransformer) -> Any:
+        """Sum up the reports."""
+        reports = ReportSums(transformer.protocol_)
+        self._table.check_columns(reports.names)
+        return reports.total(add_up_batches(self._read(reports), reports))
+
+    def _read(self, reports: ReportSums) -> Iterator[Any]:
+        """Read reports; the columns of a CSV file that have no declared values are numbers."""
+        table, domain = self._table, reports.values
+        sample = table.make_sample(None, reports.names)
+        missing = ("",) if table.is_csv else ()
+        rows = FileTable(table, domain, sample, strict=False, missing_texts=missing)
+        declared = () if domain is None else domain.columns
+        for batch in rows.read(reports.names):
+            for index, name in enumerate(reports.names):
+                if table.is_csv and name not in declared:
+                    numbers = _parse_numbers(batch[name], name)
+                    batch = batch.set_column(index, name, numbers)
+            yield batch
+
+
+class TallyFile:
+    """A tally that ``skdp tally`` wrote."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file {path}")
+        content = _read_json(path, "a tally")
+        is_tally = isinstance(content, dict) and isinstance(
+            content.get(PROTOCOL_KEY), dict
+        )
+        if not is_tally:
+            raise ValueError(
+                f"{path.name} is no tally that says its protocol, as skdp tally writes it"
+            )
+        self.name, self.location = path.name, os.path.realpath(path)
+        self.protocol_text = json.dumps(content[PROTOCOL_KEY])
+        self._text = json.dumps(content)
+
+    def columns(self) -> list[str]:
+        """Return no columns: a tally has none."""
+        return []
+
+    def tally(self, transformer: ReportTransformer) -> Any:
+        """Read the tally."""
+        empty = transformer.protocol_.empty_tally()
+        try:
+            return empty + type(empty).from_json(self._text)
+        except Exception:
+            # Of any class: the author of a file decides what is tried.
+            pass
+        raise ValueError(f"{self.name} holds no tally of the protocol that it says")
+
+
+Source = ReportFile | TallyFile
+
+
+def open_source(place: str | os.PathLike[str], delimiter: str | None = None) -> Source:
+    """Open a file of reports, or a tally; the delimiter is for CSV files."""
+    name = os.fspath(place)
+    if name.endswith(".json"):
+        return TallyFile(Path(name))
+    is_csv = name.removesuffix(".gz").endswith((".csv", ".tsv"))
+    return ReportFile(TableFile(place, delimiter if is_csv else None))
+
+
+def _open_sources(sources: Any, delimiter: str | None = None) -> list[Source]:
+    """Open one or several files; no file may be given twice."""
+    check_delimiter(delimiter)
+    is_one = isinstance(sources, str | os.PathLike)
+    files = [
+        open_source(place, delimiter) for place in ([sources] if is_one else sources)
+    ]
+    if not files:
+        raise ValueError("expected at least one file of reports")
+    seen = set()
+    for file in files:
+        if file.location in seen:
+            raise ValueError(
+                f"{file.name} is given twice: its reports would be counted twice"
+            )
+        seen.add(file.location)
+    return files
+
+
+def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransformer:
+    """Return the given transformer, which the files must not contradict, or the transformer of the files."""
+    if transformer is not None:
+        check_transformer(transformer)
+        if not hasattr(transformer, "protocol_"):
+            fit_on_schema(transformer, pd.DataFrame(), ())
+    fitted: ReportTransformer | None = transformer
+    for file in files:
+        text = file.protocol_text
+        if fitted is None:
+            if text is None:
+                raise ValueError(
+                    f"{file.name} does not say how its reports were made: give the "
+                    "transformer (--protocol)"
+                )
+            fitted = ReportTransformer.from_json(text)
+        try:
+            check_attached_protocol(text, fitted)
+        except ValueError as error:
+            raise ValueError(f"{file.name}: {error}") from None
+    assert fitted is not None
+    return fitted
+
+
+def _parse_numbers(column: Any, name: str) -> Any:
+    """Parse text as numbers, whole ones exactly."""
+    for number_type in (pyarrow.uint64(), pyarrow.float64()):
+        try:
+            return column.cast(number_type)
+        except pyarrow.ArrowInvalid:
+            continue
+    raise ValueError(f"column {name!r} holds something else than numbers")
+
+
+def _find_single(texts: set[str | None], name: str) -> str | None:
+    """Return the protocol of a table: all of its files have the same, or none."""
+    if len(texts) > 1:
+        raise ValueError(
+            f"{name}: reports of two protocols are never added, and its files say "
+            "different ones, or none"
+        )
+    return texts.pop() if texts else None
+
+
+def _read_json(path: Path, what: str) -> Any:
+    """Read JSON, within limits; None if the file is not text."""
+    size = path.stat().st_size
+    if size > MAX_JSON_BYTES:
+        raise ValueError(
+            f"{path.name}: {what} has at most {MAX_JSON_BYTES:,} bytes, got {size:,}"
+        )
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return parse_json(text, f"{path.name}: {what}")
+
+
+# Protocols
+
+
+def read_protocol(source: Any) -> ReportTransformer | None:
+    """Return the fitted transformer whose reports a table or a file holds.
+
+    Parameters
+    ----------
+    source : dataframe, ndarray, str or path-like
+        Reports: a table of any library that `skdp.engines` reads, or the path or URL of a file as `privatize_file` or
+        ``skdp privatize`` wrote it (Parquet, Arrow), of a tally, or of the
+        protocol itself, as `save` of the transformer wrote it.
+
+    Returns
+    -------
+    transformer or None
+        Fitted, of the class that made the reports, such as `RandomizedResponseEncoder`, for estimates and models. It
+        has no ledger and no secret key. None where the reports do not say their protocol: polars and Spark keep no
+        metadata, and neither does an array, nor a CSV file.
+
+    Raises
+    ------
+    TypeError
+        If `source` is neither a table nor a path.
+    ValueError
+        If it is a file of another kind, damaged, says several protocols, or one that `from_json` of the transformers
+        refuses.
+    OSError
+        If the file cannot be read.
+
+    See Also
+    --------
+    skdp.load : Reads what `save` wrote.
+    estimate_file : Estimates counts from a file.
+
+    Notes
+    -----
+    **Privacy.** Free: no row is read. What reports say of their protocol may be wrong, or about other reports: nothing
+    in it is run, but who made the reports has to be trusted for it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import skdp
+    >>> people = pd.DataFrame({"smokes": ["yes", "no", "no", "no"] * 100})
+    >>> encoder = skdp.RandomizedResponseEncoder(2.0, categories={"smokes": ["no", "yes"]})
+    >>> reports = encoder.fit_transform(people)
+    >>> found = skdp.read_protocol(reports)
+    >>> print(found.guarantee_)
+    epsilon = 2, local model, replacing one record's values of: smokes
+    >>> found.estimate_counts(reports).columns.to_list()
+    ['count', 'std_error', 'lower', 'upper']
+    """
+    if isinstance(source, np.ndarray):
+        return None
+    if isinstance(source, str | os.PathLike):
+        text = _read_protocol_text(source)
+    elif hasattr(source, "n_reports"):
+        raise TypeError(
+            "source is a tally in memory, which does not hold its protocol: estimates"
+            " take it as it is; `skdp tally` writes one that says its protocol"
+        )
+    else:
+        text = _find_single(engine_of(source).protocols(), "the table")
+    return None if text is None else ReportTransformer.from_json(text)
+
+
+def _read_protocol_text(source: str | os.PathLike[str]) -> str | None:
+    path = Path(source)
+    if path.is_file():
+        if path.suffix == ".json":
+            content = _read_json(path, "a protocol")
+            if isinstance(content, dict) and content.get("format") == _PROTOCOL_FORMAT:
+                return json.dumps(content)
+        with path.open("rb") as opened:
+            start = opened.read(200)
+        # Arrow files may contain the text of a protocol there.
+        found = detect_format(start) if start.startswith((b"{", b"PK")) else ""
+        if found:
+            raise ValueError(f"{path.name} holds no reports{found}")
+    return open_source(source).protocol_text
+
+
+def columns_beside_reports(source: Any, transformer: ReportTransformer) -> list[Any]:
+    """Name the columns of a table or file that are not reports of a transformer; a tally or a protocol has none."""
+    if not isinstance(source, str | os.PathLike):
+        names = engine_of(source).column_names()
+    elif os.fspath(source).endswith(".json"):
+        return []
+    else:
+        names = open_source(source).columns()
+    reports = set(transformer.protocol_.report_columns)
+    return [name for name in dict.fromkeys(names) if name not in reports]
+
+
+# Tallies and estimates
+
+
+def tally_files(
+    sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    transformer: ReportTransformer | None = None,
+    *,
+    target: str | os.PathLike[str] | None = None,
+    delimiter: str | None = None,
+) -> Any:
+    """Sum up the reports, or the tallies, of many files, and write the sum as a tally with its protocol."""
+    files, path = _open_sources(sources, delimiter), check_path(target)
+    if path is not None and path.suffix != ".json":
+        raise ValueError(f"{path.name} must end in .json")
+    fitted = _find_transformer(files, transformer)
+    tally = _sum_files(files, fitted)
+    if path is not None:
+        with write_atomically(path) as partial:
+            text = _format_tally(tally, fitted, files)
+            partial.write_text(f"{text}\n", encoding="utf-8")
+    return tally
+
+
+def _sum_files(files: Sequence[Source], transformer: ReportTransformer) -> Any:
+    # Tallies of one protocol are sums of whole numbers, which are added in any order.
+    first, *others = [file.tally(transformer) for file in files]
+    return sum(others, start=first)
+
+
+def _format_tally(
+    tally: Any, transformer: ReportTransformer, files: Iterable[Source]
+) -> str:
+    """Format a tally as JSON with the weakest guarantee of its files: seeded randomness, or the largest epsilon."""
+    protocols = [json.loads(transformer.to_json())]
+    for file in files:
+        text = file.protocol_text
+        if text is not None:
+            # The guarantee must follow from the parameters; with a seed, it is not
+            # secure.
+            protocol = json.loads(text)
+            guarantee = ReportTransformer.from_json(text).guarantee_
+            secure = protocol["guarantee"]["secure"]
+            protocol["guarantee"] = describe_guarantee(
+                replace(guarantee, secure=secure)
+            )
+            protocols.append(protocol)
+    weakest = max(protocols, key=_rank_weakness)
+    return json.dumps(
+        json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}, allow_nan=False
+    )
+
+
+def _rank_weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
+    # Seeded randomness protects nobody, so it comes before any epsilon.
+    guarantee = protocol["guarantee"]
+    return guarantee.get("secure") is not True, guarantee["epsilon"]
+
+
+def estimate_file(
+    source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    transformer: ReportTransformer | None = None,
+    *,
+    rows: Literal["table", "population"] = "table",
+    postprocess: str = "none",
+    confidence_level: float = 0.95,
+    delimiter: str | None = None,
+) -> pd.DataFrame:
+    """Estimate counts, or means, from the reports in a file or in several, in memory of a few batches.
+
+    For reports of declared values and of `NumericPerturber`. For reports of `RapporEncoder`, use `tally` and its own
+    estimates.
+
+    Parameters
+    ----------
+    source : str or path-like, or iterable of them
+        A file as `privatize_file` wrote it, or the URL of one; or a tally that ``skdp tally`` wrote. The reports of
+        several files are added. Further columns are ignored.
+    transformer : local transformer, optional
+        As the one that privatised. If it is not fitted, it is fitted to the columns that it declares
+        by name. By default, the transformer of the protocol in the file; a given one must have the same protocol.
+    rows : {"table", "population"}, default="table"
+        Target of inference, as in `estimate_counts`: the counts of the rows, or of the population from which they
+        were drawn, with the sampling error. A tally with weights is of the population. Means always are.
+    postprocess : str, default="none"
+        As for the transformer's `estimate_counts`.
+    confidence_level : float, default=0.95
+        Coverage of each interval, between 0 and 1.
+    delimiter : str, optional
+        Separator of the values of a row in a CSV source: one character. By default a comma, and a tab where the name
+        ends in ``.tsv``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The result of `estimate_counts` for all rows: ``count, std_error, lower, upper``; for numbers, of
+        `estimate_mean`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a file is none of these formats, says another protocol than the transformer, or none if none is given,
+        has no rows or other columns or values than reports of this protocol, or a parameter is out of range. No
+        error shows a value.
+    FileNotFoundError
+        If there is no source.
+    ImportError
+        If pyarrow is missing; the error names the extra.
+
+    See Also
+    --------
+    privatize_file : Makes the reports; there is an example.
+    tally : Sums up the reports of a table of an engine.
+
+    Notes
+    -----
+    **Privacy.** Post-processing of reports: free.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.engines import estimate_file
+    >>> people = pd.DataFrame({"sex": ["f", "m"] * 500})
+    >>> encoder = RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     encoder.fit_transform(people).to_csv(f"{folder}/reports.csv", index=False)
+    ...     counts = estimate_file(f"{folder}/reports.csv", encoder)
+    ...     encoder.transform(people).to_parquet(f"{folder}/reports.parquet")
+    ...     again = estimate_file(f"{folder}/reports.parquet")  # which says its protocol
+    >>> list(counts.columns)
+    ['count', 'std_error', 'lower', 'upper']
+    """
+    files = _open_sources(source, delimiter)
+    fitted: Any = _find_transformer(files, transformer)
+    tally = _sum_files(files, fitted)
+    estimates: pd.DataFrame
+    if hasattr(fitted, "estimate_mean"):
+        if postprocess != "none":
+            raise ValueError(
+                f"postprocess is for counts, not for means, got {postprocess!r}"
+            )
+        estimates = fitted.estimate_mean(tally, confidence_level=confidence_level)
+    elif hasattr(fitted, "estimate_counts") and not isinstance(fitted, RapporEncoder):
+        estimates = fitted.estimate_counts(
+            tally, rows=rows, postprocess=postprocess, confidence_level=confidence_level
+        )
+    else:
+        raise TypeError(
+            f"estimate_file counts declared values, got {type(fitted).__name__};"
+            " give its own estimates what `tally` makes of the reports"
+        )
+    return estimates

@@ -1,0 +1,265 @@
+"""Spark: Arrow batches of each partition, written to Parquet before they are returned."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from secrets import token_hex
+from typing import Any, Self
+
+import numpy as np
+
+from skdp.engines._engine import (
+    Engine,
+    Sums,
+    add_up_batches,
+    check_batches,
+    draw_batches,
+    read_batches,
+)
+from skdp.engines._io import (
+    Extra,
+    RefusedBatch,
+    check_parquet_name,
+    make_temporary_path,
+    run_check,
+    run_safely,
+)
+from skdp.engines._release import REPEATED_IDS, Release
+from skdp.tables import Summary
+
+pyarrow = Extra("pyarrow", "spark")
+functions = Extra("pyspark.sql.functions", "spark")
+window = Extra("pyspark.sql.window", "spark")
+
+# Spark has no unsigned integers. 64-bit ones keep their bits, and readers of reports
+# convert them back.
+_WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
+
+# A value of the data may have this form, so only these module names are shown.
+_ABSENT = re.compile(
+    "ModuleNotFoundError: No module named "
+    "'(skdp|joblib|narwhals|numpy|pandas|pyarrow|sklearn|scipy|threadpoolctl)"
+)
+
+
+class SparkTable(Engine):
+    """A Spark DataFrame, classic or of Spark Connect."""
+
+    def _make_empty_table(self) -> Any:
+        return run_spark(self._frame.limit(0).toArrow)
+
+    def check_path(self, path: Any) -> Any:
+        return check_path(self._frame.sparkSession, path)
+
+    def check_rows(self, release: Release) -> None:
+        # The partitions are checked by their tasks; Spark compares the ids of all.
+        columns = map(_quote, release.columns)
+        checked = self._frame.select(*columns).mapInArrow(
+            partial(check_partition, release),
+            "first long, second long, refusal string",
+        )
+        counted = checked.agg(
+            functions.max("refusal"),
+            functions.count("first"),
+            functions.countDistinct("first", "second"),
+        )
+        refusal, n_ids, n_distinct = (
+            column[0].as_py() for column in run_spark(counted.toArrow).columns
+        )
+        if refusal is not None or n_ids != n_distinct:
+            raise RefusedBatch(refusal or REPEATED_IDS)
+
+    def write(self, release: Release, path: Any) -> Any:
+        reports = draw_lazily(self._frame, release)
+        try:
+            # Spark commits the files of one attempt of each task, and none before all
+            # tasks are done.
+            run_spark(lambda: reports.write.mode("error").parquet(path))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                # An empty directory would be in the way of the next attempt.
+                os.rmdir(path.removeprefix("file://"))
+            raise
+        session = self._frame.sparkSession
+        return session.read.schema(reports.schema).parquet(path)
+
+    def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
+        rows = self._frame.select(*map(_quote, names))
+        sums = rows.mapInArrow(
+            partial(add_up_partition, summary), "cell long, value long, refusal string"
+        )
+        total = sums.groupBy("cell").agg(
+            functions.sum("value"), functions.max("refusal")
+        )
+        indices, values, refusals = run_spark(total.toArrow).columns
+        for refusal in filter(None, refusals.to_pylist()):
+            raise RefusedBatch(refusal)
+        zeros = summary.zeros()
+        flat = np.zeros(sum(part.size for part in zeros), np.int64)
+        flat[indices.to_numpy()] = values.to_numpy()
+        parts = np.split(flat, np.cumsum([part.size for part in zeros])[:-1])
+        return [
+            part.reshape(zero.shape) for part, zero in zip(parts, zeros, strict=True)
+        ]
+
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        names = list(map(_quote, self._frame.columns))
+        # The hash leaves out missing values.
+        missing = [functions.col(name).isNull() for name in names]
+        order = functions.xxhash64(functions.lit(seed), *names, *missing)
+        persons = window.Window.partitionBy(_compare_bytes(self._frame, person))
+        rank = functions.row_number().over(persons.orderBy(order))
+        column = f"skdp_{token_hex(8)}"
+        ranked = self._frame.withColumn(column, rank)
+        return type(self)(ranked.where(functions.col(column) <= most).drop(column))
+
+
+def check_path(session: Any, path: Any) -> str:
+    """Check the path of the reports, before anything is charged."""
+    if path is None:
+        if not _is_local(session):
+            raise ValueError(
+                "a cluster has no common temporary directory: give a path that all "
+                "its machines can reach"
+            )
+        return make_temporary_path().as_uri()
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(
+            f"path must be None, a str or a path, got {type(path).__name__}"
+        )
+    check_parquet_name(path)
+    target = os.fspath(path)
+    if _exists(session, target):
+        raise FileExistsError(
+            f"path {target!r} exists already; a release is never overwritten"
+        )
+    return target
+
+
+def _is_local(session: Any) -> bool:
+    """Return True if Spark runs on this machine alone."""
+    # Spark Connect has no context.
+    context = getattr(session, "sparkContext", None)
+    return context is not None and context.master.startswith("local")
+
+
+def _exists(session: Any, path: str) -> bool:
+    """Return True if a path exists for Spark, which checks it before it runs anything."""
+    try:
+        _ = session.read.format("binaryFile").load(path).schema
+    except Exception as error:
+        # Names of the method in Spark 4 and Spark 3.
+        for method in ("getCondition", "getErrorClass"):
+            read_condition = getattr(error, method, None)
+            if read_condition is not None and read_condition() == "PATH_NOT_FOUND":
+                return False
+        raise ValueError(
+            f"Spark cannot write to path {path!r} ({type(error).__name__}). Use a path "
+            "that all its machines can write to."
+        ) from None
+    return True
+
+
+def run_spark(work: Callable[[], Any]) -> Any:
+    """Let Spark read rows; its errors show no value, and a module that workers lack."""
+
+    def run() -> Any:
+        try:
+            return work()
+        except Exception as error:
+            absent = _ABSENT.search(str(error))
+            if absent is None:
+                raise
+            raise ImportError(
+                f"{absent[1]} cannot be imported by the workers; install it there"
+            ) from None
+
+    return run_safely(run)
+
+
+def draw_lazily(frame: Any, release: Release) -> Any:
+    """Privatize a frame each time that it is evaluated, by its own tasks: it must be written at once."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = convert_schema(release.no_reports.schema)
+    rows = frame.select(*map(_quote, release.columns))
+    # Not the default before Spark 4.2.
+    types = from_arrow_schema(schema, prefer_timestamp_ntz=True)
+    return rows.mapInArrow(partial(draw_partition, release), types)
+
+
+def convert_schema(schema: Any) -> Any:
+    """Convert Arrow types to types of Spark."""
+    fields = []
+    for field in schema:
+        field_type = field.type
+        if pyarrow.types.is_dictionary(field_type):
+            field_type = field_type.value_type
+        wider = _WIDER.get(str(field_type))
+        if wider is not None:
+            field_type = pyarrow.type_for_alias(wider)
+        fields.append(pyarrow.field(field.name, field_type))
+    return pyarrow.schema(fields)
+
+
+def _quote(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _compare_bytes(frame: Any, column: str) -> Any:
+    """Write a column so that its text is compared byte by byte: Spark 4 has collations."""
+    values = functions.col(_quote(column))
+    type_name = frame.schema[column].dataType.typeName()
+    is_text = type_name.startswith(("string", "char", "varchar"))
+    return values.cast("binary") if is_text else values
+
+
+# Tasks. Spark's worker errors contain rows of the data. So the message of a
+# `RefusedBatch` is returned as a value, in the column "refusal".
+
+
+def draw_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
+    """Privatize a partition; its number is part of the key of each batch."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    tables = read_batches(batches)
+    for table in draw_batches(release, tables, context.partitionId()):
+        yield from table.cast(convert_schema(table.schema), safe=False).to_batches()
+
+
+def check_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
+    """Check a partition, and yield the digests of its ids."""
+    try:
+        for _, digests in check_batches(release, read_batches(batches)):
+            ids = digests.view(np.int64)
+            yield _make_batch(first=ids[:, 0], second=ids[:, 1])
+    except RefusedBatch as error:
+        yield _make_batch(first=[None], second=[None], refusal=str(error))
+
+
+def add_up_partition(summary: Summary, batches: Iterable[Any]) -> Iterator[Any]:
+    """Sum over one partition; yield the nonzero sums and their flat indices."""
+    try:
+        sums = run_check(lambda: add_up_batches(read_batches(batches), summary))
+        flat = np.concatenate([part.ravel() for part in sums])
+        indices = np.flatnonzero(flat)
+        yield _make_batch(cell=indices, value=flat[indices])
+    except RefusedBatch as error:
+        yield _make_batch(cell=[0], value=[0], refusal=str(error))
+
+
+def _make_batch(refusal: str | None = None, **columns: Any) -> Any:
+    """Make an Arrow batch of integer columns, and of the message of an error, if any."""
+    arrays = {
+        name: pyarrow.array(numbers, pyarrow.int64())
+        for name, numbers in columns.items()
+    }
+    n_rows = len(next(iter(arrays.values())))
+    arrays["refusal"] = pyarrow.array([refusal] * n_rows, pyarrow.string())
+    return pyarrow.record_batch(arrays)

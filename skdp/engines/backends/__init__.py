@@ -1,1 +1,0 @@
-"""The engines: one module for each library of tables."""
