@@ -151,3 +151,8 @@ def test_whole_numbers_stay_in_bins_with_fractional_edges(decimals):
     rows = synthesizer.sample(50_000)["age"].to_numpy()
     counts, _ = np.histogram(rows, interval.edges)
     assert np.abs(counts / 50_000 - synthesizer.model_.marginal((0,))).max() < 0.005
+    # Numbers of a bin are as likely: a cell without a number had the weight of one.
+    steps = np.rint(rows * 10**decimals).astype(int)
+    first = np.ceil(np.array(interval.edges[:-1]) * 10**decimals - 1e-6)
+    is_first, is_second = np.isin(steps, first), np.isin(steps, first + 1)
+    assert is_first.mean() == pytest.approx(is_second.mean(), rel=0.1)
