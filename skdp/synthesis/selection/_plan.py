@@ -278,7 +278,7 @@ def _check_possible(domain: Domain, masks: Mapping[Clique, NDArray[np.bool_]]) -
             possible = possible & table.reshape(axes)
         rest = tuple(other for other in union if other != column)
         tables = [table for table in tables if column not in table[0]]
-        tables.append((rest, possible.any(axis=union.index(column))))
+        tables.append((rest, np.asarray(possible.any(axis=union.index(column)))))
     if not all(table.all() for clique, table in tables if not clique):
         raise ValueError(
             f"The constraints {list(domain.constraints)} exclude all combinations of "
