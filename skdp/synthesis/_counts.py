@@ -125,7 +125,7 @@ def _sum_weighted(
     """Return counts of a query, their variance, and whether groups of values allow them."""
     counts = project(marginal.counts, marginal.clique, list(query))
     variance = marginal.std_error**2 * marginal.counts.size / counts.size
-    is_exact = np.ones(counts.shape, bool)
+    is_exact: NDArray[np.bool_] = np.ones(counts.shape, bool)
     # From the last axis to the first: the axes before keep their positions.
     for axis, (column, weights) in reversed(list(enumerate(query.items()))):
         members = marginal.groups_of(column)
@@ -143,7 +143,7 @@ def _sum_weighted(
         is_whole = bool(np.isin(means, [0.0, 1.0]).all())
         counts = np.tensordot(counts, means, (axis, 0))
         variance *= max(float(means @ means), np.finfo(float).tiny)
-        is_exact = is_exact.all(axis=axis) & is_whole
+        is_exact = np.asarray(is_exact.all(axis=axis) & is_whole)
     return np.asarray(counts), variance, np.asarray(is_exact)
 
 
@@ -198,7 +198,8 @@ def weigh_range(
     weights = np.asarray((high - low) / np.diff(edges), float)
     if shape is not None:
         is_part = (weights > 0) & (weights < 1)
-        weights[is_part] = (shape.rank(high) - shape.rank(low))[is_part]
+        ranks = shape.rank(np.asarray(high)) - shape.rank(np.asarray(low))
+        weights[is_part] = ranks[is_part]
     return np.append(weights, 0.0) if values.missing else weights
 
 

@@ -448,7 +448,10 @@ def _infer(
 ) -> dict[str, Any]:
     """Estimate one term, if its columns were measured and it is linear."""
     linear = analysis.linear
-    row = {"term": linear.terms[term], "estimate": float(linear.values[term])}
+    row: dict[str, Any] = {
+        "term": linear.terms[term],
+        "estimate": float(linear.values[term]),
+    }
     reason = ""
     if analysis.n_rows <= quantile * analysis.n_rows_std_error:
         reason = NO_RECORDS

@@ -521,9 +521,10 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
             noise = 0.4 * std_error * shares.size / self.n_rows_
             distance = np.nansum(np.abs(measured / self.n_rows_ - shares)) / 2
             rows.append((shares.size, std_error, noise, distance, noise <= MAX_NOISE))
-        columns = ["n_cells", "std_error", "noise", "misfit", "usable"]
         index = pd.Index(map(", ".join, (map(str, n) for n in self.noise_scale_)))
-        return pd.DataFrame(rows, columns=columns, index=index.set_names("marginal"))
+        index = index.set_names("marginal")
+        titles = ["n_cells", "std_error", "noise", "misfit", "usable"]
+        return pd.DataFrame(rows, columns=titles, index=index)
 
     @property
     def pair_scores_(self) -> pd.DataFrame:
@@ -535,8 +536,8 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
             names = self._name_columns(pair)
             rows.append((*names, score, std_error, is_within(pair, measured)))
         rows.sort(key=lambda row: -row[2])
-        names = ["first", "second", "score", "std_error", "measured"]
-        table = pd.DataFrame(rows, columns=names)
+        titles = ["first", "second", "score", "std_error", "measured"]
+        table = pd.DataFrame(rows, columns=titles)
         dtypes = {"score": float, "std_error": float, "measured": bool}
         return table.astype(dtypes).set_index(["first", "second"])
 
@@ -871,8 +872,7 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
     def _count(self, weights: Mapping[int, Any], level: float) -> ModelCount:
         share = self.model_.expectation(weights) if weights else 1.0
         estimates = self._estimate(weights, np.array(self.n_rows_ * share), level)
-        *numbers, is_supported = (estimate.item() for estimate in estimates)
-        return ModelCount(*numbers, supported=bool(is_supported))
+        return ModelCount(*(estimate.item() for estimate in estimates))
 
     def range_count(
         self, column: ColumnName, low: Any = None, high: Any = None
