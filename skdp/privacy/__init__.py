@@ -10,6 +10,8 @@ from skdp.privacy._conversions import (
     largest_mu,
     zcdp_epsilon,
 )
+from skdp.privacy._formats import check_delta as check_delta
+from skdp.privacy._formats import check_epsilon as check_epsilon
 from skdp.privacy._guarantee import (
     PrivacyGuarantee,
     PrivacyLeakWarning,
@@ -25,8 +27,6 @@ from skdp.privacy._losses import gaussian_loss as gaussian_loss
 from skdp.privacy._losses import laplace_loss as laplace_loss
 from skdp.privacy._losses import pure_epsilon as pure_epsilon
 from skdp.privacy._losses import pure_mu as pure_mu
-from skdp.privacy._numbers import check_delta as check_delta
-from skdp.privacy._numbers import check_epsilon as check_epsilon
 from skdp.privacy._report_pair import ReportPair as ReportPair
 from skdp.privacy._shuffled import Released as Released
 from skdp.privacy._shuffled import any_pair as any_pair

@@ -19,8 +19,8 @@ from skdp.privacy._conversions import (
     largest_rho,
     zcdp_epsilon,
 )
+from skdp.privacy._formats import check_delta, check_epsilon
 from skdp.privacy._losses import GaussianLoss, Loss, PureLoss, StatedLoss, pure_epsilon
-from skdp.privacy._numbers import check_delta, check_epsilon
 
 # Between these values of rho and mu**2, conversions neither overflow nor take long.
 _MIN_AMOUNT, _MAX_AMOUNT = 1e-60, 1e6

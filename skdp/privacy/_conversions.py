@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx
 
 from skdp.exact import exp_bounds, log_upper, round_up
-from skdp.privacy._numbers import check_delta, check_epsilon
+from skdp.privacy._formats import check_delta, check_epsilon
 
 # Excess of a bound over its target, as a function of a number: at most 0 if the target
 # is proven to hold.

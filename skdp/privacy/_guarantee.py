@@ -15,7 +15,20 @@ from skdp.exact import round_up
 from skdp.markup import html_facts, written_text
 from skdp.privacy._accountant import joint_failure, smallest_epsilon
 from skdp.privacy._conversions import zcdp_epsilon
-from skdp.privacy._json import JsonRecord, format_name, parse_record, write_name
+from skdp.privacy._formats import (
+    JsonRecord,
+    check_delta,
+    check_failure,
+    check_loss,
+    format_amounts,
+    format_excess,
+    format_guess,
+    format_name,
+    format_number,
+    format_ratio,
+    parse_record,
+    write_name,
+)
 from skdp.privacy._losses import (
     Loss,
     StatedLoss,
@@ -24,16 +37,6 @@ from skdp.privacy._losses import (
     merge_losses,
     parse_loss,
     total_epsilon,
-)
-from skdp.privacy._numbers import (
-    check_delta,
-    check_failure,
-    check_loss,
-    format_amounts,
-    format_excess,
-    format_guess,
-    format_number,
-    format_ratio,
 )
 
 
@@ -146,13 +149,11 @@ class PrivacyGuarantee(JsonRecord):
     Notes
     -----
     **Privacy.** ``g1 + g2`` is the guarantee of two releases about the same persons (sequential composition: epsilons
-    and deltas add), and ``g1 | g2`` the guarantee of releases about disjoint groups of persons with a public split
-    (parallel composition: the larger of each). If one of them protects named columns only ("replace_values"), the
-    result protects the columns that all such releases protect.
+    and deltas add). If one of them protects named columns only ("replace_values"), the result protects the columns that
+    all such releases protect.
 
-    Sums and given fractions are rounded up to floats. Sums have the losses of both; ``g1 | g2`` has losses only if
-    both have the same. Rhos add too; a release with ``delta = 0`` and without a rho then counts as epsilon**2 / 2, and
-    an (epsilon, delta) release has no rho ([1]_).
+    Sums and given fractions are rounded up to floats. Sums have the losses of both. Rhos add too; a release with
+    ``delta = 0`` and without a rho then counts as epsilon**2 / 2, and an (epsilon, delta) release has no rho ([1]_).
 
     References
     ----------
@@ -187,9 +188,9 @@ class PrivacyGuarantee(JsonRecord):
     unit: Unit = "record"
 
     def __post_init__(self) -> None:
-        _check_choice(self.relation, RELATIONS, "relation")
-        _check_choice(self.trust, TRUSTS, "trust")
-        _check_choice(self.unit, UNITS, "unit")
+        check_choice(self.relation, RELATIONS, "relation")
+        check_choice(self.trust, TRUSTS, "trust")
+        check_choice(self.unit, UNITS, "unit")
         if isinstance(self.scope, str):
             raise TypeError("scope must be a tuple of names, got str")
         if self.relation == "replace_values" and not self.scope:
@@ -288,19 +289,6 @@ class PrivacyGuarantee(JsonRecord):
             return NotImplemented
         return add_guarantees(Counter([self, other]))
 
-    def __or__(self, other: PrivacyGuarantee) -> PrivacyGuarantee:
-        if not isinstance(other, PrivacyGuarantee):
-            return NotImplemented
-        both = convert_together([self, other])
-        rhos = _rhos(both)
-        return PrivacyGuarantee(
-            max(release.epsilon for release in both),
-            delta=max(release.delta for release in both),
-            rho=round_up(max(rhos)) if rhos else None,
-            losses=both[0].losses if both[0].losses == both[1].losses else (),
-            **_common_facts(both),
-        )
-
     def to(
         self, relation: Relation, *, columns: Sequence[Any] | None = None
     ) -> PrivacyGuarantee:
@@ -337,7 +325,7 @@ class PrivacyGuarantee(JsonRecord):
         >>> print(of_records.to("replace_values", columns=["sex"]))
         epsilon = 1, central model, replacing the values of sex in one record, all other columns are public
         """
-        _check_choice(relation, RELATIONS, "relation")
+        check_choice(relation, RELATIONS, "relation")
         protected = self.scope if self.relation == "replace_values" else None
         if relation == "replace_values":
             names = protected if columns is None else columns
@@ -510,15 +498,11 @@ class PrivacyGuarantee(JsonRecord):
         return html_facts("Privacy guarantee", facts, self.in_odds())
 
 
-def _check_choice(value: Any, choices: Sequence[str], name: str) -> None:
+def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
+    """Check that a value is one of some texts."""
     if not isinstance(value, str) or value not in choices:
         expected = ", ".join(map(repr, choices))
         raise ValueError(f"{name} must be one of {expected}, got {value!r:.40}")
-
-
-def check_relation(relation: Any) -> None:
-    """Check a neighboring relation."""
-    _check_choice(relation, RELATIONS, "relation")
 
 
 def join_names(columns: Iterable[Any]) -> str:
@@ -593,9 +577,6 @@ def add_guarantees(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
 #   another T, these are tables that differ in columns of both S and T, in one record; if
 #   there are none, one release may reveal the columns that the other protects. The union
 #   is not covered: the release that protects S may reveal T.
-# - If the groups of persons are disjoint, one group has the record in which neighbors
-#   differ, and the releases about the other groups are the same. So the larger loss
-#   covers these pairs.
 def convert_together(releases: Iterable[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
     """Convert guarantees to the strongest relation that all of them imply."""
     releases = list(releases)
@@ -726,7 +707,14 @@ def compose(
     >>> print(compose([PrivacyGuarantee(0.1)] * 100, delta=1e-6))
     epsilon = 4.77457, delta = 0.000001, local model, replacing one record
     """
-    releases = check_releases(guarantees)
+    releases = list(guarantees)
+    if not releases:
+        raise ValueError("guarantees must have at least one PrivacyGuarantee")
+    for release in releases:
+        if not isinstance(release, PrivacyGuarantee):
+            raise TypeError(
+                f"guarantees must be PrivacyGuarantees, got {type(release).__name__}"
+            )
     total = add_guarantees(Counter(releases))
     allowed = Fraction(total.delta) if delta is None else check_delta(delta)
     losses = total._get_losses()
@@ -746,24 +734,6 @@ def compose(
     if total.epsilon <= epsilon and total.delta <= allowed:
         return total
     return replace(total, epsilon=epsilon, delta=round_up(allowed))
-
-
-def check_releases(guarantees: Any) -> list[PrivacyGuarantee]:
-    """Check the guarantees of releases."""
-    if not isinstance(guarantees, Iterable):
-        raise TypeError(
-            "guarantees must be an iterable of PrivacyGuarantees, got "
-            f"{type(guarantees).__name__}"
-        )
-    releases = list(guarantees)
-    if not releases:
-        raise ValueError("guarantees must have at least one PrivacyGuarantee")
-    for release in releases:
-        if not isinstance(release, PrivacyGuarantee):
-            raise TypeError(
-                f"guarantees must be PrivacyGuarantees, got {type(release).__name__}"
-            )
-    return releases
 
 
 def _epsilon_by_rho(

@@ -16,8 +16,7 @@ import numpy as np
 from scipy.special import erf, erfinv, ndtr, ndtri
 
 from skdp.exact import exp_bounds, round_up
-from skdp.privacy._json import check_fields
-from skdp.privacy._numbers import check_failure, check_loss
+from skdp.privacy._formats import check_failure, check_fields, check_loss
 
 _MAX_COUNT = 1 << 40
 

@@ -16,9 +16,9 @@ from scipy.special import ndtr
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._accountant import smallest_epsilon
 from skdp.privacy._conversions import LOG_ERROR, proven_edge
+from skdp.privacy._formats import check_delta, check_epsilon
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._losses import GaussianLoss, Loss, StatedLoss
-from skdp.privacy._numbers import check_delta, check_epsilon
 from skdp.privacy._report_pair import ReportPair
 
 # Data that leave the shuffler.

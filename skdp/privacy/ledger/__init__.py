@@ -1,6 +1,6 @@
 """Ledgers: budgets to which releases are charged, in memory or in a file."""
 
-from skdp.privacy.ledger._account import BudgetExceeded
+from skdp.privacy.ledger._book import BudgetExceeded
 from skdp.privacy.ledger._ledger import PrivacyLedger
 from skdp.privacy.ledger._ledger import closed_ledger as closed_ledger
 from skdp.privacy.ledger._ledger import is_charged as is_charged

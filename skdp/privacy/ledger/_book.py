@@ -1,29 +1,344 @@
-"""The book of a ledger: its account and its charges, in memory or in an SQLite file.
+"""The book of a ledger: its budget, its charges and their sums, in memory or in an SQLite file.
 
-A charge to a file is a transaction: SQLite locks the file for one process, adds the
-charge and the new sums together, and waits until they are on the disk. A process that
-is killed leaves no part of a charge.
+A budget is a filter: however the next charge is chosen from earlier results, the
+admitted charges together are as private as the budget states. With charges of
+(epsilon_i, delta_i), some of which are rho_i-concentrated or mu_i-Gaussian-DP:
+
+- ``epsilon, delta``: the epsilons add up to at most epsilon, the deltas to at most
+  delta (basic composition).
+- ``rho``: the rhos add up to at most rho, which is then concentrated ([1]_, [2]_).
+- ``mu``: the squares of mu add up to at most mu**2, which is then Gaussian-DP ([3]_).
+
+Two rules that may both fail would need a delta each, also if each charge is admitted by
+one of them only: the adversary selects the rule as earlier results suggest.
+
+.. [1] V. Feldman, T. Zrnic (2021). Individual privacy accounting via a Rényi filter.
+   NeurIPS.
+.. [2] J. Whitehouse, A. Ramdas, R. Rogers, Z. S. Wu (2023). Fully-adaptive composition
+   in differential privacy. ICML.
+.. [3] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian
+   differential privacy. arXiv:2210.17520
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from skdp._json import read_value
+from skdp.exact import round_up
 from skdp.markup import written_text
-from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy.ledger._account import Account, Budget, Charge, Sums
+from skdp.privacy._formats import check_delta, check_epsilon, format_amounts, write_name
+from skdp.privacy._guarantee import (
+    RELATIONS,
+    PrivacyGuarantee,
+    Relation,
+    check_choice,
+    check_columns,
+    join_names,
+)
+from skdp.privacy._losses import (
+    GaussianLoss,
+    Loss,
+    PureLoss,
+    StatedLoss,
+    pure_epsilon,
+    pure_mu,
+    pure_rho,
+)
+
+# Exact, or infinite if a release has no such amount.
+Total = Fraction | float
+
+
+def to_decimal(number: float) -> Total:
+    """Return the shortest decimal of a float, so that 0.1 is one tenth."""
+    return Fraction(str(number)) if math.isfinite(number) else math.inf
+
+
+def to_float(amount: Total) -> float:
+    """Round an amount up to a float."""
+    return math.inf if amount == math.inf else round_up(Fraction(amount))
+
+
+def round_down(amount: Total) -> float:
+    """Return the largest float whose shortest decimal is at most an amount, and at least 0."""
+    if amount == math.inf:
+        return math.inf
+    nearest = float(max(amount, 0))
+    if to_decimal(nearest) > amount:
+        return max(math.nextafter(nearest, -math.inf), 0.0)
+    return nearest
+
+
+class Sums(NamedTuple):
+    """Sums over charges in one relation."""
+
+    epsilon: Total = Fraction(0)
+    delta: Total = Fraction(0)
+    # Sum of the deltas of charges without a rho.
+    failure: Total = Fraction(0)
+    rho: Total = Fraction(0)
+    mu_squared: Total = Fraction(0)
+
+    def plus(self, other: Sums, count: int = 1) -> Sums:
+        """Add other sums a number of times."""
+        pairs = zip(self, other, strict=True)
+        return Sums(*(amount + count * more for amount, more in pairs))
+
+
+NO_CHARGES = Sums()
+
+
+def sums_of(guarantee: PrivacyGuarantee) -> Sums:
+    """Return the amounts that a release with a guarantee adds."""
+    sums = NO_CHARGES
+    for loss in guarantee._get_losses():
+        sums = sums.plus(_sums_of_loss(loss), loss.count)
+    # The rounded losses of many parts may exceed the stated loss of the release.
+    if guarantee.rho is not None:
+        sums = sums._replace(rho=min(sums.rho, to_decimal(guarantee.rho)))
+    if guarantee.delta == 0 and guarantee.losses:
+        stated = _sums_of_loss(StatedLoss(guarantee.epsilon))
+        sums = sums._replace(
+            rho=min(sums.rho, stated.rho),
+            mu_squared=min(sums.mu_squared, stated.mu_squared),
+        )
+    return sums._replace(
+        epsilon=to_decimal(guarantee.epsilon), delta=to_decimal(guarantee.delta)
+    )
+
+
+def _sums_of_loss(loss: Loss) -> Sums:
+    """Return failure, rho and mu squared of one release with a loss."""
+    if isinstance(loss, GaussianLoss):
+        mu_squared = to_decimal(loss.mu) ** 2
+        return Sums(rho=mu_squared / 2, mu_squared=mu_squared)
+    if isinstance(loss, PureLoss):
+        epsilon = float(loss._epsilon)
+        share = loss.share or 1.0  # a share of 0 has epsilon 0
+        rho = min(to_decimal(epsilon) ** 2 / 2, to_decimal(pure_rho(epsilon, share)))
+        return Sums(rho=rho, mu_squared=_mu_squared(loss._epsilon, share))
+    assert isinstance(loss, StatedLoss)
+    mu_squared = math.inf if loss.delta else _mu_squared(loss._epsilon, 1.0)
+    if loss.rho is not None:
+        # Delta is one conversion of rho.
+        return Sums(rho=to_decimal(loss.rho), mu_squared=mu_squared)
+    # The release is epsilon-DP unless it fails, so rho = epsilon**2 / 2 (M. Bun, T.
+    # Steinke 2016, proposition 1.4).
+    rho = to_decimal(loss.epsilon) ** 2 / 2
+    return Sums(failure=to_decimal(loss.delta), rho=rho, mu_squared=mu_squared)
+
+
+def _mu_squared(epsilon: Fraction, share: float) -> Total:
+    mu = pure_mu(epsilon, share)
+    return math.inf if mu is None else to_decimal(round_up(mu)) ** 2
+
+
+class BudgetExceeded(RuntimeError):
+    """Error of a release that would exceed the budget. Nothing was released or charged.
+
+    Examples
+    --------
+    >>> from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+    >>> try:
+    ...     PrivacyLedger(1.0).charge(PrivacyGuarantee(2.0), "survey")
+    ... except BudgetExceeded as error:
+    ...     print(error)
+    survey requires epsilon=2.0, but the ledger has 1.0 of 1.0 left.
+    """
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The limit of all charges together: epsilon and delta, or rho, or mu."""
+
+    epsilon: float | None = None
+    delta: float | None = None
+    rho: float | None = None
+    mu: float | None = None
+    # None until the first charge.
+    relation: Relation | None = None
+    # Protected columns of "replace_values".
+    columns: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.relation is not None:
+            check_choice(self.relation, RELATIONS, "relation")
+        # Sorted, so that equal budgets are equal in whatever order columns are declared.
+        columns = sorted(check_columns(self.relation, self.columns), key=repr)
+        numbers = self.numbers()
+        delta = numbers.pop("delta", None) or 0.0
+        if len(numbers) != 1:
+            raise ValueError("a budget must be one of epsilon (with delta), rho and mu")
+        ((name, number),) = numbers.items()
+        limit = float(check_epsilon(number, name=name))
+        if name != "epsilon" and delta:
+            raise ValueError(f"delta requires a budget of epsilon, got {name}={limit}")
+        object.__setattr__(self, name, limit)
+        allowed = float(check_delta(delta)) if name == "epsilon" else None
+        object.__setattr__(self, "delta", allowed)
+        object.__setattr__(self, "columns", tuple(columns))
+
+    def numbers(self) -> dict[str, float]:
+        """Return the parameters of a ledger that are given."""
+        names = ("epsilon", "delta", "rho", "mu")
+        numbers = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in numbers.items() if value is not None}
+
+    def __str__(self) -> str:
+        parts = [f"{name}={value}" for name, value in self.numbers().items()]
+        if self.relation is not None:
+            parts.append(f"relation={self.relation!r}")
+        if self.columns:
+            parts.append(f"columns={list(self.columns)}")
+        return ", ".join(parts)
+
+    @cached_property
+    def limits(self) -> Sums:
+        """The largest sums."""
+        if self.rho is not None:
+            only = {"rho": to_decimal(self.rho), "failure": Fraction(0)}
+        elif self.mu is not None:
+            only = {"mu_squared": to_decimal(self.mu) ** 2, "failure": Fraction(0)}
+        else:
+            assert self.epsilon is not None
+            assert self.delta is not None
+            only = {
+                "epsilon": to_decimal(self.epsilon),
+                "delta": to_decimal(self.delta),
+            }
+        return Sums(*[math.inf] * len(Sums._fields))._replace(**only)
+
+    def convert(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        """Convert a guarantee to the relation of the budget."""
+        return guarantee.to(
+            self.relation or guarantee.relation, columns=self.columns or None
+        )
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the fields of a record."""
+        return asdict(self) | {"columns": list(map(write_name, self.columns))}
+
+
+class Charge(NamedTuple):
+    """A charged release with its guarantee as it states it."""
+
+    what: str
+    guarantee: PrivacyGuarantee
+    # In UTC, as ISO 8601.
+    time: str
+
+
+@dataclass(frozen=True)
+class Account:
+    """The budget of a ledger and the sums of its charges."""
+
+    budget: Budget
+    sums: Sums = NO_CHARGES
+
+    def admit(self, what: str, guarantee: PrivacyGuarantee) -> Account:
+        """Return the account after a charge, if the budget covers it."""
+        converted = self._convert(what, guarantee)
+        budget = self.budget
+        if budget.relation is None:
+            budget = replace(budget, relation=converted.relation)
+        added = sums_of(converted)
+        after = self.sums.plus(added)
+        for name, amount, limit in zip(Sums._fields, after, budget.limits, strict=True):
+            if amount > limit:
+                self._refuse(what, guarantee, name, getattr(added, name))
+        return Account(budget, after)
+
+    def _convert(self, what: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        if guarantee.relation == "replace_values" and not self.budget.columns:
+            raise ValueError(
+                f"{what} protects the values of {join_names(guarantee.scope)} only, "
+                "which a budget for whole records does not cover. Use a ledger with "
+                f"relation='replace_values', columns={list(guarantee.scope)}."
+            )
+        try:
+            return self.budget.convert(guarantee)
+        except ValueError as error:
+            remedy = ""
+            if self.budget.relation == "add_remove":
+                remedy = " Use PrivacyLedger(relation='replace') for both."
+            raise ValueError(
+                f"{what}: {error}. The ledger has {self.budget}.{remedy}"
+            ) from None
+
+    def _refuse(
+        self, what: str, guarantee: PrivacyGuarantee, name: str, added: Total
+    ) -> None:
+        """Raise an error for a charge that exceeds one of the limits."""
+        if name == "failure" or added == math.inf:
+            kind = "rho" if self.budget.mu is None else "mu"
+            raise BudgetExceeded(
+                f"{what} has no {kind} (delta={guarantee.delta}), but the ledger has a "
+                f"budget of {kind}."
+            )
+        limit = getattr(self.budget.limits, name)
+        left = round_down(limit - getattr(self.sums, name))
+        required = f"{name}={float(added)}"
+        explanation = describe_conversion(guarantee, self.budget)
+        if explanation:
+            required += f" ({explanation})"
+        raise BudgetExceeded(
+            f"{what} requires {required}, but the ledger has {left} of {float(limit)} "
+            "left."
+        )
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """The sums of epsilon and delta."""
+        return float(self.sums.epsilon), float(self.sums.delta)
+
+    def remaining(self) -> Sums:
+        """Return the remaining amount of each limit."""
+        pairs = zip(self.budget.limits, self.sums, strict=True)
+        # A limited sum is finite.
+        return Sums(
+            *(limit if limit == math.inf else limit - amount for limit, amount in pairs)
+        )
+
+    def largest_charge(self) -> tuple[float, float]:
+        """Return the largest epsilon and delta of one more charge without a rho."""
+        left = self.remaining()
+        if self.budget.mu is not None:
+            return pure_epsilon(round_down(left.mu_squared)), 0.0
+        if self.budget.rho is not None:
+            return _epsilon_of_rho(left.rho), 0.0
+        return round_down(left.epsilon), round_down(left.delta)
+
+
+def _epsilon_of_rho(rho: Total) -> float:
+    """Return the largest epsilon for which epsilon**2 / 2 is at most rho."""
+    epsilon = 2 * math.sqrt(max(float(rho), 0.0) / 2)
+    while epsilon and to_decimal(epsilon) ** 2 / 2 > rho:
+        epsilon = math.nextafter(epsilon, 0.0)
+    return epsilon
+
+
+def describe_conversion(guarantee: PrivacyGuarantee, budget: Budget) -> str:
+    """Explain why a charge differs from the guarantee of its release; empty if it does not."""
+    if guarantee.relation != "add_remove" or budget.relation in (None, "add_remove"):
+        return ""
+    stated = format_amounts(guarantee.epsilon, guarantee.delta)
+    return (
+        f"{stated} for {guarantee._format_neighbors()}, counted twice for replacing in "
+        "this ledger"
+    )
 
 
 def _charge_now(what: str, guarantee: PrivacyGuarantee) -> Charge:
@@ -141,19 +456,14 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+# A charge to a file is a transaction: SQLite locks the file for one process, adds the
+# charge and the new sums together, and waits until they are on the disk. A process that
+# is killed leaves no part of a charge.
 class FileBook:
     """A book in an SQLite file. Threads, forks and pickles share only its path."""
 
     def __init__(self, path: Path, budget: Budget | None) -> None:
         self.path = path
-        if budget is None and not path.exists():
-            raise FileNotFoundError(
-                f"ledger {path} does not exist; set epsilon (or rho or mu) to create it"
-            )
-        if not path.parent.is_dir():
-            raise FileNotFoundError(
-                f"ledger {path} cannot be created: its folder does not exist"
-            )
         if budget is None:
             self.budget = self.account().budget
         else:
@@ -162,7 +472,8 @@ class FileBook:
     def _open(self, budget: Budget) -> Budget:
         """Create a ledger with a budget; an existing ledger must have the same budget."""
         with _turn.take(), self._transaction(mode="rwc") as database:
-            if _is_empty(database):
+            tables = database.execute("SELECT * FROM sqlite_master")
+            if tables.fetchone() is None:
                 for statement in _TABLES:
                     database.execute(statement)
                 _write_account(database, Account(budget))
@@ -217,53 +528,33 @@ class FileBook:
     def _connection(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
         """Connect to the file. A lost file is created again only if mode is "rwc"."""
         # The lock makes forks wait (see `_turn`).
-        with _turn.lock, self._translate_errors():
-            self._check_file(is_new=mode == "rwc")
-            database = sqlite3.connect(
-                f"{self.path.as_uri()}?mode={mode}",
-                uri=True,
-                timeout=_TIMEOUT_SECONDS,
-                isolation_level=None,
-            )
-            # Closing rolls back a transaction that was not committed.
-            with closing(database):
-                # EXTRA: with FULL, a power failure after a commit may undo it.
-                database.execute("PRAGMA synchronous = EXTRA")
-                yield database
-
-    def _check_file(self, *, is_new: bool) -> None:
-        if not self.path.exists():
-            if is_new:
-                return
-            raise FileNotFoundError(f"the ledger {self.path} does not exist any more")
-        n_names = self.path.stat().st_nlink
-        if n_names > 1:
-            raise _Damaged(
-                f"it has {n_names} names (hard links), which SQLite treats as different "
-                "files"
-            )
-
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        """Replace errors of SQLite by errors with the path of the ledger and a remedy."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise OSError(f"the ledger {self.path} cannot be used: {error}") from error
-        except (sqlite3.DatabaseError, _Damaged) as error:
-            raise ValueError(
-                f"{self.path} is not a valid ledger: {error}. Open another path, or "
-                "restore a backup."
-            ) from None
-
-
-class _Damaged(ValueError):
-    """A file is not a valid ledger."""
-
-
-def _is_empty(database: sqlite3.Connection) -> bool:
-    (n_tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return bool(n_tables == 0)
+        with _turn.lock:
+            if mode == "rw" and not self.path.exists():
+                raise FileNotFoundError(
+                    f"the ledger {self.path} does not exist; set epsilon (or rho or mu) "
+                    "to create it"
+                )
+            try:
+                database = sqlite3.connect(
+                    f"{self.path.as_uri()}?mode={mode}",
+                    uri=True,
+                    timeout=_TIMEOUT_SECONDS,
+                    isolation_level=None,
+                )
+                # Closing rolls back a transaction that was not committed.
+                with closing(database):
+                    # EXTRA: with FULL, a power failure after a commit may undo it.
+                    database.execute("PRAGMA synchronous = EXTRA")
+                    yield database
+            except sqlite3.OperationalError as error:
+                raise OSError(
+                    f"the ledger {self.path} cannot be used: {error}"
+                ) from error
+            except sqlite3.DatabaseError as error:
+                raise ValueError(
+                    f"{self.path} is not a valid ledger: {error}. Open another path, or "
+                    "restore a backup."
+                ) from None
 
 
 def _load_account(database: sqlite3.Connection) -> Account:
@@ -271,15 +562,17 @@ def _load_account(database: sqlite3.Connection) -> Account:
     (application,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
-        raise _Damaged("it is another database, or has no budget")
+        raise sqlite3.DatabaseError("it is another database, or has no budget")
     if version != _VERSION:
-        raise _Damaged("it was created by another version of skdp")
+        raise sqlite3.DatabaseError("it was created by another version of skdp")
     try:
         content, *sums = database.execute("SELECT * FROM account").fetchone()
         amounts = [float(text) if text == "inf" else Fraction(text) for text in sums]
-        return Account(_parse_budget(content), Sums(*amounts))
+        fields = json.loads(content)
+        columns = tuple(map(read_value, fields.pop("columns")))
+        return Account(Budget(**fields, columns=columns), Sums(*amounts))
     except (TypeError, ValueError) as error:
-        raise _Damaged(f"its budget cannot be read ({error})") from None
+        raise sqlite3.DatabaseError(f"its budget cannot be read ({error})") from None
 
 
 def _write_account(database: sqlite3.Connection, account: Account) -> None:
@@ -288,13 +581,6 @@ def _write_account(database: sqlite3.Connection, account: Account) -> None:
         "UPDATE account SET budget = ?, epsilon = ?, delta = ?, failure = ?, rho = ?, mu_squared = ?",
         (budget, *map(str, account.sums)),
     )
-
-
-@lru_cache
-def _parse_budget(text: str) -> Budget:
-    fields = json.loads(text)
-    columns = tuple(map(read_value, fields.pop("columns")))
-    return Budget(**fields, columns=columns)
 
 
 # Most charges of a ledger have the same guarantee.

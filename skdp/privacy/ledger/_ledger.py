@@ -10,17 +10,21 @@ from typing import Any, ClassVar, NamedTuple, Self
 import pandas as pd
 
 from skdp.markup import html_table, html_text, written_row, written_text
+from skdp.privacy._formats import JsonRecord, format_number
 from skdp.privacy._guarantee import PrivacyGuarantee, Relation, join_names
-from skdp.privacy._json import JsonRecord
-from skdp.privacy._numbers import format_number
-from skdp.privacy.ledger._account import (
+from skdp.privacy.ledger._book import (
     Budget,
-    Charge,
+    FileBook,
+    MemoryBook,
     Sums,
+    close_book,
     describe_conversion,
     to_float,
 )
-from skdp.privacy.ledger._book import FileBook, MemoryBook, close_book
+
+_COLUMNS = (
+    "what epsilon delta rho relation conversion unit trust scope mechanism secure time"
+)
 
 # Charges that are shown in HTML.
 _MAX_SHOWN = 100
@@ -71,7 +75,7 @@ class PrivacyLedger(JsonRecord):
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, or the file is not a ledger, has another budget or several names (hard links).
+        If a parameter is out of range, or the file is not a ledger or has another budget.
     OSError
         If the file or its folder does not exist, or cannot be written.
 
@@ -107,7 +111,7 @@ class PrivacyLedger(JsonRecord):
     the same budget twice. A signal handler may read a ledger, but not charge it during a charge.
 
     A file is an SQLite database, which threads and processes of one computer share. Use no network drive, and the same
-    path in all processes (symbolic links are resolved, hard links are refused). A charge is on the disk before anything
+    path in all processes (symbolic links are resolved; do not use hard links). A charge is on the disk before anything
     is drawn: a crash leaves no release without its charge, but possibly a charge without its release. The time of a
     charge does not depend on the number of charges before. Only people who are trusted with the data should have write
     access. A copy of the file is another ledger with the same budget. Give the budget once, and omit it afterwards:
@@ -135,7 +139,7 @@ class PrivacyLedger(JsonRecord):
     >>> ledger.charge(PrivacyGuarantee(0.1), "Mean")
     Traceback (most recent call last):
         ...
-    skdp.privacy.ledger._account.BudgetExceeded: Mean requires epsilon=0.1, but the ledger has 0.0 of 0.3 left.
+    skdp.privacy.ledger._book.BudgetExceeded: Mean requires epsilon=0.1, but the ledger has 0.0 of 0.3 left.
 
     A hundred answers with epsilon 0.1, each chosen after the one before, add up to 10. For a delta of 1e-6, a ledger in
     rho admits them within 5.3:
@@ -272,7 +276,28 @@ class PrivacyLedger(JsonRecord):
             the release if they differ. The time is in UTC.
         """
         account, charges = self._book.snapshot()
-        return _list_charges(account.budget, charges)
+        rows = []
+        for charge in charges:
+            guarantee = account.budget.convert(charge.guarantee)
+            row = (
+                charge.what,
+                guarantee.epsilon,
+                guarantee.delta,
+                guarantee.rho,
+                guarantee.relation,
+                describe_conversion(charge.guarantee, account.budget),
+                guarantee._format_unit(),
+                guarantee.trust,
+                join_names(guarantee.scope),
+                guarantee.mechanism,
+                guarantee.secure,
+                charge.time,
+            )
+            rows.append(written_row(row))
+        types = dict.fromkeys(["epsilon", "delta", "rho"], float) | {"secure": bool}
+        table = pd.DataFrame(rows, columns=_COLUMNS.split()).astype(types)
+        table["time"] = pd.to_datetime(table["time"], utc=True)
+        return table
 
     def check(self, guarantee: PrivacyGuarantee, what: str) -> None:
         """Check that the budget covers a release, without charging it.
@@ -335,11 +360,12 @@ class PrivacyLedger(JsonRecord):
         return f"{type(self).__name__}({budget}, spent={spent})"
 
     def _repr_html_(self) -> str:
-        account, charges = self._book.snapshot()
-        table = html_table(_list_charges(account.budget, charges[-_MAX_SHOWN:]))
-        note = ""
-        if len(charges) > _MAX_SHOWN:
-            note = f"<p>… and {len(charges) - _MAX_SHOWN:,} charges before</p>"
+        report = self.report()
+        note = (
+            f"<p>{len(report):,} charges, of which the last {_MAX_SHOWN} are shown</p>"
+        )
+        note = note if len(report) > _MAX_SHOWN else ""
+        table = html_table(report.tail(_MAX_SHOWN))
         return f"<div><p><code>{html_text(self)}</code></p>{table}{note}</div>"
 
     def _content(self) -> dict[str, Any]:
@@ -369,38 +395,6 @@ class PrivacyLedger(JsonRecord):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
-
-
-def _list_charges(budget: Budget, charges: Sequence[Charge]) -> pd.DataFrame:
-    """Return a row for each charge."""
-    rows = []
-    for charge in charges:
-        guarantee = budget.convert(charge.guarantee)
-        row = {
-            "what": charge.what,
-            "epsilon": guarantee.epsilon,
-            "delta": guarantee.delta,
-            "rho": guarantee.rho,
-            "relation": guarantee.relation,
-            "conversion": describe_conversion(charge.guarantee, budget),
-            "unit": guarantee._format_unit(),
-            "trust": guarantee.trust,
-            "scope": join_names(guarantee.scope),
-            "mechanism": guarantee.mechanism,
-            "secure": guarantee.secure,
-            "time": charge.time,
-        }
-        rows.append(written_row(row.values()))
-    table = pd.DataFrame(rows, columns=_COLUMNS.split())
-    types = dict.fromkeys(["epsilon", "delta", "rho"], float) | {"secure": bool}
-    table = table.astype(types)
-    table["time"] = pd.to_datetime(table["time"], utc=True)
-    return table
-
-
-_COLUMNS = (
-    "what epsilon delta rho relation conversion unit trust scope mechanism secure time"
-)
 
 
 def _numbers(sums: Sums) -> list[float]:

@@ -14,9 +14,14 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from skdp.markup import html_table, html_text, written_row, written_text
+from skdp.privacy._formats import (
+    JsonRecord,
+    format_guess,
+    format_name,
+    format_number,
+    guess_probability,
+)
 from skdp.privacy._guarantee import PrivacyGuarantee, join_names
-from skdp.privacy._json import JsonRecord, format_name
-from skdp.privacy._numbers import format_guess, format_number, guess_probability
 from skdp.privacy.statement._texts import (
     CHARGED,
     INFERRED,

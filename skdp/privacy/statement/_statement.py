@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from skdp.privacy._conversions import gaussian_epsilon, zcdp_epsilon
+from skdp.privacy._formats import format_amounts, format_name
 from skdp.privacy._guarantee import PrivacyGuarantee, add_guarantees, join_names
-from skdp.privacy._json import format_name
-from skdp.privacy._numbers import format_amounts
 from skdp.privacy.ledger import PrivacyLedger
 from skdp.privacy.statement._estimators import (
     column_names_of,

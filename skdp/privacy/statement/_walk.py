@@ -6,8 +6,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from skdp.markup import written_text
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy.ledger import PrivacyLedger
@@ -367,24 +365,17 @@ def _select_columns(
 ) -> tuple[Any, ...] | None:
     """Return the columns of X that a part of a column transformer gets; None if not known."""
     name, _, chosen = part
+    # A fitted transformer has the indices, however its columns were selected.
+    indices = getattr(estimator, "_transformer_to_input_indices", {}).get(name)
+    if indices is not None and flow.names:
+        return tuple(flow.names[index] for index in indices)
     listed = [chosen] if isinstance(chosen, str) else chosen
-    is_listed = isinstance(listed, list | tuple)
-    if is_listed and not listed:
-        return ()
-    if flow.is_unknown:
-        is_text = is_listed and all(isinstance(one, str) for one in listed)
-        return tuple(listed) if is_text else None
-    # A fitted transformer has the positions, however its columns were selected.
-    positions = getattr(estimator, "_transformer_to_input_indices", {}).get(name)
-    if positions is None and is_listed:
-        names = list(flow.names)
-        positions = [names.index(one) if one in names else one for one in listed]
-    if positions is None or flow.columns is None:
+    if not isinstance(listed, list | tuple):
         return None
-    try:
-        return tuple(flow.columns[index] for index in np.ravel(positions).tolist())
-    except (IndexError, TypeError):
-        return None
+    is_named = all(isinstance(one, str) for one in listed)
+    if is_named and (flow.is_unknown or set(listed) <= set(flow.names)):
+        return tuple(listed)
+    return None
 
 
 def _find_targets(

@@ -1,17 +1,22 @@
-"""Checks of epsilon and delta, and how they are written for people."""
+"""Checks of epsilon and delta, texts for people, and JSON records."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
+from skdp._json import parse_json, write_value
 from skdp.exact import exp_bounds, round_up
+from skdp.markup import written_text
 
 
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
@@ -84,13 +89,6 @@ def format_amounts(epsilon: float, delta: float) -> str:
     return f"{text}, delta = {format_number(delta)}" if delta else text
 
 
-def largest_ratio(epsilon: float) -> float:
-    """Return an upper bound of ``e**epsilon``, infinite beyond the floats."""
-    if epsilon > _MAX_EXPONENT:
-        return math.inf
-    return round_up(exp_bounds(epsilon)[1])
-
-
 def guess_probability(epsilon: float, delta: float) -> float:
     """Return the success probability of the best attack on two equally likely inputs."""
     # The total variation distance of the outputs for two neighbors is at most
@@ -112,9 +110,9 @@ def format_guess(epsilon: float, delta: float) -> str:
 
 def format_ratio(epsilon: float) -> str:
     """Format ``e**epsilon`` with three digits, rounded up."""
-    ratio = largest_ratio(epsilon)
-    if ratio > _MAX_RATIO:
+    if epsilon > math.log(_MAX_RATIO):
         return f"possibly more than {_MAX_RATIO:,.0f}"
+    ratio = round_up(exp_bounds(epsilon)[1])
     return f"at most {_ceil(ratio, 2 if ratio < 100 else 0):,}"
 
 
@@ -127,3 +125,99 @@ def format_excess(delta: float) -> str:
 def _ceil(number: float, n_decimals: int) -> Decimal:
     tolerant = Decimal(number) * (1 - _TOLERANCE)
     return tolerant.quantize(Decimal(1).scaleb(-n_decimals), rounding=ROUND_CEILING)
+
+
+VERSION = 1
+
+
+class JsonRecord(ABC):
+    """Mixin for objects that are written as a versioned JSON record."""
+
+    _format: ClassVar[str]
+
+    @abstractmethod
+    def _content(self) -> dict[str, Any]:
+        """Return the fields of the record."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as a dict of lists, dicts, strings and numbers.
+
+        Returns
+        -------
+        dict
+            Fields in the order of the JSON schema ``record.schema.json`` of `skdp.privacy`, beginning with ``format``
+            and ``version``.
+
+        Notes
+        -----
+        **Privacy.** A record contains names (of columns, steps, mechanisms and releases) and the numbers of guarantees.
+        It contains no value of the data, no declared value, no seed, no key and no path.
+
+        Examples
+        --------
+        >>> from skdp import PrivacyGuarantee
+        >>> list(PrivacyGuarantee(1.0).to_dict())[:4]
+        ['format', 'version', 'epsilon', 'delta']
+        """
+        return {"format": self._format, "version": VERSION, **self._content()}
+
+    def to_json(self) -> str:
+        """Return the record as JSON text.
+
+        Returns
+        -------
+        str
+            ASCII text. Floats are written so that they are read back exactly.
+
+        Notes
+        -----
+        **Privacy.** See `to_dict`.
+
+        Examples
+        --------
+        >>> from skdp import PrivacyGuarantee
+        >>> PrivacyGuarantee(0.1).to_json()
+        '{"format": "skdp-guarantee", "version": 1, "epsilon": 0.1, "delta": 0.0, "relation": "replace", ...}'
+        """
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+
+def parse_record(text: Any, format_name: str, names: Collection[str]) -> dict[str, Any]:
+    """Return the fields of a record with this format and these names of fields."""
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a str, got {type(text).__name__}")
+    content = parse_json(text, "text")
+    if not isinstance(content, dict):
+        raise ValueError("text must be a JSON object")
+    for name, expected in (("format", format_name), ("version", VERSION)):
+        if name in content and content[name] != expected:
+            raise ValueError(f"{name} must be {expected!r}, got {content[name]!r:.40}")
+    check_fields(content, ["format", "version", *names], "the record")
+    del content["format"], content["version"]
+    return content
+
+
+def check_fields(content: Any, names: Collection[str], where: str) -> None:
+    """Check that a JSON object has exactly these fields."""
+    if not isinstance(content, dict):
+        raise ValueError(f"{where} must be an object, got {type(content).__name__}")
+    missing = [name for name in names if name not in content]
+    if missing:
+        raise ValueError(f"{where} must have the field {missing[0]!r}")
+    unknown = sorted(content.keys() - set(names))
+    if unknown:
+        raise ValueError(f"{where} has an unknown field: {unknown[0]!r:.40}")
+
+
+def write_name(name: Any) -> Any:
+    """Return a column name as it is written in a record, with its type if JSON has it."""
+    try:
+        return write_value(name)
+    except TypeError:
+        return format_name(name)
+
+
+def format_name(name: Any) -> str:
+    """Return a column name as text; all missing names have one text."""
+    is_missing = pd.api.types.is_scalar(name) and pd.isna(name)
+    return "missing" if is_missing else written_text(name)
