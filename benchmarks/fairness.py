@@ -397,11 +397,11 @@ def study_reports(data: FairTable, epsilon: float, seed: int) -> dict[str, float
     X = table.train[[name for name in table.columns if name != table.target]]
     y = pd.Series(table.is_positive(table.train).astype(int))
     study = fairness_study(
+        make_pipeline(StandardScaler(), LogisticRegression()),
         X,
         y,
-        RandomizedResponseEncoder(),
+        encoder=RandomizedResponseEncoder(),
         epsilons=[epsilon],
-        estimator=make_pipeline(StandardScaler(), LogisticRegression()),
         domain=table.domain.select(list(X)),
         sensitive=data.group,
         privileged=data.values[1],

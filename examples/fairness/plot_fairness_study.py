@@ -21,15 +21,14 @@ from skdp.evaluation import compare_to_baseline, fairness_study
 adult = load_adult(dropna=True)
 columns = ["sex", "age", "education-num", "hours-per-week"]
 study = fairness_study(
+    make_pipeline(StandardScaler(), LogisticRegression()),
     adult.data[columns].iloc[:8000],
-    adult.target.iloc[:8000],
-    RandomizedResponseEncoder(),
+    adult.target.iloc[:8000] == ">50K",
+    encoder=RandomizedResponseEncoder(),
     epsilons=[0.25, 1, 4],
-    estimator=make_pipeline(StandardScaler(), LogisticRegression()),
     domain=adult.domain.select(["sex"]),
     sensitive="sex",
     privileged="Male",
-    positive_label=">50K",
     n_splits=5,
     random_state=0,
 )

@@ -145,18 +145,6 @@ def _add_report(command: Any) -> None:
         default=list(EPSILONS),
         help="privacy losses to try",
     )
-    add(
-        "--n-repeats",
-        type=_integer(1),
-        default=500,
-        help="releases for each epsilon (default: 500)",
-    )
-    add(
-        "--n-model-repeats",
-        type=_integer(1),
-        default=5,
-        help="splits of the rows for the classifiers (default: 5)",
-    )
     _add_seed(command)
     add(
         "--out",
@@ -170,12 +158,6 @@ def _add_report(command: Any) -> None:
         type=_integer(1),
         default=-1,
         help="processes that train classifiers (default: all cores)",
-    )
-    add(
-        "--delta",
-        type=_delta,
-        default=1e-9,
-        help="delta of the synthetic rows (default: 1e-9)",
     )
     # The options below describe --data.
     add("--data", type=Path, help="a CSV or Parquet file in place of Adult")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,8 @@ def run_report(options: argparse.Namespace) -> Path:
     """Study the cost of privacy on Adult or on the user's table."""
     parameters = {
         "epsilons": options.epsilons,
-        "n_repeats": options.n_repeats,
-        "n_model_repeats": options.n_model_repeats,
-        "delta": options.delta,
         "random_state": options.random_state,
         "n_jobs": options.n_jobs,
-        "progress": _show_progress,
     }
     if options.data is not None:
         return _report_on_table(options, parameters)
@@ -58,9 +54,12 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
             f"--columns must have at most {MAX_CELLS:,} cells together, got {n_cells:,}. "
             "Declare fewer bins, or choose fewer columns."
         )
-    positive_label, privileged = options.positive_label, options.privileged
-    if positive_label is not None and options.target is not None:
-        positive_label = _find_value(positive_label, frame[options.target].unique())
+    if options.positive_label is not None and options.target is not None:
+        target = frame[options.target]
+        label = _find_value(options.positive_label, target.unique())
+        is_positive = target.astype(object).isin([label])
+        frame[options.target] = is_positive.where(target.notna())
+    privileged = options.privileged
     if privileged is not None and options.sensitive in domain.columns:
         labels = domain[options.sensitive].labels
         privileged = [_find_value(text, labels) for text in privileged]
@@ -68,10 +67,8 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
         frame,
         domain,
         options.out,
-        source=options.data.name,
         columns=options.columns,
         target=options.target,
-        positive_label=positive_label,
         sensitive=options.sensitive,
         privileged=privileged,
         **parameters,
@@ -86,16 +83,3 @@ def _find_value(text: str, values: Iterable[Any]) -> Any:
         if is_number or text == str(value):
             return value
     return text
-
-
-def _show_progress(total: int) -> Callable[[], Any]:
-    """Show a progress bar on a terminal."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        raise ImportError(
-            "this command needs more packages: pip install aif360==0.6.1 "
-            "fairlearn matplotlib jinja2 tqdm (extras 'fairness' and 'plot')"
-        ) from None
-    bar: Any = tqdm(total=total, disable=None, unit="step")
-    return lambda: bar.update()

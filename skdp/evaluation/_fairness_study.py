@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,6 @@ from sklearn.utils import check_consistent_length
 from skdp.base import (
     ColumnLike,
     ColumnName,
-    Label,
     Privileged,
     check_choice,
     check_row_order,
@@ -35,7 +34,6 @@ from skdp.evaluation._privacy_curve import COLUMNS, seed_of
 from skdp.local import OracleEncoder
 from skdp.metrics import (
     fairness_report,
-    find_positive_label,
     import_optional,
     list_privileged,
     parse_classes,
@@ -56,17 +54,15 @@ Indicators = NDArray[Any]
 
 
 def fairness_study(
+    estimator: BaseEstimator,
     X: pd.DataFrame,
     y: ColumnLike,
-    encoder: OracleEncoder,
     *,
+    encoder: OracleEncoder,
     epsilons: Iterable[float],
-    estimator: BaseEstimator,
     domain: DomainLike,
     sensitive: ColumnName,
     privileged: Privileged,
-    positive_label: Label | None = None,
-    protected: Sequence[ColumnName] | None = None,
     methods: Sequence[str] = ("without privacy", "columns excluded", "reported"),
     n_splits: int = 20,
     n_jobs: int | None = None,
@@ -80,29 +76,26 @@ def fairness_study(
 
     Parameters
     ----------
+    estimator : classifier
+        A classifier for a table of numbers.
     X : pandas.DataFrame of shape (n_samples, n_features)
         The true rows. Columns that the domain declares as categories become a feature
         for each value; all other columns must be numbers.
     y : array-like of shape (n_samples,)
-        The true labels, of two classes.
+        The true labels, 0 and 1, of which 1 is favourable; such as
+        ``income == ">50K"``.
     encoder : encoder of categories
-        The encoder of the protected columns, such as
-        ``RandomizedResponseEncoder(strategy="joint")``. Its epsilon, categories and
-        seed are set by the study.
+        The encoder of the protected columns, which each person reports. If it has
+        `categories`, these are the protected columns, otherwise `sensitive` alone. Its
+        epsilon and seed are set by the study.
     epsilons : iterable of float
         The values of epsilon: finite, > 0, all different.
-    estimator : classifier
-        A classifier for a table of numbers.
     domain : Domain or mapping
         The declared values of the protected columns and of other categories.
     sensitive : column name
-        The column whose groups are compared.
+        The protected column whose groups are compared.
     privileged : value or list of values
         Its privileged values.
-    positive_label : label, optional
-        The favourable label. By default 1, if all labels are 0 and 1.
-    protected : list of column names, optional
-        The columns that each person reports. By default `sensitive` alone.
     methods : sequence of str, default=("without privacy", "columns excluded", "reported")
         The methods to compare. Test rows have the true values.
 
@@ -172,11 +165,11 @@ def fairness_study(
     ... )
     >>> score = people["hours"] + 20 * (people["sex"] == "m")
     >>> study = fairness_study(
+    ...     LogisticRegression(),
     ...     people,
     ...     score + rng.normal(0, 5, 2000) > 50,
-    ...     RandomizedResponseEncoder(),
+    ...     encoder=RandomizedResponseEncoder(),
     ...     epsilons=[1.0],
-    ...     estimator=LogisticRegression(),
     ...     domain={"sex": ["f", "m"]},
     ...     sensitive="sex",
     ...     privileged="m",
@@ -201,9 +194,7 @@ def fairness_study(
         raise TypeError(
             f"encoder must be an encoder of categories, got {type(encoder).__name__}"
         )
-    table = _read_table(
-        X, y, domain, sensitive, privileged, positive_label, protected, methods
-    )
+    table = _read_table(X, y, encoder, domain, sensitive, privileged, methods)
     seed = draw_seed(random_state)
     calls, keys = [], []
     for place, name in enumerate(methods):
@@ -287,11 +278,10 @@ def _indicator_columns(domain: Domain, column: pd.Series) -> dict[str, Any]:
 def _read_table(
     X: Any,
     y: Any,
+    encoder: Any,
     domain: Any,
     sensitive: Any,
     privileged: Any,
-    positive_label: Any,
-    protected: Any,
     methods: Sequence[str],
 ) -> _Table:
     """Check the rows, the groups and the labels."""
@@ -300,8 +290,15 @@ def _read_table(
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
     domain = domain if isinstance(domain, Domain) else Domain(domain)
-    protected = [sensitive] if protected is None else list(protected)
-    for name in [sensitive, *protected]:
+    protected = [sensitive]
+    if isinstance(encoder.categories, Domain | Mapping):
+        protected = list(Domain(encoder.categories).columns)
+    if sensitive not in protected:
+        raise ValueError(
+            f"sensitive must be one of the encoder's columns {protected}, got "
+            f"{sensitive!r}"
+        )
+    for name in protected:
         if name not in X.columns or name not in domain.columns:
             raise ValueError(f"column {name!r} must be in X and declared in domain")
     is_curated = not {"synthetic rows", "resampled columns"}.isdisjoint(methods)
@@ -313,10 +310,12 @@ def _read_table(
         elif is_curated or not (is_number or _is_categorical(domain, name)):
             raise ValueError(f"column {name!r} must be declared in domain")
     true = parse_classes(y, "y")
-    label = find_positive_label(positive_label, y=true)
-    labels = true.isin([label]).to_numpy().astype(np.int64)
-    if true.nunique() != 2 or not 0 < labels.mean() < 1:
-        raise ValueError("y must have two classes, positive_label among them")
+    if set(true.unique()) != {0, 1}:
+        raise ValueError(
+            "y must have the labels 0 and 1, both of them. Compare other labels with the "
+            "favourable one: y == label"
+        )
+    labels = true.to_numpy().astype(np.int64)
     (values,) = list_privileged(privileged, [sensitive])
     if X[sensitive].isin(values).nunique() < 2:
         raise ValueError(

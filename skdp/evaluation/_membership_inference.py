@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from sklearn.metrics import pairwise_distances_argmin_min, roc_auc_score
 
-from skdp.base import TableLike, check_confidence_level, draw_seed
+from skdp.base import TableLike, draw_seed
 from skdp.evaluation._attacks import code_column
 from skdp.metrics import parse_columns
 from skdp.privacy import PrivacyGuarantee
@@ -37,7 +37,6 @@ def membership_inference(
     non_members: TableLike,
     *,
     guarantee: PrivacyGuarantee | None = None,
-    confidence_level: float = 0.95,
     random_state: int | None = None,
 ) -> MembershipResult:
     """Distinguish the rows behind a synthetic table from other rows of the population.
@@ -54,8 +53,6 @@ def membership_inference(
         Rows of the same population that it was not fitted on; at least two.
     guarantee : PrivacyGuarantee, optional
         The guarantee of the rows, such as ``synthesizer.guarantee_``.
-    confidence_level : float, default=0.95
-        Coverage of the interval, between 0 and 1.
     random_state : int, optional
         Seed of the split into two halves.
 
@@ -68,8 +65,8 @@ def membership_inference(
           counted half; 0.5 if nothing is learned;
         - ``advantage``, ``advantage_lower``, ``advantage_upper``: the true positive
           rate minus the false positive rate, at the best threshold for one half of the
-          rows, measured on the other half, with an interval from the Clopper-Pearson
-          intervals of both rates;
+          rows, measured on the other half, with a 95 % interval from the
+          Clopper-Pearson intervals of both rates;
         - ``advantage_bound``: the largest expected advantage under the guarantee; nan
           without one.
 
@@ -111,14 +108,13 @@ def membership_inference(
     >>> round(result.auc, 2), round(result.advantage, 2)
     (1.0, 1.0)
     """
-    level = check_confidence_level(confidence_level)
     bound = _advantage_bound(guarantee)
     inside, outside = _nearness(synthetic, members, non_members)
     if min(len(inside), len(outside)) < 2:
         raise ValueError("members and non_members must have at least two rows each")
     is_member = np.repeat([True, False], [len(inside), len(outside)])
     seed = draw_seed(random_state)
-    advantage, lower, upper = _measure_advantage(inside, outside, level, seed)
+    advantage, lower, upper = _measure_advantage(inside, outside, seed)
     return MembershipResult(
         auc=float(roc_auc_score(is_member, np.concatenate([inside, outside]))),
         advantage=advantage,
@@ -129,7 +125,7 @@ def membership_inference(
 
 
 def _measure_advantage(
-    inside: Numbers, outside: Numbers, level: float, seed: int | None
+    inside: Numbers, outside: Numbers, seed: int | None
 ) -> tuple[float, float, float]:
     """Choose a threshold on half of the rows; measure the difference of the rates on the other half."""
     # A threshold that was chosen on the tested rows would look better than it is.
@@ -143,8 +139,8 @@ def _measure_advantage(
     for scores in (members_tested, others_tested):
         test = binomtest(int((scores >= threshold).sum()), scores.size)
         rates.append(test.statistic)
-        # Each of the two rates gets half of the error probability.
-        intervals.append(test.proportion_ci((1 + level) / 2))
+        # Each of the two rates gets half of the error probability of 5 %.
+        intervals.append(test.proportion_ci(0.975))
     true, false = intervals
     return rates[0] - rates[1], true.low - false.high, true.high - false.low
 

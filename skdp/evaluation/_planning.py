@@ -16,14 +16,15 @@ import pandas as pd
 from scipy.optimize import brentq
 from sklearn.base import clone
 
-from skdp.base import ColumnName, check_choice, check_confidence_level
 from skdp.central import DPHistogram, planned_half_width
 from skdp.domain import Domain
 from skdp.local import OracleEncoder
 from skdp.privacy import WeakGuaranteeWarning
 from skdp.survey import ReportDesign
 
-QUANTITIES = ("count", "frequency", "difference")
+# Coverage of the intervals, and its quantile of the normal distribution.
+LEVEL = 0.95
+Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 # All numbers of three significant digits from 0.001 to 64 are tried.
 MAX_EPSILON = 64.0
@@ -51,10 +52,7 @@ def plan_epsilon(
     n_rows: int | None = None,
     within: float | None = None,
     power: float | None = None,
-    of: str = "frequency",
-    columns: ColumnName | list[ColumnName] | None = None,
     rates: float | tuple[float, float] | None = None,
-    confidence_level: float = 0.95,
 ) -> float:
     """Find the smallest epsilon that achieves a given precision or power.
 
@@ -65,23 +63,17 @@ def plan_epsilon(
         Its own epsilon does not matter, except that `Rho` and `Mu` are kept.
     n_rows : int, optional
         The number of rows. Counts of a `DPHistogram` do not depend on it.
-    within : float, optional
-        The largest margin of error (half the width of the interval), > 0. For a
-        difference, either `within` or `power` is required.
+    within : float or int, optional
+        The largest margin of error, which is half the width of the 95 % interval. A
+        float between 0 and 1 is for a proportion in the population, or a difference of
+        proportions; an int is for the count of a value in the table.
     power : float, optional
-        The probability with which a two-sided test at ``1 - confidence_level`` detects
-        the difference of `rates`, such as 0.8.
-    of : {"count", "frequency", "difference"}, default="frequency"
-        The estimate: the count of a value in the table, its proportion in the
-        population, or the difference of its proportions in two groups of equal size
-        that are known.
-    columns : column name or list of them, optional
-        The columns whose values are estimated. By default all.
+        In place of `within`: the probability with which a two-sided test at the level
+        0.05 detects the difference of `rates`, such as 0.8.
     rates : float or tuple of two floats, optional
         A public guess of the proportion, between 0 and 1; by default the worst case.
-        For a difference, the proportions in the two groups, which are required.
-    confidence_level : float, default=0.95
-        Coverage of the interval, between 0 and 1.
+        With two proportions, their difference is estimated, in two groups of equal size
+        that are known.
 
     Returns
     -------
@@ -109,9 +101,10 @@ def plan_epsilon(
 
     An unbiased value of one record has the variance ``v(f) + f (1 - f)``, where v is
     the variance of the mechanism (``count_variances``) and f the proportion. The margin
-    of error of a frequency is ``z sqrt((v(f) + f (1 - f)) / n)``, of a count
+    of error of a proportion is ``z sqrt((v(f) + f (1 - f)) / n)``, of a count
     ``z sqrt(n v(f))``, and the variance of a difference is the sum over the two groups.
-    A test has the power p if the difference is ``z + z_p`` standard errors.
+    A test has the power p if the difference is ``z + z_p`` standard errors. With
+    several columns, the one with the largest error is planned.
 
     Examples
     --------
@@ -128,16 +121,17 @@ def plan_epsilon(
             "source must be an encoder or a DPHistogram, got a ReportDesign, whose "
             "epsilon is given. Use plan_rows."
         )
-    z, margin = _read_precision(of, within, power, rates, confidence_level)
-    _check_source(source)
-    is_count_of_histogram = isinstance(source, DPHistogram) and of == "count"
-    if n_rows is None and not is_count_of_histogram:
-        raise ValueError(f"n_rows is required for of={of!r}, got None.")
-    n_rows = 1 if n_rows is None else _check_n_rows(n_rows)
+    quantity, margin = _read_precision(within, power, rates)
+    _check_source(source, quantity)
+    if n_rows is not None:
+        _check_n_rows(n_rows)
+    elif not isinstance(source, DPHistogram) or quantity != "count":
+        raise ValueError(f"n_rows is required for a {quantity}, got None.")
+    n = n_rows or 1
 
     def is_enough(epsilon: float) -> bool:
         release = _set_epsilon(source, epsilon)
-        error = _margin_of_error(release, of, n_rows, columns, rates, z)
+        error = _margin_of_error(release, quantity, n, rates)
         return error <= margin * (1 + 1e-9)
 
     # The margin of error falls with epsilon.
@@ -145,7 +139,7 @@ def plan_epsilon(
     if position == len(EPSILONS):
         raise ValueError(
             f"No epsilon up to {MAX_EPSILON:g} achieves this precision with "
-            f"{n_rows:,} rows. Use plan_rows to find the number of rows."
+            f"{n:,} rows. Use plan_rows to find the number of rows."
         )
     return float(EPSILONS[position])
 
@@ -155,10 +149,7 @@ def plan_rows(
     *,
     within: float | None = None,
     power: float | None = None,
-    of: str = "frequency",
-    columns: ColumnName | list[ColumnName] | None = None,
     rates: float | tuple[float, float] | None = None,
-    confidence_level: float = 0.95,
 ) -> int:
     """Find the smallest number of rows that achieves a given precision or power.
 
@@ -166,20 +157,14 @@ def plan_rows(
     ----------
     source : encoder of categories, DPHistogram or ReportDesign
         The estimator or questionnaire, with its epsilon. A `ReportDesign` has two
-        values, no group and no unknown number; its proportion is that of the second
-        value, such as "yes".
+        values, no group and no unknown number; its proportion is of the second value,
+        such as "yes".
     within : float, optional
-        As for `plan_epsilon`.
+        As for `plan_epsilon`, between 0 and 1. The error of a count does not fall with
+        the number of rows.
     power : float, optional
         As for `plan_epsilon`.
-    of : {"frequency", "difference"}, default="frequency"
-        As for `plan_epsilon`. The error of a count does not fall with the number of
-        rows.
-    columns : column name or list of them, optional
-        As for `plan_epsilon`.
     rates : float or tuple of two floats, optional
-        As for `plan_epsilon`.
-    confidence_level : float, default=0.95
         As for `plan_epsilon`.
 
     Returns
@@ -211,93 +196,89 @@ def plan_rows(
     11243
 
     And to detect in four of five surveys that 35 % of the young smoke and 25 % of the
-    others?
+    old?
 
-    >>> plan_rows(encoder, of="difference", rates=(0.25, 0.35), power=0.8)
+    >>> plan_rows(encoder, rates=(0.25, 0.35), power=0.8)
     3542
     """
-    z, margin = _read_precision(of, within, power, rates, confidence_level)
-    _check_source(source)
-    if of == "count":
-        raise ValueError("of must be 'frequency' or 'difference', got 'count'.")
-    # The margin of error is z sqrt(variance / n), but width / n for a histogram.
-    error = _margin_of_error(source, of, 1, columns, rates, z)
-    ratio = error / margin
+    quantity, margin = _read_precision(within, power, rates)
+    _check_source(source, quantity)
+    if quantity == "count":
+        raise ValueError(f"within must be a float between 0 and 1, got {within!r}.")
+    # The margin of error is Z sqrt(variance / n), but width / n for a histogram.
+    ratio = _margin_of_error(source, quantity, 1, rates) / margin
     return math.ceil((ratio if isinstance(source, DPHistogram) else ratio**2) - 1e-9)
 
 
-def _read_precision(
-    of: Any, within: Any, power: Any, rates: Any, confidence_level: Any
-) -> tuple[float, float]:
-    """Check the wanted precision; return the normal quantile and the margin of error."""
-    check_choice("of", of, QUANTITIES)
-    level = check_confidence_level(confidence_level)
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    _check_rates(of, rates)
-    if (within is None) == (power is None) or (
-        power is not None and of != QUANTITIES[2]
+def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
+    """Check the wanted precision; return the estimated quantity and the margin of error."""
+    is_pair = isinstance(rates, tuple | list)
+    guesses = list(rates) if is_pair else [0 if rates is None else rates]
+    if not all(_is_number(rate) and 0 <= rate <= 1 for rate in guesses) or (
+        is_pair and len(guesses) != 2
     ):
         raise ValueError(
-            "Exactly one of `within` and, for of='difference', `power` is required."
+            "rates must be a proportion between 0 and 1, or two for a difference, got "
+            f"{rates!r}."
+        )
+    if (within is None) == (power is None) or (power is not None and not is_pair):
+        raise ValueError(
+            "Exactly one of `within` and, with two `rates`, `power` is required."
         )
     if power is None:
-        if not _is_number(within) or not 0 < within < math.inf:
-            raise ValueError(f"within must be a finite number > 0, got {within!r}.")
-        return z, float(within)
-    if not _is_number(power) or not 1 - level < power < 1:
+        is_count = isinstance(within, Integral) and not is_pair
+        is_in_range = _is_number(within) and (
+            1 <= within < math.inf if is_count else 0 < within < 1
+        )
+        if not is_in_range:
+            raise ValueError(
+                "within must be a float between 0 and 1, or for a count an int of at "
+                f"least 1, got {within!r}."
+            )
+        quantity = "difference" if is_pair else "count" if is_count else "proportion"
+        return quantity, float(within)
+    if not _is_number(power) or not 1 - LEVEL < power < 1:
         raise ValueError(
-            f"power must be between {1 - level:.3g}, the level of the test, and 1, got "
+            f"power must be between {1 - LEVEL:.3g}, the level of the test, and 1, got "
             f"{power!r}."
         )
     first, second = rates
     if first == second:
         raise ValueError(f"rates must differ for a test, got {rates!r}.")
-    return z, abs(second - first) * z / _effect_ratio(power, z)
+    return "difference", abs(second - first) * Z / _effect_ratio(power)
 
 
-def _effect_ratio(power: float, z: float) -> float:
+def _effect_ratio(power: float) -> float:
     """Return the ratio of an effect to its standard error at which a test has this power."""
     normal = NormalDist()
 
     def excess(ratio: float) -> float:
-        return normal.cdf(ratio - z) + normal.cdf(-ratio - z) - power
+        return normal.cdf(ratio - Z) + normal.cdf(-ratio - Z) - power
 
     return float(brentq(excess, 0, MAX_EFFECT_RATIO))
-
-
-def _check_rates(of: str, rates: Any) -> None:
-    """Check the guessed proportions."""
-    if of == "difference":
-        is_pair = isinstance(rates, tuple | list) and len(rates) == 2
-        if not is_pair or not all(
-            _is_number(rate) and 0 <= rate <= 1 for rate in rates
-        ):
-            raise ValueError(
-                "rates must be the proportions in the two groups, between 0 and 1, got "
-                f"{rates!r}."
-            )
-    elif rates is not None and not (_is_number(rates) and 0 <= rates <= 1):
-        raise ValueError(f"rates must be a number between 0 and 1, got {rates!r}.")
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _check_n_rows(n_rows: Any) -> int:
+def _check_n_rows(n_rows: Any) -> None:
     """Check a number of rows."""
     if not isinstance(n_rows, Integral) or isinstance(n_rows, bool) or n_rows < 1:
         raise ValueError(f"n_rows must be an int of at least 1, got {n_rows!r}.")
-    return int(n_rows)
 
 
-def _check_source(source: Any) -> None:
+def _check_source(source: Any, quantity: str) -> None:
     """Check that the variance of the source is known."""
     kinds = OracleEncoder, DPHistogram, ReportDesign
     if isinstance(source, type) or not isinstance(source, kinds):
         raise TypeError(
             "source must be an encoder of categories, a DPHistogram or a ReportDesign, "
             f"got {getattr(source, '__name__', type(source).__name__)}."
+        )
+    if isinstance(source, DPHistogram) and quantity == "difference":
+        raise ValueError(
+            "rates must be one proportion for a DPHistogram, which has no groups."
         )
     if isinstance(source, ReportDesign):
         if source.group is not None:
@@ -326,35 +307,23 @@ def _set_epsilon(source: Any, epsilon: float) -> Any:
     return clone(source).set_params(epsilon=amount, **declared)
 
 
-def _margin_of_error(
-    source: Any, of: str, n_rows: int, columns: Any, rates: Any, z: float
-) -> float:
+def _margin_of_error(source: Any, quantity: str, n_rows: int, rates: Any) -> float:
     """Return half the width of the interval of an estimate, the largest over its cells."""
     if isinstance(source, DPHistogram):
-        if of == "difference":
-            raise ValueError("of must be 'count' or 'frequency' for a DPHistogram.")
-        level = 2 * NormalDist().cdf(z) - 1
-        width = planned_half_width(source, _declared_domain(source), level)
-        return width / n_rows if of == "frequency" else width
-    if isinstance(source, ReportDesign):
-        noise: Any = _design_variance
-    else:
-        encoder = _fit_to_declared(source)
-        names = _read_columns(encoder, columns)
-
-        def noise_of_reports(encoder: Any, rate: float) -> float:
-            return _report_variance(encoder, names, rate)
-
-        noise, source = noise_of_reports, encoder
-    if of == "difference":
+        width = planned_half_width(source, _declared_domain(source), LEVEL)
+        return width if quantity == "count" else width / n_rows
+    noise: Any = _design_variance
+    if not isinstance(source, ReportDesign):
+        source, noise = _fit_to_declared(source), _report_variance
+    if quantity == "difference":
         # Each of two groups has half of the rows.
         variances = [noise(source, rate) + rate * (1 - rate) for rate in rates]
-        return z * math.sqrt(2 * sum(variances) / n_rows)
+        return Z * math.sqrt(2 * sum(variances) / n_rows)
     proportions = PROPORTIONS if rates is None else [float(rates)]
-    if of == "count":
-        return z * math.sqrt(n_rows * max(noise(source, f) for f in proportions))
+    if quantity == "count":
+        return Z * math.sqrt(n_rows * max(noise(source, f) for f in proportions))
     variance = max(noise(source, f) + f * (1 - f) for f in proportions)
-    return z * math.sqrt(variance / n_rows)
+    return Z * math.sqrt(variance / n_rows)
 
 
 def _design_variance(design: ReportDesign, rate: float) -> float:
@@ -370,40 +339,19 @@ def _design_variance(design: ReportDesign, rate: float) -> float:
     return 1 / information - rate * (1 - rate)
 
 
-def _report_variance(encoder: Any, names: list[Any], rate: float) -> float:
+def _report_variance(encoder: Any, rate: float) -> float:
     """Return the largest variance that the mechanism adds to a value with this proportion."""
     domain = encoder.protocol_.domain
-    groups = [[name] for name in domain.columns]
+    sizes = list(domain.sizes)
     if encoder.protocol_.strategy == "joint":
-        groups = [list(domain.columns)]
-    counts = []
-    for group in groups:
-        size = domain.select(group).size
-        others = (1 - rate) / max(size - 1, 1)
-        counts.append(N_REFERENCE_ROWS * np.array([rate] + [others] * (size - 1)))
-    variances = encoder.count_variances(np.concatenate(counts)) / N_REFERENCE_ROWS
-    starts = np.cumsum([0, *map(len, counts)])[:-1]
-    selected = [
-        variances[start]
-        for start, group in zip(starts, groups, strict=True)
-        if not {*group}.isdisjoint(names)
-    ]
-    return float(max(selected))
-
-
-def _read_columns(encoder: Any, columns: Any) -> list[Any]:
-    """Return the columns whose values are estimated."""
-    declared = list(encoder.protocol_.domain.columns)
-    if columns is None:
-        return declared
-    names = columns if isinstance(columns, list) else [columns]
-    if not names or not all(name in declared for name in names):
-        raise ValueError(f"columns must be some of {declared}, got {names}.")
-    if encoder.protocol_.strategy == "joint" and {*names} != {*declared}:
-        raise ValueError(
-            f"columns must be {declared}, which strategy='joint' reports together."
-        )
-    return names
+        sizes = [domain.size]
+    # The first value has the proportion, and the other values are equally frequent.
+    first, counts = [], []
+    for size in sizes:
+        first.append(len(counts))
+        counts += [rate] + [(1 - rate) / max(size - 1, 1)] * (size - 1)
+    variances = encoder.count_variances(N_REFERENCE_ROWS * np.array(counts))
+    return float(variances[first].max()) / N_REFERENCE_ROWS
 
 
 def _fit_to_declared(source: Any) -> Any:

@@ -25,7 +25,6 @@ from skdp.base import (
     ColumnLike,
     PathType,
     TableLike,
-    check_confidence_level,
     check_row_order,
     draw_seed,
 )
@@ -379,10 +378,7 @@ def _hash_arguments(estimator: Any, baseline: Any, *others: Any) -> str:
 
 
 def compare_to_baseline(
-    curve: pd.DataFrame,
-    *,
-    baseline: str | None = None,
-    confidence_level: float = 0.95,
+    curve: pd.DataFrame, *, baseline: str | None = None
 ) -> pd.DataFrame:
     """Estimate the differences of scores at each epsilon from the scores of a baseline.
 
@@ -392,16 +388,14 @@ def compare_to_baseline(
         The result of `privacy_curve`, with a baseline, or of `fairness_study`.
     baseline : str, optional
         For `fairness_study`: the method to compare all others with.
-    confidence_level : float, default=0.95
-        Coverage of the intervals, between 0 and 1.
 
     Returns
     -------
     pandas.DataFrame
         One row for each metric and epsilon, and each method if any: ``metric, epsilon,
-        difference, std_error, lower, upper, n_pairs``. The difference is the mean over the splits of which
-        both scores are finite; ``n_pairs`` is their number. With less than two, error
-        and interval are nan.
+        difference, std_error, lower, upper, n_pairs``, with 95 % intervals. The
+        difference is the mean over the splits in which both scores are finite;
+        ``n_pairs`` is their number. With less than two, error and interval are nan.
 
     Raises
     ------
@@ -443,7 +437,6 @@ def compare_to_baseline(
          metric  epsilon  difference  std_error  lower  upper  n_pairs
     0  accuracy      1.0       -0.05      0.011 -0.079 -0.021        5
     """
-    level = check_confidence_level(confidence_level)
     check_curve(curve)
     keys, split = ["metric", "epsilon"], ["metric", "repeat", "fold"]
     if baseline is None:
@@ -475,7 +468,7 @@ def compare_to_baseline(
     n = table["count"]
     ratio = grouped["ratio"].mean()
     table["std_error"] = np.sqrt((1 / n.where(n > 1) + ratio) * table["var"])
-    margin = stats.t.ppf((1 + level) / 2, (n - 1).clip(lower=1)) * table["std_error"]
+    margin = stats.t.ppf(0.975, (n - 1).clip(lower=1)) * table["std_error"]
     table["lower"], table["upper"] = table["mean"] - margin, table["mean"] + margin
     table = table.rename(columns={"mean": "difference", "count": "n_pairs"})
     columns = ["difference", "std_error", "lower", "upper", "n_pairs"]

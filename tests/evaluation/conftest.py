@@ -21,7 +21,7 @@ def _close_figures():
 
 @pytest.fixture(scope="module")
 def few_trees():
-    """Attack and predict by few trees, where it is about what is said of it: many take most of the time of a study."""
+    """Attack and predict by few trees, and with few releases and splits: many take most of the time of a study."""
 
     def few(**parameters):
         return HistGradientBoostingClassifier(**{**parameters, "max_iter": 10})
@@ -29,6 +29,8 @@ def few_trees():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_attacks, "HistGradientBoostingClassifier", few)
         patched.setitem(_experiments.CLASSIFIERS, "gradient boosting", few(random_state=0))
+        patched.setattr(_report, "N_RELEASES", 4)
+        patched.setattr(_report, "N_SPLITS", 2)
         yield
 
 

@@ -68,16 +68,26 @@ def test_three_percent_too_much_is_refuted():
 
 def ten_reports(fault):
     """Release each record ten times."""
-    return lambda rows: pd.concat([fault.transform(rows) for _ in range(10)], axis=1)
+    return FunctionTransformer(lambda rows: pd.concat([fault.transform(rows) for _ in range(10)], axis=1))
+
+
+def with_supports(fault):
+    """Release reports with two values that an attacker computes from the public seed."""
+
+    def release(rows):
+        reports = fault.transform(rows)
+        return reports.join(fault.supports(reports).rename(columns=str))
+
+    return FunctionTransformer(release)
 
 
 FAULTS = [
     (broken.TrueValueFirst(), TWO, {}, broken.TrueValueFirst().exact() - 0.2),
-    (ten_reports(broken.RedrawnReports()), TWO, {"each_row": True, "epsilon": 1.0}, 3.0),
+    (ten_reports(broken.RedrawnReports()), TWO, {"epsilon": 1.0}, 3.0),
     (broken.NeverFlips(epsilon=4.0), TWO, {}, 6.0),
     (broken.KnownSeed(), TWO, {}, 2.0),
     (broken.FloatLaplace(), TWO, {}, 5.0),
-    (broken.InvertedBranch(), TWO, {"statistic": broken.InvertedBranch().supports}, 1.0),  # exact: 1.197
+    (with_supports(broken.InvertedBranch()), TWO, {"epsilon": 1.0}, 1.0),  # exact: 1.197
     (broken.MissingPassesThrough(), (one(1.0), one(math.nan)), {}, 6.0),
     (broken.RaisesOnUnknown(), (one(1), one(4)), {}, 2.0),
     (broken.DtypeShows(), TWO, {}, 2.0),
@@ -106,7 +116,7 @@ def test_a_probability_that_rounds_to_one_is_refuted_by_the_exact_value():
     result = audit_epsilon(broken.RoundedToIdentity(), TWO, n_draws=10_000)
     assert result.rejected
     assert result.epsilon_exact == math.inf
-    assert result.epsilon_lower < result.epsilon_reach + 1e-9 < 40
+    assert result.epsilon_lower < 40
 
 
 def test_a_known_seed_is_not_secure():
@@ -210,9 +220,9 @@ def test_what_delta_allows_is_not_refuted():
         true = (rng.random(len(rows)) < 0.2) | (rng.random(len(rows)) < math.e / (math.e + 1))
         return pd.DataFrame({"value": np.where(true, values, 1 - values)})
 
-    options = {"epsilon": 1.05, "each_row": True, "n_draws": DRAWS}
-    assert audit_epsilon(release, TWO, **options).rejected
-    assert not audit_epsilon(release, TWO, delta=0.2, **options).rejected
+    options = {"epsilon": 1.05, "n_draws": DRAWS}
+    assert audit_epsilon(FunctionTransformer(release), TWO, **options).rejected
+    assert not audit_epsilon(FunctionTransformer(release), TWO, delta=0.2, **options).rejected
 
 
 class TestCurators:
@@ -305,19 +315,6 @@ def test_the_result_shows_no_value(release):
         ((len, TWO), {"random_state": 0}, ValueError, "random_state is for estimators"),
         ((len, TWO), {"n_draws": 99}, ValueError, "n_draws must be at least 100, got 99"),
         ((len, TWO), {"n_draws": "many"}, TypeError, "n_draws must be an int, got str"),
-        (
-            (len, TWO),
-            {"confidence_level": "high"},
-            ValueError,
-            "confidence_level must be a number between 0 and 1, got 'high'",
-        ),
-        (
-            (len, TWO),
-            {"confidence_level": 1.0},
-            ValueError,
-            "confidence_level must be a number between 0 and 1, got 1.0",
-        ),
-        ((len, TWO), {"statistic": 3}, TypeError, "statistic must be a callable, got int"),
         ((len, "ab"), {}, TypeError, "neighbours must be a pair of tables, got str"),
         ((FunctionTransformer(), TWO), {"epsilon": None}, ValueError, "there is no guarantee_ to read it from"),
         ((RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
@@ -325,7 +322,6 @@ def test_the_result_shows_no_value(release):
         ((broken.Fitted(), ([[0]], [[0], [1]])), {}, ValueError, "exactly one row, got tables that differ in 2"),
         ((RandomizedResponseEncoder(),), {}, ValueError, "estimator without declared values"),
         ((lambda rows: rows["absent"], TWO), {}, ValueError, r"every release .* failed \(KeyError\)"),
-        ((len, (pd.DataFrame({"a": [1, 2]}),) * 2), {"each_row": True}, ValueError, "one row"),
     ],
 )
 def test_mistakes_are_named(arguments, options, error, match):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from aif360.algorithms.preprocessing import Reweighing
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
@@ -39,15 +39,15 @@ PEOPLE = pd.DataFrame(
 )
 DOMAIN = {"sex": ["f", "m"], "age": Interval(18, 70, bins=3), "job": ["clerk", "farm", "shop"]}
 ALL_DECLARED = {**DOMAIN, "hours": Interval(0, 80, bins=16, real=True)}
-HIRED = (PEOPLE["hours"] + 12 * (PEOPLE["sex"] == "m") + RNG.normal(0, 5, N) > 46).map({True: "yes", False: "no"})
+HIRED = PEOPLE["hours"] + 12 * (PEOPLE["sex"] == "m") + RNG.normal(0, 5, N) > 46
 MODEL = LogisticRegression(max_iter=500)
 PARITY = "statistical_parity_difference"
 
 
 def study(encoder=None, X=PEOPLE, y=HIRED, **options):
-    settings = {"epsilons": [1.0], "estimator": MODEL, "domain": DOMAIN, "n_splits": 2, "random_state": 0}
-    settings |= {"sensitive": "sex", "privileged": "m", "positive_label": "yes"}
-    return fairness_study(X, y, encoder or RandomizedResponseEncoder(), **{**settings, **options})
+    settings = {"epsilons": [1.0], "domain": DOMAIN, "n_splits": 2, "random_state": 0}
+    settings |= {"sensitive": "sex", "privileged": "m", "encoder": encoder or RandomizedResponseEncoder()}
+    return fairness_study(options.pop("estimator", MODEL), X, y, **{**settings, **options})
 
 
 def rows_of(result, method, metric):
@@ -56,7 +56,7 @@ def rows_of(result, method, metric):
 
 
 def split(number):
-    labels = (HIRED.to_numpy() == "yes").astype(int)
+    labels = HIRED.to_numpy().astype(int)
     train, test = train_test_split(np.arange(N), test_size=0.2, stratify=labels, random_state=number)
     return labels, train, test
 
@@ -108,8 +108,8 @@ ENCODERS = {
 @each("name", ENCODERS)
 def test_all_encoders(name):
     """At a large epsilon, reports are the truth, and the model is the one without privacy."""
-    options = {"protected": ["sex", "job"], "epsilons": [0.5, 60.0], "methods": ["without privacy", "reported"]}
-    result = study(ENCODERS[name], **options)
+    encoder = clone(ENCODERS[name]).set_params(categories={name: DOMAIN[name] for name in ("sex", "job")})
+    result = study(encoder, epsilons=[0.5, 60.0], methods=["without privacy", "reported"])
     accuracies = rows_of(result, "reported", "accuracy")
     assert len(accuracies) == 4
     if name in ("response", "subset"):
@@ -206,11 +206,17 @@ def test_differences_are_those_of_compare_to_baseline():
         ({"methods": ["best"]}, ValueError, "each of methods must be one of"),
         ({"methods": "reported"}, TypeError, "methods must be a list of names"),
         ({"sensitive": "wage"}, ValueError, "column 'wage' must be in X and declared"),
+        (
+            {"encoder": RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})},
+            ValueError,
+            r"sensitive must be one of the encoder's columns \['job'\], got 'sex'",
+        ),
         ({"privileged": "x"}, ValueError, "column 'sex' must have privileged and unprivileged values"),
         ({"domain": {"sex": ["f", "m"]}}, ValueError, "column 'job' must be declared in domain"),
         ({"domain": DOMAIN, "methods": ["synthetic rows"]}, ValueError, "column 'hours' must be declared in domain"),
         ({"domain": DOMAIN | {"sex": ["f", "secret"]}}, ValueError, "column 'sex' has values outside the domain"),
-        ({"y": ["no"] * N}, ValueError, "positive_label|two classes"),
+        ({"y": [1] * N}, ValueError, "y must have the labels 0 and 1"),
+        ({"y": HIRED.map({True: "yes", False: "no"})}, ValueError, "y must have the labels 0 and 1"),
         ({"y": HIRED.sample(frac=1, random_state=0)}, ValueError, "in another order"),
         ({"n_splits": 1}, ValueError, "n_splits must be at least 2"),
     ],

@@ -54,25 +54,24 @@ def test_the_smallest_epsilon_of_a_frequency_follows_the_closed_form(rate):
 def test_the_smallest_number_of_rows_follows_the_closed_form():
     assert plan_rows(SMOKES, within=0.02) == math.ceil((Z / 0.02) ** 2 * variance_of_coin(1.0, 0.5))
     variance = 2 * (variance_of_coin(1.0, 0.2) + variance_of_coin(1.0, 0.3))
-    assert plan_rows(SMOKES, of="difference", rates=(0.2, 0.3), within=0.05) == math.ceil((Z / 0.05) ** 2 * variance)
+    assert plan_rows(SMOKES, rates=(0.2, 0.3), within=0.05) == math.ceil((Z / 0.05) ** 2 * variance)
     assert plan_rows(DPHistogram(0.5, domain={"sex": SEX}), within=0.001) == 6_000
 
 
 def test_rows_and_epsilon_agree():
-    given = {"of": "difference", "rates": (0.2, 0.3), "power": 0.8}
+    given = {"rates": (0.2, 0.3), "power": 0.8}
     n_rows = plan_rows(SMOKES, **given)
     assert plan_epsilon(SMOKES, n_rows=n_rows, **given) == pytest.approx(1.0, abs=0.001)
 
 
 def estimators():
-    """List estimators of counts, with the columns that are planned."""
+    """List estimators of counts, with the column that has the largest error."""
     both, sex, job = dict(VALUES), {"sex": SEX}, {"job": JOB}
     return {
         "randomized response": (RandomizedResponseEncoder(categories=sex), {}),
-        "90 %": (RandomizedResponseEncoder(categories=job), {"confidence_level": 0.9}),
-        "split": (RandomizedResponseEncoder(categories=both), {"columns": "job"}),
+        "split": (RandomizedResponseEncoder(categories=both), {"column": "job"}),
         "joint": (FrequencyOracleEncoder(categories=both, strategy="joint"), {}),
-        "sample": (FrequencyOracleEncoder(categories=both, strategy="sample"), {"columns": "job", "within": 300}),
+        "sample": (FrequencyOracleEncoder(categories=both, strategy="sample"), {"column": "job", "within": 300}),
         "subset selection": (SubsetSelectionEncoder(categories=job), {}),
         "unary encoding": (UnaryEncodingTransformer(categories=job), {}),
         "hashing": (LocalHashingEncoder(categories=job), {}),
@@ -89,8 +88,8 @@ QUICK = ["randomized response", "joint", "sample", "histogram", "rho"]
 def test_the_intervals_of_releases_are_as_wide_as_planned(case):
     estimator, options = estimators()[case]
     given = {"within": 200, "rates": 0.3} | options
-    level = options.get("confidence_level", 0.95)
-    epsilon = plan_epsilon(estimator, of="count", n_rows=N, **given)
+    column = given.pop("column", None)
+    epsilon = plan_epsilon(estimator, n_rows=N, **given)
     amount = type(estimator.epsilon)(epsilon, 1e-6) if isinstance(estimator.epsilon, Mu | Rho) else epsilon
     estimator.set_params(epsilon=amount)
     widths = []
@@ -101,11 +100,10 @@ def test_the_intervals_of_releases_are_as_wide_as_planned(case):
         table["job"] = np.where(rng.permutation(first), JOB[0], rng.choice(JOB[1:], N))
         estimator.set_params(random_state=seed)
         if isinstance(estimator, DPHistogram):
-            found = estimator.fit(table[list(estimator.domain)]).set_params(confidence_level=level).to_frame().iloc[0]
+            found = estimator.fit(table[list(estimator.domain)]).to_frame().iloc[0]
         else:
             reports = estimator.fit_transform(table[list(estimator.categories)])
-            found = estimator.estimate_counts(reports, confidence_level=level)
-            column = options.get("columns")
+            found = estimator.estimate_counts(reports)
             found = found.loc[(column, VALUES[column][0])] if column else found.iloc[0]
         widths.append((found["upper"] - found["lower"]) / 2)
     assert np.mean(widths) <= given["within"] * 1.05
@@ -119,7 +117,7 @@ def test_a_test_of_two_groups_has_the_planned_power(make):
     """400 surveys: four standard errors of the observed power."""
     rates = (0.2, 0.4)
     encoder = make(2.0, categories={"job": JOB}, random_state=0).fit(pd.DataFrame({"job": JOB}))
-    n_rows = plan_rows(encoder, of="difference", rates=rates, power=0.8)
+    n_rows = plan_rows(encoder, rates=rates, power=0.8)
     rng = np.random.default_rng(0)
     n_found = 0
     for _ in range(400):
@@ -142,15 +140,15 @@ def test_a_questionnaire_has_the_variance_of_its_channel():
     for rate in (0.05, 0.1):
         yes = 2 / 12 + 9 / 12 * rate
         variance += 2 * yes * (1 - yes) / (9 / 12) ** 2
-    rows = plan_rows(DICE, of="difference", rates=(0.05, 0.1), within=0.03)
+    rows = plan_rows(DICE, rates=(0.05, 0.1), within=0.03)
     assert rows == math.ceil((Z / 0.03) ** 2 * variance)
     encoder = RandomizedResponseEncoder(DICE.epsilon, categories={"smokes": ["no", "yes"]})
-    assert rows > 1.4 * plan_rows(encoder, of="difference", rates=(0.05, 0.1), within=0.03)
+    assert rows > 1.4 * plan_rows(encoder, rates=(0.05, 0.1), within=0.03)
 
 
 def test_warners_cards_need_as_many_rows_as_an_encoder_of_their_epsilon():
     encoder = RandomizedResponseEncoder(CARDS.epsilon, categories={"smokes": ["no", "yes"]})
-    given = {"of": "difference", "rates": (0.1, 0.3), "power": 0.9}
+    given = {"rates": (0.1, 0.3), "power": 0.9}
     assert plan_rows(CARDS, **given) == pytest.approx(plan_rows(encoder, **given), abs=1)
 
 
@@ -158,13 +156,12 @@ def test_an_answer_that_only_one_value_gives_has_no_error_at_the_end():
     never_no = ReportDesign.forced("smokes", yes=0.3)
     reported = 0.9 + 0.1 * 0.3
     variance = 2 * reported * (1 - reported) / 0.7**2
-    found = plan_rows(never_no, of="difference", rates=(1.0, 0.9), within=0.1)
+    found = plan_rows(never_no, rates=(1.0, 0.9), within=0.1)
     assert found == math.ceil((Z / 0.1) ** 2 * variance)
 
 
 ENCODER = RandomizedResponseEncoder(categories=VALUES)
-JOINT = RandomizedResponseEncoder(categories=VALUES, strategy="joint")
-TEST = {"of": "difference", "power": 0.8, "within": None, "rates": (0.2, 0.3)}
+TEST = {"power": 0.8, "within": None, "rates": (0.2, 0.3)}
 LEVELS = ReportDesign.by_group({1: ReportDesign.warner("a", 0.9), 2: ReportDesign.warner("a", 0.7)}, "g")
 
 
@@ -174,20 +171,19 @@ LEVELS = ReportDesign.by_group({1: ReportDesign.warner("a", 0.9), 2: ReportDesig
         (RandomizedResponseEncoder(), {}, TypeError, "categories of RandomizedResponseEncoder must be a mapping"),
         (LocalTableEncoder(), {}, TypeError, "source must be an encoder of categories, .*, got LocalTableEncoder"),
         (DPHistogram, {}, TypeError, "source must be .*, got DPHistogram"),
-        (DPHistogram(domain=VALUES), TEST, ValueError, "of must be 'count' or 'frequency' for a DPHistogram"),
+        (DPHistogram(domain=VALUES), TEST, ValueError, "rates must be one proportion for a DPHistogram"),
         (DICE, {}, TypeError, "Use plan_rows"),
-        (ENCODER, {"n_rows": None}, ValueError, "n_rows is required for of='frequency'"),
+        (ENCODER, {"n_rows": None}, ValueError, "n_rows is required for a proportion"),
         (ENCODER, {"n_rows": 0}, ValueError, "n_rows must be an int of at least 1, got 0"),
         (ENCODER, {"within": None}, ValueError, "Exactly one of `within` and"),
-        (ENCODER, {"within": True}, ValueError, "within must be a finite number > 0, got True"),
-        (ENCODER, {"of": "sum"}, ValueError, "of must be one of .*, got 'sum'"),
-        (ENCODER, {"rates": 2}, ValueError, "rates must be a number between 0 and 1, got 2"),
-        (ENCODER, {"of": "difference"}, ValueError, "rates must be the proportions in the two groups"),
+        (ENCODER, {"within": True}, ValueError, "within must be a float between 0 and 1, or .*, got True"),
+        (ENCODER, {"within": 1.5}, ValueError, "within must be a float between 0 and 1, or .*, got 1.5"),
+        (ENCODER, {"within": 20, "rates": (0.2, 0.3)}, ValueError, "within must be a float between 0 and 1"),
+        (ENCODER, {"rates": 2}, ValueError, "rates must be a proportion between 0 and 1, or two .*, got 2"),
+        (ENCODER, {"rates": (0.1, 0.2, 0.3)}, ValueError, "rates must be a proportion between 0 and 1, or two"),
         (ENCODER, {"power": 0.8}, ValueError, "Exactly one of"),
         (ENCODER, TEST | {"power": 0.05}, ValueError, "power must be between 0.05, the level of the test, and 1"),
         (ENCODER, TEST | {"rates": (0.3, 0.3)}, ValueError, "rates must differ"),
-        (ENCODER, {"columns": ["age"]}, ValueError, "columns must be some of"),
-        (JOINT, {"columns": "sex"}, ValueError, "which strategy='joint' reports together"),
         (ENCODER, TEST, ValueError, "No epsilon up to 64 .* with 9 rows. Use plan_rows"),
     ],
 )
@@ -199,7 +195,7 @@ def test_errors_of_plan_epsilon(source, options, error, message):
 @each(
     "source, options, message",
     [
-        (ENCODER, {"of": "count"}, "of must be 'frequency' or 'difference'"),
+        (ENCODER, {"within": 20}, "within must be a float between 0 and 1, got 20"),
         (LEVELS, {}, "without groups"),
         (ReportDesign.direct("a", values=[1, 2, 3]), {}, "with two values, got 3"),
         (ReportDesign("a", [[0.5, 0.5]] * 2, values=[0, 1]), {}, "the same reports for both values"),
@@ -207,7 +203,7 @@ def test_errors_of_plan_epsilon(source, options, error, message):
 )
 def test_errors_of_plan_rows(source, options, message):
     with pytest.raises(ValueError, match=message):
-        plan_rows(source, within=0.5, **options)
+        plan_rows(source, **{"within": 0.5} | options)
 
 
 def test_nothing_is_charged_and_a_fitted_encoder_keeps_its_values():

@@ -338,10 +338,10 @@ class TestDifferences:
         plain, private = rng.random((2, 3, 5))
         result = scores({math.inf: plain, 1.0: private})
         for shuffled in (result, result.sample(frac=1, random_state=0)):  # pairs are those of a split
-            found = compare_to_baseline(shuffled, confidence_level=0.9).iloc[0]
+            found = compare_to_baseline(shuffled).iloc[0]
             differences = (private - plain).ravel()
             error = math.sqrt((1 / 15 + 20 / 80) * differences.var(ddof=1))
-            ends = differences.mean() + stats.t(14).ppf([0.05, 0.95]) * error
+            ends = differences.mean() + stats.t(14).ppf([0.025, 0.975]) * error
             assert found["difference"] == pytest.approx(differences.mean())
             assert found["std_error"] == pytest.approx(error)
             assert (found["lower"], found["upper"]) == pytest.approx(tuple(ends))

@@ -80,12 +80,12 @@ def people():
     rng = np.random.default_rng(0)
     group = rng.choice(["a", "b"], 1200)
     columns = {"group": group, "number": rng.normal(size=1200) + 0.7 * (group == "a")}
-    label = np.where(rng.random(1200) < np.where(group == "a", 0.85, 0.2), "yes", "no")
+    label = rng.random(1200) < np.where(group == "a", 0.85, 0.2)
     return pd.DataFrame({**columns, "kind": rng.choice(["u", "v"], 1200), "label": label})
 
 
 def read(people, domain=None, **options):
-    given = {"columns": ["group"], "target": "label", "positive_label": "yes", "sensitive": "group"}
+    given = {"columns": ["group"], "target": "label", "sensitive": "group"}
     given |= {"privileged": "a", "epsilons": [0.001, 20.0], "random_state": 0, "n_jobs": None}
     return Study.read(people, domain or Domain({"group": ["a", "b"]}), **given | options)
 
@@ -142,7 +142,7 @@ class TestAttacks:
         """Of one column of two that are reported together: less than any protocol of this epsilon might give away."""
         frame = people.assign(other=np.arange(len(people)) % 3)
         domain = Domain({"group": ["a", "b"], "other": [0, 1, 2]})
-        nothing = dict.fromkeys(["target", "positive_label", "sensitive", "privileged"])
+        nothing = dict.fromkeys(["target", "sensitive", "privileged"])
         study = read(frame, domain, columns=["group", "other"], epsilons=[1.0], **nothing)
         (result,) = attack_releases(study).values()
         prior = (frame.groupby(["group", "other"]).size() / len(frame)).unstack().to_numpy()
@@ -155,14 +155,14 @@ class TestAttacks:
 
 def test_synthetic_rows_are_scored_on_rows_that_were_not_synthesised(people):
     """A column that names each row predicts nothing of others, and everything of the rows that were copied."""
-    domain = Domain({"group": ["a", "b"], "label": ["no", "yes"]})
+    domain = Domain({"group": ["a", "b"], "label": [False, True]})
     study = read(people, domain, epsilons=[1.0, 20.0])
     table, real, _ = synthesize(study, 1e-9)
     assert len(real) == 900
     scores = table.set_index("epsilon").loc[20.0]
     assert scores["error of 2-way marginals"] < 0.02
     test = people.drop(real.index)
-    right = ((test["group"] == "a") == (test["label"] == "yes")).mean()
+    right = ((test["group"] == "a") == test["label"]).mean()
     names = [f"accuracy, trained on {rows} rows" for rows in ("synthetic", "real")]
     assert scores[names].tolist() == pytest.approx([right, right])
 

@@ -21,7 +21,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
-    check_confidence_level,
     draw_seed,
     read_bounds,
     rows_and_target,
@@ -50,6 +49,9 @@ from skdp.local import OnFitOnly, ReportProtocol
 from skdp.privacy import check_delta, check_epsilon
 from skdp.tables import convert_frame, is_frame
 
+# The largest probability that a true claim is refuted.
+FALSE_ALARM = 1e-6
+
 # Calls of each table that choose an event, and the numbers of calls that may test it.
 N_CHOOSING_CALLS = 16
 TESTING_CALLS = [128, 256, 512, 1024]
@@ -70,9 +72,7 @@ class AuditResult:
     epsilon_lower: float
     epsilon_claimed: float
     epsilon_exact: float | None = None
-    epsilon_reach: float = 0.0
     delta: float = 0.0
-    confidence_level: float = 1 - 1e-6
     n_draws: int = 0
     event: str = ""
     secure: bool = True
@@ -90,24 +90,24 @@ def audit_epsilon(
     epsilon: float | None = None,
     delta: float | None = None,
     n_draws: int | None = None,
-    confidence_level: float = 1 - 1e-6,
-    each_row: bool = False,
-    statistic: Callable[[Any], Any] | None = None,
     random_state: int | None = None,
 ) -> AuditResult:
     """Compute a lower bound on the epsilon of a release from many draws of it.
 
     Some draws choose an event S and two neighbours D and D'. Other draws count it. By
     the bounds of Clopper and Pearson, ``ln((P(S | D) - delta) / P(S | D'))`` is at least
-    the result with probability `confidence_level` [1]_.
+    the result with probability ``1 - 1e-6`` [1]_.
 
     Parameters
     ----------
     release : estimator or callable
         A local transformer of any package, an estimator of the central model, or a
-        function from a table to its release. Of an estimator of the central model, the
-        numbers and arrays among its fitted attributes are audited. The last column of a
-        table is the target if one is needed.
+        function from a table to its release. The rows of a transformer are assumed to
+        be privatized independently; wrap a function of which this is true in
+        `sklearn.preprocessing.FunctionTransformer`, so that a table of m equal rows
+        gives m draws. The fitted attributes of an estimator of the central model are
+        audited, if they are numbers or arrays. The last column of a table is the target
+        if one is needed.
     neighbours : pair of tables, optional
         Two public tables that differ in one record, pandas DataFrames unless the release
         is a callable. Estimators of the central model and
@@ -119,14 +119,6 @@ def audit_epsilon(
     n_draws : int, optional
         Draws over all tables, at least 100. By default 1,000,000 rows, or 10,000 calls
         where a call is one draw.
-    confidence_level : float, default=1 - 1e-6
-        Probability that the lower bound holds, between 0 and 1.
-    each_row : bool, default=False
-        For a callable: if True, the rows of a table are privatized independently, so
-        that a table of m equal rows gives m draws. It is assumed of transformers.
-    statistic : callable, optional
-        A function from a release to a table of further columns that an attacker might
-        compute.
     random_state : int, optional
         Seed for an estimator, which makes the audit reproducible.
 
@@ -136,11 +128,10 @@ def audit_epsilon(
         The outcome, with the attributes
 
         - ``rejected``: whether the claim is refuted;
-        - ``epsilon_lower``: the lower bound; ``epsilon_claimed``, ``delta``,
-          ``confidence_level``: the claim and the level of the test;
+        - ``epsilon_lower``: the lower bound; ``epsilon_claimed``, ``delta``: the
+          claim;
         - ``epsilon_exact``: the exact value from the channel of a local transformer;
           None if it is unknown or too large;
-        - ``epsilon_reach``: the largest bound that as many draws can give;
         - ``n_draws``: the number of draws; ``event``: the event, by the names of
           columns;
         - ``secure``: False if the random bits of the estimator come from its own seed.
@@ -161,9 +152,9 @@ def audit_epsilon(
     **Privacy.** The tables are invented or given, and must be public. The ledger of an
     estimator is not charged.
 
-    A true claim is refuted with probability ``1 - confidence_level`` at most. **An audit
-    that does not reject proves nothing**: other neighbours or events, or more draws,
-    might refute the claim.
+    A true claim is refuted with probability 1e-6 at most. **An audit that does not
+    reject proves nothing**: other neighbours or events, or more draws, might refute the
+    claim.
 
     A local transformer is tested twice, each at half of the level: by the rows of large
     tables of equal rows, and by some hundred single calls on tables of two rows. The
@@ -196,11 +187,8 @@ def audit_epsilon(
     >>> audit_epsilon(encoder, epsilon=0.8, n_draws=100_000, random_state=0).rejected
     True
     """
-    level = 1 - check_confidence_level(confidence_level)
     if n_draws is not None:
         check_count(n_draws, "n_draws", least=100)
-    if statistic is not None and not callable(statistic):
-        raise TypeError(f"statistic must be a callable, got {type(statistic).__name__}")
     _check_pair(neighbours)
     is_estimator = any(
         hasattr(release, name) for name in ("transform", "report", "fit")
@@ -208,21 +196,19 @@ def audit_epsilon(
     if is_estimator:
         audited = _read_estimator(release, neighbours, draw_seed(random_state))
     else:
-        audited = _read_callable(release, neighbours, random_state, each_row)
+        audited = _read_callable(release, neighbours, random_state)
     if epsilon is None:
         claimed, claimed_delta = _read_claim(audited)
     else:
         claimed, claimed_delta = float(check_epsilon(epsilon, zero=True)), 0.0
     if delta is not None:
         claimed_delta = float(check_delta(delta))
-    bound = _test(audited, claimed, claimed_delta, n_draws, level, statistic)
+    bound = _test(audited, claimed, claimed_delta, n_draws)
     return AuditResult(
         epsilon_lower=bound.lower,
         epsilon_claimed=claimed,
         epsilon_exact=exact_epsilon(audited.fitted),
-        epsilon_reach=bound.reach,
         delta=claimed_delta,
-        confidence_level=float(confidence_level),
         n_draws=bound.n_draws,
         event=bound.event,
         secure=not _has_seed(release),
@@ -248,33 +234,31 @@ def _test(
     claimed: float,
     delta: float,
     n_draws: int | None,
-    level: float,
-    statistic: Callable[[Any], Any] | None,
 ) -> Bound:
     """Bound epsilon by rows and by single calls."""
     tables = audited.tables
     if not audited.each_row:
-        draw = _call_draws(audited.release, tables, statistic)
+        draw = _call_draws(audited.release, tables)
         n = n_draws or DEFAULT_CALLS
-        return find_bound(draw, len(tables), n, delta=delta, level=level)
+        return find_bound(draw, len(tables), n, delta=delta, level=FALSE_ALARM)
     bounds = []
-    rows = row_draws(audited.release, tables, audited.fitted, statistic)
+    rows = row_draws(audited.release, tables, audited.fitted)
     # Single calls show which tables are refused.
     with suppress(Exception):
         for place in range(len(tables)):
             rows(place, 2)
         n_rows = n_draws or DEFAULT_ROWS
         bounds.append(
-            find_bound(rows, len(tables), n_rows, delta=delta, level=level / 2)
+            find_bound(rows, len(tables), n_rows, delta=delta, level=FALSE_ALARM / 2)
         )
     call = audited.call or audited.release
     failure: ValueError | None = None
     for pair in _tables_of_two_rows(tables):
-        n_calls = _count_testing_calls(claimed, delta, level / 4)
+        n_calls = _count_testing_calls(claimed, delta, FALSE_ALARM / 4)
         if bounds and (bounds[-1].lower > claimed or n_calls is None):
             break
         try:
-            calls = _call_draws(call, pair, statistic)
+            calls = _call_draws(call, pair)
         except ValueError as error:
             # Both tables of a pair may have a row that is refused.
             failure = error
@@ -284,7 +268,7 @@ def _test(
             2,
             2 * (n_calls or TESTING_CALLS[-1]),
             delta=delta,
-            level=level / 4,
+            level=FALSE_ALARM / 4,
             n_choice=N_CHOOSING_CALLS,
             min_score=MIN_CALL_SCORE,
         )
@@ -292,12 +276,7 @@ def _test(
     if failure is not None and not bounds:
         raise failure
     best = max(bounds, key=lambda bound: bound.lower)
-    return Bound(
-        best.lower,
-        max(bound.reach for bound in bounds),
-        sum(bound.n_draws for bound in bounds),
-        best.event,
-    )
+    return Bound(best.lower, sum(bound.n_draws for bound in bounds), best.event)
 
 
 def _count_testing_calls(claimed: float, delta: float, level: float) -> int | None:
@@ -318,19 +297,11 @@ def _tables_of_two_rows(tables: Sequence[pd.DataFrame]) -> list[list[pd.DataFram
     ]
 
 
-def _call_draws(
-    release: Callable[[Any], Any],
-    tables: Sequence[Any],
-    statistic: Callable[[Any], Any] | None,
-) -> Draw:
+def _call_draws(release: Callable[[Any], Any], tables: Sequence[Any]) -> Draw:
     """Return draws by single calls."""
 
-    def release_once(table: Any) -> Any:
-        released = release(table)
-        return released if statistic is None else (released, statistic(released))
-
     def draw(place: int, n: int) -> dict[str, Any]:
-        calls = [read_call(lambda: release_once(tables[place])) for _ in range(n)]
+        calls = [read_call(lambda: release(tables[place])) for _ in range(n)]
         return stack_calls(calls)
 
     errors = [first_error(draw(place, 2), FORM) for place in range(len(tables))]
@@ -360,9 +331,7 @@ def _check_pair(neighbours: Any) -> None:
         )
 
 
-def _read_callable(
-    release: Any, neighbours: Any, random_state: Any, each_row: bool
-) -> _Audited:
+def _read_callable(release: Any, neighbours: Any, random_state: Any) -> _Audited:
     """Prepare a function from a table to its release."""
     if not callable(release):
         raise TypeError(
@@ -374,12 +343,7 @@ def _read_callable(
         raise ValueError(
             "random_state is for estimators; a callable draws its own random bits"
         )
-    tables = list(neighbours)
-    if each_row:
-        tables = list(map(_as_frame, tables))
-        if any(len(table) != 1 for table in tables):
-            raise ValueError("with each_row=True, neighbours must be tables of one row")
-    return _Audited(tables, release, each_row)
+    return _Audited(list(neighbours), release, False)
 
 
 def _as_frame(table: Any) -> pd.DataFrame:

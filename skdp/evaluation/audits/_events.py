@@ -45,10 +45,9 @@ MIN_OUTCOME_COUNT = 4
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound of epsilon, the largest that as many draws can give, and its event."""
+    """A lower bound of epsilon, and the event and the number of draws that give it."""
 
     lower: float
-    reach: float
     n_draws: int
     event: str
 
@@ -108,11 +107,10 @@ def find_bound(
     first = [draw(table, n_choice) for table in range(n_tables)]
     second = [draw(table, n_choice) for table in range(n_tables)]
     size = n_draws // 2
-    reach = epsilon_lower_bound((size, 0), (size, size), delta=delta, level=level)
     n_drawn = 2 * n_choice * n_tables
     event = choose_event(first, second, delta=delta, is_small=is_given)
     if event is None or event.score < min_score:
-        return Bound(0.0, reach, n_drawn, "")
+        return Bound(0.0, n_drawn, "")
     hits = [0, 0]
     batch = max(1000, MAX_BATCH_CELLS // len(first[0]))
     for side, table in enumerate((event.likelier, event.unlikelier)):
@@ -125,25 +123,18 @@ def find_bound(
                 hits[side] += n * side
     trials = (size, size)
     lower = epsilon_lower_bound((hits[0], hits[1]), trials, delta=delta, level=level)
-    return Bound(lower, reach, n_drawn + 2 * size, event.feature.name)
+    return Bound(lower, n_drawn + 2 * size, event.feature.name)
 
 
 def row_draws(
-    release: Callable[[Any], Any],
-    tables: Sequence[pd.DataFrame],
-    fitted: Any = None,
-    statistic: Callable[[Any], Any] | None = None,
+    release: Callable[[Any], Any], tables: Sequence[pd.DataFrame], fitted: Any = None
 ) -> Draw:
     """Return draws by releases of tables of equal rows."""
 
     def draw(table: int, n: int) -> Outputs:
         with warnings.catch_warnings(action="ignore"):
             released = release(repeat_row(tables[table], n))
-            outputs = add_supports(fitted, read_rows(released, n))
-            if statistic is not None:
-                for name, column in read_rows(statistic(released), n).items():
-                    outputs[f"statistic, {name}"] = column
-        return outputs
+            return add_supports(fitted, read_rows(released, n))
 
     return draw
 

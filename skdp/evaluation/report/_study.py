@@ -22,14 +22,16 @@ from skdp.domain import Domain, Interval
 from skdp.evaluation._common import read_epsilons
 from skdp.evaluation.report._counts import declared_codes
 from skdp.local import RandomizedResponseEncoder
-from skdp.metrics import find_positive_label, list_privileged, parse_classes
+from skdp.metrics import list_privileged, parse_classes
 
 # The name of the epsilon parameter of `Study.model`.
 PARAM_NAME = "columns__private__encoder__epsilon"
 
 # A third of the time of the default, and as accurate.
 LOGISTIC = LogisticRegression(solver="newton-cholesky")
-_FEWEST = 4  # rows of a class, so that each split has one to train and one to test
+
+# Rows of a class, so that each split has one to train and one to test.
+MIN_CLASS_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,6 @@ class Study:
         *,
         columns: Sequence[Any] | None,
         target: Any,
-        positive_label: Any,
         sensitive: Any,
         privileged: Any,
         epsilons: Sequence[float],
@@ -93,7 +94,7 @@ class Study:
             )
         # From here on the target is whether a row is positive, for all models.
         if target is not None:
-            frame = frame.assign(**{target: _positive(frame[target], positive_label)})
+            frame = frame.assign(**{target: _positive(frame[target])})
             declared = {name: domain[name] for name in domain.columns}
             domain = Domain(declared | {target: [False, True]})
         groups = []
@@ -261,22 +262,20 @@ def _with_labels(
     return frame.assign(**labelled), Domain(declared)
 
 
-def _positive(column: pd.Series, label: Any) -> pd.Series:
-    """Return which rows have the positive label."""
+def _positive(column: pd.Series) -> pd.Series:
+    """Return whether the target is 1."""
+    name = f"`target`: column {column.name!r}"
     if column.isna().any():
+        raise ValueError(f"{name} has missing values. Exclude these rows.")
+    labels = parse_classes(column, name)
+    is_positive = (labels == 1).set_axis(column.index)
+    n_rows = min(is_positive.sum(), (~is_positive).sum())
+    if not labels.isin([0, 1]).all() or n_rows < MIN_CLASS_ROWS:
         raise ValueError(
-            f"`target`: column {column.name!r} has missing values; leave these rows out"
+            f"{name} must be 0 or 1, each in at least {MIN_CLASS_ROWS} rows. Compare "
+            "other values with the favourable one."
         )
-    parse_classes(column, f"`target`: column {column.name!r}")
-    # Compared with all other labels together, of which there may be several.
-    positive = column.isin([find_positive_label(label, target=column)])
-    if min(positive.sum(), (~positive).sum()) < _FEWEST:
-        raise ValueError(
-            f"`positive_label` must be the value of `target` {column.name!r} in at "
-            f"least {_FEWEST} rows, and another "
-            "value in as many: there is too little to learn from"
-        )
-    return positive
+    return is_positive
 
 
 def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]:
