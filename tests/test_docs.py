@@ -111,8 +111,8 @@ def calls_in(path):
 
 
 MODULES = sorted((ROOT / "skdp").rglob("*.py"))
-# The warning of scikit-learn has its own page, and that of a curve repeats the warnings of its fits.
-PLAIN_WARNINGS = {"pages.py": 1, "_file.py": 1}
+# All other modules warn through `skdp.pages`.
+PLAIN_WARNINGS = {"pages.py": 1}
 
 
 def test_every_warning_names_a_page_that_exists():

@@ -81,7 +81,7 @@ def test_an_encoding_that_needs_coins_is_refused(inner, rows):
     ledger = PrivacyLedger(epsilon=10)
     wrapped = OnFitOnly(inner.set_params(ledger=ledger))
     for method in ("fit", "fit_transform"):
-        with pytest.raises(ValueError, match=r"random bits by nature|strategy='sample'"):
+        with pytest.raises(ValueError, match=r"no encoding without noise|strategy='sample'"):
             getattr(wrapped, method)(frame)
     assert ledger.spent == (0, 0)
 

@@ -213,9 +213,10 @@ def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
     with suppress(TypeError, ValueError):
         weights = np.asarray(sample_weight, float)
     if weights is None or weights.shape != (n_rows,):
+        shape = None if weights is None else weights.shape
         raise ValueError(
             f"`sample_weight` must be numbers of shape ({n_rows},), got "
-            f"{type(sample_weight).__name__} of shape {np.shape(weights)}."
+            f"{type(sample_weight).__name__} of shape {shape}."
         )
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise ValueError(
@@ -293,7 +294,7 @@ def _estimate_weighted_group(
                 field, report, record_weights, tuple(group)
             )
             cells = cell_groups(field.domain, group)
-            processed = np.bincount(cells, processed, n_cells)
+            processed = np.bincount(cells, processed, n_cells).astype(float)
         means = means + share * cell_means
         variances = variances + share**2 * cell_variances
         shown = shown + share * processed

@@ -489,9 +489,11 @@ class ReportProtocol:
             drawn = self._find_sample(field_columns)
         arrays = []
         for index, field in enumerate(self.fields):
-            rows = slice(None) if drawn is None else drawn[:, index]
-            report = field.read(field_columns[index], rows)
-            arrays.append(report if drawn is None else spread(report, rows))
+            if drawn is None:
+                arrays.append(field.read(field_columns[index], slice(None)))
+                continue
+            rows = drawn[:, index]
+            arrays.append(spread(field.read(field_columns[index], rows), rows))
         return arrays if drawn is None else [*arrays, drawn]
 
     def _find_sample(self, field_columns: Sequence[Sequence[Any]]) -> NDArray[np.bool_]:
