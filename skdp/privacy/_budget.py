@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
 from scipy.optimize import brentq
@@ -109,14 +110,11 @@ class _Fraction:
         Rho or Mu
             The largest fraction, except for rounding, of which n add up to at most this one, with the same delta.
         """
-        if isinstance(n, bool) or not hasattr(n, "__index__"):
-            raise TypeError(f"n must be an int, got {type(n).__name__}")
-        count = n.__index__()
-        if count < 1:
-            raise ValueError(f"n must be at least 1, got {count}")
-        if count == 1:
+        if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n must be an int of at least 1, got {n!r:.40}")
+        if n == 1:
             return self
-        number = self._from_amount(self.amount / count)
+        number = self._from_amount(self.amount / int(n))
         return type(self)(**{self.name: number, "delta": self.delta})
 
 

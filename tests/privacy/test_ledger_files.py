@@ -122,27 +122,13 @@ def test_a_charge_that_cannot_be_written_draws_nothing(path, monkeypatch):
     assert PrivacyLedger(path=path).spent == (1, 0)
 
 
-@each("room", [0, 1000, 5000])
-def test_a_ledger_that_did_not_fit_on_the_disk_can_be_made_later(room, tmp_path_factory):
-    path = tmp_path_factory.mktemp("full") / "ledger.sqlite"
-    with full_disk(room), pytest.raises(OSError, match="cannot be used"):
-        PrivacyLedger(2, path=path)
-    with pytest.raises(ValueError, match="is not a valid ledger"):
-        PrivacyLedger(path=path)
-    assert PrivacyLedger(2, path=path).remaining() == (2, 0)
-
-
 @each(
     "make, error, message",
     [
         (lambda path: PrivacyLedger(path=path), FileNotFoundError, "set epsilon"),
         (lambda path: PrivacyLedger(1, path=path / "no" / "ledger"), OSError, "cannot be used: unable to open"),
         (lambda path: PrivacyLedger(1, path=3.0), TypeError, "path must be a str or a path, got float"),
-        (
-            lambda path: PrivacyLedger(str(path)),
-            TypeError,
-            "epsilon must be a number, got str. Pass a file as `path`",
-        ),
+        (lambda path: PrivacyLedger(str(path)), TypeError, "epsilon must be a finite number > 0, got str"),
         (lambda path: PrivacyLedger(delta=1e-6), ValueError, "delta, relation and columns require a budget"),
         (lambda path: PrivacyLedger(), TypeError, "requires a budget"),
     ],
@@ -280,18 +266,3 @@ def test_a_signal_handler_may_show_a_ledger_during_a_charge(path, kind):
     assert shown[1] == 1
     ledger.charge(ONE, "second")
     assert ledger.spent == (2, 0)
-
-
-@pytest.mark.long
-def test_a_charge_after_ten_thousand_is_as_fast_as_the_first(fast_folder):
-    ledger = PrivacyLedger(1e6, path=fast_folder / "ledger.sqlite")
-
-    def seconds(charges):
-        begun = time.perf_counter()
-        for number in range(charges):
-            ledger.charge(PrivacyGuarantee(0.1 + number / 1e6), "release")
-        return (time.perf_counter() - begun) / charges
-
-    first = seconds(200)
-    seconds(10_000)
-    assert seconds(200) < 2 * first

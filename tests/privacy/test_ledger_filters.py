@@ -101,21 +101,6 @@ def test_a_ledger_of_central_charges_refuses_local_ones_with_the_remedy(make):
     assert ledger.relation == "add_remove"
 
 
-@each(
-    "budget message",
-    [
-        ({"rho": 1.0, "mu": 1.0}, "one of epsilon"),
-        ({"rho": 1.0, "delta": 1e-6}, "delta requires a budget of epsilon"),
-        ({"rho": 0}, "rho must be a finite number > 0"),
-        ({"epsilon": 1, "delta": 1}, "delta must be a number in"),
-        ({"delta": 1e-6}, "delta, relation and columns require a budget"),
-    ],
-)
-def test_impossible_budgets_are_refused(budget, message):
-    with pytest.raises(ValueError, match=message):
-        PrivacyLedger(**budget)
-
-
 @pytest.mark.parametrize("budget", [{"rho": 0.5}, {"mu": 1.0}, {"epsilon": 3.0, "delta": 1e-5}], ids=str)
 def test_records_and_files_keep_the_budget(tmp_path, budget):
     path = tmp_path / "ledger.sqlite"
@@ -151,19 +136,6 @@ def test_the_mu_of_a_report_of_many_values(epsilon, share):
     assert ledger.balance().loc["spent", "mu"] == pytest.approx(mu)
 
 
-def test_the_delta_of_charges_is_that_of_the_budget(make):
-    """Stopping after a failure makes their sum small where it happened; epsilons add up whatever happened."""
-    ledger = make(epsilon=2.0, delta=1e-2)
-    ledger.charge(PrivacyGuarantee(0.5), "answer")
-    assert privacy_statement(ledger).total.delta == 0
-    ledger.charge(PrivacyGuarantee(0.5, delta=1e-3), "answer")
-    statement = privacy_statement(ledger)
-    assert (statement.total.epsilon, statement.total.delta) == (1.0, 1e-2)
-    ledger = make(rho=1.0)
-    ledger.charge(gaussian(0.1), "answer")
-    assert privacy_statement(ledger).total.delta == D
-
-
 @each("budget", [{"rho": 0.5}, {"mu": 1.0}])
 def test_the_statement_adds_no_deltas_of_charges_to_a_budget_without_one(budget):
     ledger = PrivacyLedger(**budget)
@@ -175,3 +147,27 @@ def test_the_statement_adds_no_deltas_of_charges_to_a_budget_without_one(budget)
     whole = zcdp_epsilon(0.5, 1e-6) if "rho" in budget else gaussian_epsilon(1.0, 1e-6)
     assert total.epsilon == whole
     assert "do not add up" in str(privacy_statement(ledger))
+
+
+@each(
+    "budget message",
+    [
+        ({"rho": 1.0, "mu": 1.0}, "one of epsilon"),
+        ({"rho": 1.0, "delta": 1e-6}, "delta requires a budget of epsilon"),
+        ({"epsilon": 1, "delta": 1}, "delta must be a number in"),
+    ],
+)
+def test_impossible_budgets_are_refused(budget, message):
+    with pytest.raises(ValueError, match=message):
+        PrivacyLedger(**budget)
+
+
+def test_the_total_of_a_ledger_has_the_delta_of_its_budget():
+    ledger = PrivacyLedger(epsilon=2.0, delta=1e-2)
+    for _ in range(2):
+        ledger.charge(PrivacyGuarantee(0.5, delta=1e-3, scope=("a",)), "answer")
+    statement = privacy_statement(ledger)
+    assert (statement.total.epsilon, statement.total.delta) == (1.0, 1e-2)
+    # Both charges are one fact.
+    assert statement.rows[["epsilon", "delta"]].to_numpy().tolist() == [[1.0, 2e-3]]
+    assert [step.step for step in statement.steps] == ["answer, 2 times"]

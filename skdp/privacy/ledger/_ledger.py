@@ -11,7 +11,11 @@ import pandas as pd
 
 from skdp.markup import html_table, html_text, written_row, written_text
 from skdp.privacy._formats import JsonRecord, format_number
-from skdp.privacy._guarantee import PrivacyGuarantee, Relation, join_names
+from skdp.privacy._guarantee import (
+    PrivacyGuarantee,
+    Relation,
+    join_names,
+)
 from skdp.privacy.ledger._book import (
     Budget,
     FileBook,
@@ -174,17 +178,12 @@ class PrivacyLedger(JsonRecord):
         relation: Relation | None = None,
         columns: Sequence[Any] | None = None,
     ) -> None:
-        if isinstance(epsilon, str | os.PathLike):
-            raise TypeError(
-                f"epsilon must be a number, got {type(epsilon).__name__}. Pass a file as "
-                "`path`."
-            )
         if path is not None and not isinstance(path, str | os.PathLike):
             raise TypeError(f"path must be a str or a path, got {type(path).__name__}")
         budget = None
         if epsilon is not None or rho is not None or mu is not None:
-            names = columns if isinstance(columns, str) else tuple(columns or ())
-            budget = Budget(epsilon, delta, rho, mu, relation, names)  # type: ignore[arg-type]
+            # A budget checks its columns, and sorts them.
+            budget = Budget(epsilon, delta, rho, mu, relation, columns)  # type: ignore[arg-type]
         elif delta or relation is not None or columns is not None:
             raise ValueError("delta, relation and columns require a budget")
         elif path is None:

@@ -262,8 +262,8 @@ def _find_covered(walk: Walk) -> tuple[list[Any], list[str]]:
         return [], []
     protected = {name for step in walk.steps for name in step.guarantee.scope}
     of_values = list(filter(_is_of_values, walk.steps))
-    covered = []
-    public = []
+    covered: list[Any] = []
+    public: list[Any] = []
     for name in walk.columns:
         if name in protected - exposed:
             is_public = any(name not in step.guarantee.scope for step in of_values)
