@@ -183,30 +183,25 @@ def find_text_type(name: Any, values: Any) -> str:
     """Return how texts are parsed as declared values: text, number, bool, date, datetime or zoned."""
     if isinstance(values, Interval):
         if values.dtype.kind == "M":
-            return _time_type(values.dtype)
-        declared, numbers = None, values.edges
+            is_date = values.dtype == np.dtype("datetime64[D]")
+            return "date" if is_date else "datetime"
+        is_exact = _are_exact(values.edges)
     else:
-        if any(getattr(value, "tzinfo", None) is not None for value in values.values):
+        known = present(values.values)
+        if any(getattr(value, "tzinfo", None) is not None for value in known):
             return "zoned"
-        kinds = kinds_of(values.values)
-        kind = kinds.pop() if kinds else None
-        if kind in ("date", "datetime"):
-            return str(kind)
-        declared, numbers = _common_type(values), present(values.values)
-    if declared is bool:
-        return "bool"
-    if declared is str or not numbers:
-        if "" in values.labels and None in values.labels:
-            raise ValueError(
-                f"column {name!r}: a missing value and an empty text are the same in a "
-                "CSV file: use a Parquet or Arrow file"
-            )
-        return "text"
-    is_number = isinstance(values, Interval) or declared in (int, float)
-    # Floats are read as the nearest float, so only whole numbers have a limit.
-    if not is_number or (
-        declared is not float and max(map(abs, numbers)) >= LARGEST_WHOLE
-    ):
+        kinds = kinds_of(values.values) & {"date", "datetime"}
+        if kinds:
+            return str(kinds.pop())
+        declared = _common_type(values)
+        if declared is bool:
+            return "bool"
+        if declared is str or not known:
+            _check_empty_text(name, values.labels)
+            return "text"
+        # Decimal texts of floats are parsed as the same floats.
+        is_exact = declared is float or (declared is int and _are_exact(known))
+    if not is_exact:
         raise ValueError(
             f"column {name!r}: a CSV file holds text, truth values, dates and numbers "
             "below 2**53; write its values to a Parquet or Arrow file"
@@ -214,15 +209,24 @@ def find_text_type(name: Any, values: Any) -> str:
     return "number"
 
 
+def _are_exact(numbers: Iterable[Any]) -> bool:
+    """Return True if floats represent all integers in the range of some numbers."""
+    return max(map(abs, numbers)) < LARGEST_WHOLE
+
+
+def _check_empty_text(name: Any, labels: Any) -> None:
+    if "" in labels and None in labels:
+        raise ValueError(
+            f"column {name!r}: a missing value and an empty text are the same in a CSV "
+            "file: use a Parquet or Arrow file"
+        )
+
+
 def has_whole_numbers(values: Any) -> bool:
     """Return True if all declared numbers are whole."""
     if isinstance(values, Interval):
         return not values.real
     return _common_type(values) is int
-
-
-def _time_type(dtype: Any) -> str:
-    return "date" if dtype == np.dtype("datetime64[D]") else "datetime"
 
 
 def _common_type(values: Any) -> type | None:
@@ -237,7 +241,7 @@ def _parse_times(
 ) -> NDArray[np.datetime64]:
     """Parse ISO 8601 text; times with a time zone become UTC."""
     # Python's errors contain a value, so they must not be the context of another error.
-    times = None
+    times: list[Any] | None = None
     with suppress(ValueError):
         times = [text and datetime.fromisoformat(text) for text in texts]
     if times is None:

@@ -1,6 +1,6 @@
-"""The same fitted transformers on tables that do not fit into memory: Dask, Spark, Polars, DuckDB and Arrow.
+"""Fitted transformers on tables that do not fit into memory: Dask, Spark, Polars, DuckDB, Arrow and files.
 
-A table is privatised batch by batch where its batches are, and the release is the one that `transform` would make.
+A table is privatized in batches, where the batches are, with the guarantee of `transform`.
 
 Notes
 -----

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import textwrap
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from functools import partial
@@ -49,8 +48,6 @@ ARROW_TYPES: dict[str, Callable[[], Any]] = {
 
 # Rows of a CSV file that are parsed at a time.
 CSV_ROWS = 1 << 16
-
-MAX_REASON_LENGTH = 200
 
 
 def format_of(name: str) -> str:
@@ -138,14 +135,8 @@ class TableFile:
         self._header = names
 
     def _exists(self) -> bool:
-        try:
-            info = self.filesystem.get_file_info(self.path)
-        except OSError as error:
-            # The answer of a cloud may be a page.
-            reason = textwrap.shorten(str(error), MAX_REASON_LENGTH)
-            raise OSError(
-                f"{self.name} cannot be read by {self.filesystem.type_name}: {reason}"
-            ) from None
+        # Opening a missing dataset is no error, and it may be a folder.
+        info = self.filesystem.get_file_info(self.path)
         return bool(info.type == fs.FileType.File)
 
     def _open_dataset(self) -> Any:

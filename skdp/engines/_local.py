@@ -115,8 +115,7 @@ class ArrowTable(StreamTable):
         return data.scanner(**_READ_AHEAD).to_reader() if self.reads_once else data
 
     def protocols(self) -> set[str | None]:
-        is_csv = getattr(getattr(self._frame, "format", None), "default_extname", "")
-        if not isinstance(self._frame, dataset.FileSystemDataset) or is_csv == "csv":
+        if not isinstance(self._frame, dataset.FileSystemDataset):
             return super().protocols()
         return run_safely(lambda: find_protocols(self._frame))
 

@@ -51,7 +51,7 @@ def privatize(
     path: str | os.PathLike[str] | None = None,
     check: bool = True,
 ) -> Any:
-    """Privatise a table of any engine with a fitted transformer, batch by batch.
+    """Privatize a table of any engine with a fitted transformer, in batches.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def privatize(
         `RapporEncoder`. If it is not fitted, it is fitted to the columns that it declares by name (a mapping, a
         Domain, or categorical dtypes), or else to all columns that are not kept; no rows are read for this.
     keep : sequence of str, optional
-        Columns that are released **unprotected**, after the reports, with the categories of their pandas dtypes (other
-        categories become plain values). By default, only reports are released.
+        Columns that are released **unprotected**, after the reports. Categories of pandas dtypes stay, other categories
+        become plain values. By default, only reports are released.
     record_id : str, optional
         The column of record ids, in place of the ``record_id`` of `transform`: required where reports are permanent
         (``memoize=True``, or a `RapporEncoder` with a key), and only there. It is not released unless it is kept.
@@ -74,28 +74,27 @@ def privatize(
         lives as long as Python does (DuckDB, Spark, and clusters of this machine). Spark takes any place that it can
         write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``); without a scheme, in its default file system.
     check : bool, default=True
-        Whether all rows are read once before the charge, so that a table with undeclared values (or missing ones,
-        where these are not declared) is refused at no cost, as in `transform`. With False, rows are read once only, and
-        an undeclared value that is found while reports are drawn costs the whole charge. A RecordBatchReader can be
-        read once only, and is never checked; with `record_id`, all rows always are.
+        If True, all rows are read once before the charge, so that values outside the domain raise an error at no cost,
+        as in `transform`. If False, rows are read once only, and such a value costs the whole charge. A
+        RecordBatchReader can be read once only and is never checked; with `record_id`, all rows are always checked.
 
     Returns
     -------
-    same kind as the frame
-        The reports, in memory or in files. For a pandas-like frame in memory the row index passes through.
+    same type as the frame
+        The reports, in memory or in files. A row index of a pandas frame in memory passes through.
 
     Raises
     ------
     TypeError
-        If the frame or the transformer is of another kind.
+        If the frame or the transformer is of another type.
     ValueError
-        If a column is missing or its values are not declared, if a row holds an undeclared value, if a record id is
-        missing or repeated, if a parameter does not fit the engine, or if another ledger was set after `fit`. Nothing
-        is returned or left in `path` then. If the table cannot be read, or the transformer fails: the error names the
-        type of the cause and its place in the code, and does not show its text, which may hold values. What fails after
-        the check (the table has changed, a disk is full) leaves the charge.
+        If a column is missing or its values are not declared, if a row has a value outside the domain, if a record id
+        is missing or repeated, if a parameter does not fit the engine, or if another ledger was set after `fit`. No
+        reports are returned or left in `path` then. If the table cannot be read, or the transformer fails: the error
+        names the type and the location of its cause, and omits its text, which may contain values. After an error that
+        follows the check (the table has changed, a disk is full), the charge stands.
     BudgetExceeded
-        If the ledger does not cover the release; no row was privatised.
+        If the ledger does not cover the release; no row was privatized.
     FileExistsError, FileNotFoundError
         If `path` exists, or its directory does not.
     ImportError
@@ -109,43 +108,41 @@ def privatize(
 
     See Also
     --------
-    tally : Sums up the reports, without bringing them to Python.
+    tally : Sums up the reports, without loading them into Python.
 
     Notes
     -----
     **Privacy.** As for the transformer's `transform`, for each record (row) of the whole table: `guarantee_`, charged
-    once, before a row is privatised. Rows are privatised
-    independently of each other, in any number of batches. The kept columns, their order and that of the rows are not
-    protected.
+    once, before a row is privatized. Rows are privatized independently of each other, in any number of batches. The
+    kept columns and the order of rows and columns are not protected.
 
-    *A refusal* is not private: it shows that at least one row holds an undeclared value, and in which column; no
-    refusal shows that none does. It is free, as in `transform`, so those who choose the declared values can ask with
-    it; there, use ``handle_unknown="uniform"``, which refuses no value, or ``check=False``, where each question costs
-    the charge. Nothing is read if the ledger does not cover the release.
+    *A refusal* is not private: it reveals that at least one row has a value outside the domain, and in which column. It
+    is free, as in `transform`. If an untrusted person chooses the declared values, use ``handle_unknown="uniform"``,
+    which refuses no value, or ``check=False``, where each refusal costs the charge. No row is read if the ledger does
+    not cover the release.
 
     *Secure randomness* (``random_state=None``): each call draws a secret key of 32 bytes, and each batch draws its
-    reports from SHAKE-128 under a key that HMAC-SHA256 derives from it, the place of the batch and its values. So no
-    two batches share random bits, in any process, and a batch that is computed again has the same reports. With other
-    rows it has independent ones; all reports are stored once, so that only one of the two is released. The guarantee
-    holds against attackers without the key who cannot break the hash functions. The key is in no report and no log.
-    On Dask and Spark it is part of the tasks, on the scheduler and the workers, which can read the true rows as well
-    (so is the `secret_key` of permanent reports; checks and `tally` send no key).
+    reports from SHAKE-128 under a key that HMAC-SHA256 derives from it, the position of the batch and its values. So no
+    two batches share random bits, in any process, and a batch that is computed again has the same reports. If its rows
+    have changed, its reports are independent; all reports are stored once, so that only one version is released. The
+    guarantee holds against attackers without the key who cannot break the hash functions. The key is in no report and
+    no log. On Dask and Spark it is part of the tasks, on the scheduler and the workers, which can read the true rows as
+    well. The same holds for the `secret_key` of permanent reports; checks and `tally` send no key.
 
-    *Permanent reports* are a function of `secret_key`, record id, column and value, and so those of `transform`, on
-    every engine and in any number of batches. Ids are integers or text; "7" is the id 7. A second round of noise uses
-    the random bits of a fresh key, of the batch and of its ids.
+    *Permanent reports* are a function of `secret_key`, record id, column and value. So they equal the reports of
+    `transform`, on every engine and in any number of batches. Ids are integers or text; "7" is the id 7. Instantaneous
+    randomized response uses the random bits of a fresh key, of the batch and of its ids.
 
-    Rows of one record with different values would cost more than the one charge, and show whether their values are
-    equal. So before anything is charged, the ids of the whole table are read, also with ``check=False``, and a missing
-    or repeated one is refused; so is a RecordBatchReader, which is read once. The table must have the same rows when it
-    is read again to draw the reports: store one whose query is random. Ids are compared by keyed digests of 16 bytes,
-    in memory.
+    Two rows of one record would cost more than the one charge. So before the charge, the ids of the whole table are
+    read, also with ``check=False``, and a missing or repeated id is an error; so is a RecordBatchReader, which is read
+    once. The table must have the same rows when it is read again to draw the reports: if its query is random, store
+    its result. Ids are compared by keyed digests of 16 bytes, in memory.
 
-    How each engine is held to one release:
+    How each engine makes a single release:
 
     =========  =========================================================================================================
-    Dask       Files on a cluster, where what a lost worker held is computed again, and shuffled rows may then come in
-               another order. In this process, persisted partitions.
+    Dask       Files on a cluster, where the partitions of a lost worker are computed again, and shuffled rows may then
+               come in another order. In this process, persisted partitions.
     Spark      Always files: a lost block of its cache is computed again, and shuffled rows may then come in another
                order. Files are committed once for each task, by the attempt that wins.
     Polars     A frame in memory, or a file.
@@ -154,7 +151,7 @@ def privatize(
     =========  =========================================================================================================
 
     *Seeded randomness* (for experiments): the key of each call follows from the seed. The same rows in the same batches
-    have the same reports, which are other ones than those of `transform`.
+    have the same reports, which differ from the reports of `transform`.
 
     Examples
     --------
@@ -196,7 +193,7 @@ def privatize(
     if engine.reads_once and record_id is not None:
         raise ValueError(
             "a RecordBatchReader is read once, and record ids are checked before a row "
-            "is privatised: give a Dataset or a Table"
+            "is privatized: give a Dataset or a Table"
         )
     # Record ids are compared before anything is charged, and so are all rows.
     if (check and not engine.reads_once) or record_id is not None:
@@ -215,14 +212,14 @@ def privatize_file(
     check: bool = True,
     delimiter: str | None = None,
 ) -> Path:
-    r"""Privatise the table in a file, and write the reports to another one, in memory of a few batches.
+    r"""Privatize the table in a file, and write the reports to another file, in memory of a few batches.
 
     Formats follow from the suffix: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files, not
-    streams); ``.csv.gz`` and ``.tsv.gz`` are gzipped. Of a CSV file, the types are those of the domain, and each value
-    is read by itself, so that none depends on other rows: declared numbers and bins of numbers are numbers below 2**53,
-    true and false are booleans, dates and datetimes are ISO 8601, all else is text; what pandas takes for missing is
-    missing, unless it is declared. The columns of a `NumericPerturber` are numbers; those of a `RapporEncoder`, and
-    kept columns, are text, or missing where empty.
+    streams); ``.csv.gz`` and ``.tsv.gz`` are gzipped. A CSV file is read as text, strictly: a quote that is not closed
+    is an error. Then each value is parsed as the domain declares it, independently of other rows: declared numbers and
+    bins are numbers below 2**53, true and false are booleans, dates and datetimes are ISO 8601, other values are text.
+    The texts that pandas reads as missing are missing, unless they are declared. Columns of a `NumericPerturber` are
+    numbers. Columns of a `RapporEncoder`, and kept columns, are text, or missing where they are empty.
 
     Parameters
     ----------
@@ -256,8 +253,8 @@ def privatize_file(
     ------
     TypeError, ValueError, BudgetExceeded, ImportError
         As for `privatize`, or if a file is none of these formats, or cannot represent the declared values, or `run` is
-        given for a seeded transformer. No error shows a value. A row that is refused costs nothing; with
-        ``check=False``, the charge stands.
+        given for a seeded transformer. No error shows a value. A row that is refused costs nothing, nor does a CSV file
+        that is not well formed; with ``check=False``, the charge of other rows stands.
     OSError
         If a file cannot be read or written.
     FileExistsError
@@ -281,10 +278,10 @@ def privatize_file(
     is drawn. The kept columns and the order of the rows are not protected.
 
     The target is written under another name and renamed when it is complete. If a run is stopped after the charge, the
-    charge stands, and another run is another release; with the same `run`, it is the same one: all rows are drawn again
-    from keys that follow from `run`, the content of the file and all parameters, so that they have the same reports.
-    Should anything of these be another, the random bits are independent, and the ledger is charged again. (A ledger in
-    memory does not know the runs of other processes.)
+    charge stands, and another run is another release. With the same `run`, it is the same release: all rows are drawn
+    again from keys that follow from `run`, the content of the file and all parameters, so that they have the same
+    reports. If any of these differs, the random bits are independent, and the ledger is charged again. (A ledger in
+    memory has no runs of other processes.)
 
     *Many files* with rows of one table are read together by `privatize`, as a lazy frame of Polars, a relation of
     DuckDB or a pyarrow Dataset: one release, one charge, and a record id that is in two files is refused. In a loop
@@ -353,14 +350,14 @@ def _prepare_file(
 ) -> tuple[FileTable, Release]:
     """Check the columns by their names, and prepare the release of a file."""
     check_keep(keep)
-    file.check_columns(set(file.repeated).intersection([*keep, record_id]))
     # The types of a CSV file follow from the domain.
     domain = transformer._declared_domain() if file.is_csv else None
+    required = list(keep) if record_id is None else [*keep, record_id]
     if domain is not None:
-        file.check_columns(domain.columns)
+        required += domain.columns
     elif hasattr(transformer, "protocol_"):
-        file.check_columns(transformer.protocol_.columns)
-    file.check_columns(keep)
+        required += transformer.protocol_.columns
+    file.check_columns(required)
     sample = file.make_sample(domain, file.names)
     release = prepare_release(sample, transformer, keep=keep, record_id=record_id)
     # Text among numbers is an error, unless values outside the domain are accepted.
@@ -403,10 +400,10 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     Parameters
     ----------
     frame : table, or list, tuple or iterator of tables
-        Reports, in any of the kinds that `privatize` takes; further columns are ignored. Several tables are in memory
+        Reports, in any type that `privatize` takes; further columns are ignored. Several tables are in memory
         (pandas, polars or pyarrow), such as the days of a collection; empty ones are ignored.
     transformer : local transformer
-        Fitted, as the one that privatised.
+        Fitted, as the transformer that made the reports.
 
     Returns
     -------
@@ -416,7 +413,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     Raises
     ------
     TypeError
-        If the frame or the transformer is of another kind.
+        If the frame or the transformer is of another type.
     NotFittedError
         If the transformer is not fitted.
     ValueError

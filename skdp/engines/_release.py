@@ -288,12 +288,12 @@ def _check_roles(
     taken = [name for name in keep if name in reported]
     if taken:
         raise ValueError(
-            "keep must name columns that are neither privatised nor named as a report, "
+            "keep must name columns that are neither privatized nor named as a report, "
             f"got {taken}"
         )
     if record_id in protocol.columns:
         raise ValueError(
-            f"record_id must not name a column that is privatised, got {record_id!r}"
+            f"record_id must not name a column that is privatized, got {record_id!r}"
         )
     if record_id is None and protocol.permanent_key is not None:
         raise ValueError(

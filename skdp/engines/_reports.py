@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +20,6 @@ from skdp.local import (
     RapporEncoder,
     ReportTransformer,
     check_attached_protocol,
-    describe_guarantee,
 )
 from skdp.tables import PROTOCOL_KEY
 
@@ -83,7 +81,7 @@ class TallyFile:
         )
         if not is_tally:
             raise ValueError(
-                f"{path.name} is no tally that says its protocol, as skdp tally writes it"
+                f"{path.name} is not a tally with its protocol, as skdp tally writes it"
             )
         self.name, self.location = path.name, os.path.realpath(path)
         self.protocol_text = json.dumps(content[PROTOCOL_KEY])
@@ -99,9 +97,9 @@ class TallyFile:
         try:
             return empty + type(empty).from_json(self._text)
         except Exception:
-            # Of any class: the author of a file decides what is tried.
+            # The author of a file decides which code is tried.
             pass
-        raise ValueError(f"{self.name} holds no tally of the protocol that it says")
+        raise ValueError(f"{self.name} must contain a tally of its own protocol")
 
 
 Source = ReportFile | TallyFile
@@ -147,7 +145,7 @@ def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransf
         if fitted is None:
             if text is None:
                 raise ValueError(
-                    f"{file.name} does not say how its reports were made: give the "
+                    f"{file.name} does not state how its reports were made: give the "
                     "transformer (--protocol)"
                 )
             fitted = ReportTransformer.from_json(text)
@@ -166,15 +164,15 @@ def _parse_numbers(column: Any, name: str) -> Any:
             return column.cast(number_type)
         except pyarrow.ArrowInvalid:
             continue
-    raise ValueError(f"column {name!r} holds something else than numbers")
+    raise ValueError(f"column {name!r} must contain numbers")
 
 
 def _find_single(texts: set[str | None], name: str) -> str | None:
     """Return the protocol of a table: all of its files have the same, or none."""
     if len(texts) > 1:
         raise ValueError(
-            f"{name}: reports of two protocols are never added, and its files say "
-            "different ones, or none"
+            f"{name}: all files of a table must have the same protocol. Estimate the "
+            "files of each protocol by themselves."
         )
     return texts.pop() if texts else None
 
@@ -197,7 +195,7 @@ def _read_json(path: Path, what: str) -> Any:
 
 
 def read_protocol(source: Any) -> ReportTransformer | None:
-    """Return the fitted transformer whose reports a table or a file holds.
+    """Return the fitted transformer that made the reports in a table or a file.
 
     Parameters
     ----------
@@ -210,28 +208,28 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     -------
     transformer or None
         Fitted, of the class that made the reports, such as `RandomizedResponseEncoder`, for estimates and models. It
-        has no ledger and no secret key. None where the reports do not say their protocol: polars and Spark keep no
-        metadata, and neither does an array, nor a CSV file.
+        has no ledger and no secret key. None where the reports have no protocol: polars and Spark keep no
+        metadata; arrays and CSV files have none.
 
     Raises
     ------
     TypeError
         If `source` is neither a table nor a path.
     ValueError
-        If it is a file of another kind, damaged, says several protocols, or one that `from_json` of the transformers
-        refuses.
+        If the file has another format, is damaged, or has several protocols, or one that `from_json` of the
+        transformers refuses.
     OSError
         If the file cannot be read.
 
     See Also
     --------
-    skdp.load : Reads what `save` wrote.
+    skdp.load : Loads an estimator saved with `save`.
     estimate_file : Estimates counts from a file.
 
     Notes
     -----
-    **Privacy.** Free: no row is read. What reports say of their protocol may be wrong, or about other reports: nothing
-    in it is run, but who made the reports has to be trusted for it.
+    **Privacy.** Free: no row is read. The protocol is as reliable as the author of the file: no code in it is run, but
+    it may describe other reports.
 
     Examples
     --------
@@ -252,8 +250,8 @@ def read_protocol(source: Any) -> ReportTransformer | None:
         text = _read_protocol_text(source)
     elif hasattr(source, "n_reports"):
         raise TypeError(
-            "source is a tally in memory, which does not hold its protocol: estimates"
-            " take it as it is; `skdp tally` writes one that says its protocol"
+            "source must be a table or a file, got a tally in memory. Pass it to the"
+            " estimates; `skdp tally` writes a tally with its protocol"
         )
     else:
         text = _find_single(engine_of(source).protocols(), "the table")
@@ -323,17 +321,10 @@ def _format_tally(
     """Format a tally as JSON with the weakest guarantee of its files: seeded randomness, or the largest epsilon."""
     protocols = [json.loads(transformer.to_json())]
     for file in files:
-        text = file.protocol_text
-        if text is not None:
-            # The guarantee must follow from the parameters; with a seed, it is not
-            # secure.
-            protocol = json.loads(text)
-            guarantee = ReportTransformer.from_json(text).guarantee_
-            secure = protocol["guarantee"]["secure"]
-            protocol["guarantee"] = describe_guarantee(
-                replace(guarantee, secure=secure)
-            )
-            protocols.append(protocol)
+        if file.protocol_text is not None:
+            # Refuses a guarantee that does not follow from the parameters.
+            ReportTransformer.from_json(file.protocol_text)
+            protocols.append(json.loads(file.protocol_text))
     weakest = max(protocols, key=_rank_weakness)
     return json.dumps(
         json.loads(tally.to_json()) | {PROTOCOL_KEY: weakest}, allow_nan=False
@@ -355,7 +346,7 @@ def estimate_file(
     confidence_level: float = 0.95,
     delimiter: str | None = None,
 ) -> pd.DataFrame:
-    """Estimate counts, or means, from the reports in a file or in several, in memory of a few batches.
+    """Estimate counts, or means, from the reports in one or several files, in memory of a few batches.
 
     For reports of declared values and of `NumericPerturber`. For reports of `RapporEncoder`, use `tally` and its own
     estimates.
@@ -363,10 +354,10 @@ def estimate_file(
     Parameters
     ----------
     source : str or path-like, or iterable of them
-        A file as `privatize_file` wrote it, or the URL of one; or a tally that ``skdp tally`` wrote. The reports of
+        A file of `privatize_file`, or its URL; or a tally of ``skdp tally``. The reports of
         several files are added. Further columns are ignored.
     transformer : local transformer, optional
-        As the one that privatised. If it is not fitted, it is fitted to the columns that it declares
+        The transformer that made the reports. If it is not fitted, it is fitted to the columns that it declares
         by name. By default, the transformer of the protocol in the file; a given one must have the same protocol.
     rows : {"table", "population"}, default="table"
         Target of inference, as in `estimate_counts`: the counts of the rows, or of the population from which they
@@ -388,9 +379,9 @@ def estimate_file(
     Raises
     ------
     TypeError, ValueError
-        If a file is none of these formats, says another protocol than the transformer, or none if none is given,
-        has no rows or other columns or values than reports of this protocol, or a parameter is out of range. No
-        error shows a value.
+        If a file has another format, another protocol than the transformer, or none if no transformer is given, has
+        no rows or other columns or values than reports of this protocol, or if a parameter is out of range. No error
+        shows a value.
     FileNotFoundError
         If there is no source.
     ImportError
@@ -417,7 +408,7 @@ def estimate_file(
     ...     encoder.fit_transform(people).to_csv(f"{folder}/reports.csv", index=False)
     ...     counts = estimate_file(f"{folder}/reports.csv", encoder)
     ...     encoder.transform(people).to_parquet(f"{folder}/reports.parquet")
-    ...     again = estimate_file(f"{folder}/reports.parquet")  # which says its protocol
+    ...     again = estimate_file(f"{folder}/reports.parquet")  # which has its protocol
     >>> list(counts.columns)
     ['count', 'std_error', 'lower', 'upper']
     """
@@ -438,6 +429,6 @@ def estimate_file(
     else:
         raise TypeError(
             f"estimate_file counts declared values, got {type(fitted).__name__};"
-            " give its own estimates what `tally` makes of the reports"
+            " use `tally` and its own estimates"
         )
     return estimates

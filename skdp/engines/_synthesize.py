@@ -36,17 +36,15 @@ def synthesize_file(
     save: str | os.PathLike[str] | None = None,
     delimiter: str | None = None,
 ) -> Path:
-    r"""Fit a synthesizer to the table in a file, and write synthetic rows to another one, in memory of a few batches.
+    r"""Fit a synthesizer to the table in a file, and write synthetic rows to another file, in memory of a few batches.
 
     Formats follow from the suffix: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files, not
     streams).
     Only the declared columns are read and written, in the order of the table, once for each round of `fit`.
 
-    Synthetic columns have the types of a Parquet or Arrow file. Of a CSV file, the types are those of the
-    domain, and each value is read by itself: where an `Interval` has whole edges and is not declared as real, its
-    column has whole numbers; dates, datetimes and, in UTC, datetimes with a time zone are ISO 8601; what pandas takes
-    for missing is missing, unless it is declared. Text that is no number, date or truth value where such are declared
-    is an error.
+    Synthetic columns have the types of a Parquet or Arrow file. A CSV file is read as text, as by `privatize_file`, and
+    parsed as the domain declares it: a column of an `Interval` that is not declared as real has whole numbers; dates,
+    datetimes and, in UTC, datetimes with a time zone are ISO 8601. Other text in such a column is an error.
 
     Parameters
     ----------
@@ -94,7 +92,7 @@ def synthesize_file(
     Notes
     -----
     **Privacy.** As for `DPMarginalSynthesizer`: its `guarantee_`, charged once. The target is opened and the whole
-    table read once before, so that a value that is not declared costs nothing and leaves nothing. If a run is stopped
+    table read once before, so that a value outside the domain costs nothing and leaves no file. If a run is stopped
     after the charge, this stands; a hidden file of synthetic rows may be left beside the target. No private row is
     written to a disk.
 
@@ -184,8 +182,8 @@ def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable
     file.check_columns(required)
     if person in domain.columns:
         raise ValueError(
-            f"the domain declares {person!r}, which says who a row is about; remove it "
-            "there"
+            f"person_column must not be in the domain, got {person!r}. Remove it from the "
+            "domain"
         )
     # In the order of the file, so that the synthetic table has it too.
     names = [name for name in file.names if name in required]

@@ -128,7 +128,7 @@ def test_tallies_of_two_protocols_are_refused(parts, capsys):
     assert "other.json: The metadata of the reports contains the protocol of another transformer" in error
     contents = [json.loads((parts / f"{name}.json").read_text()) for name in ("a", "other")]
     (parts / "swapped.json").write_text(json.dumps(contents[0] | {"skdp.protocol": contents[1]["skdp.protocol"]}))
-    assert "holds no tally of the protocol that it says" in refuse(capsys, "estimate", parts / "swapped.json")
+    assert "must contain a tally of its own protocol" in refuse(capsys, "estimate", parts / "swapped.json")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no poll")

@@ -100,7 +100,7 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
         (["--max-rows-per-person", "0"], "a whole number of at least 1"),
         (["--handle-unknown", "error"], "column 'age' holds a value, or a NaN or inf, outside the declared domain"),
         (["--person-column", "who"], "people.csv lacks the columns ['who']"),
-        (["--person-column", "sex"], "the domain declares 'sex', which says who a row is about"),
+        (["--person-column", "sex"], "person_column must not be in the domain, got 'sex'"),
         (["--domain", "DATA"], "not a TOML file"),
         (["--domain", "no such file.toml"], "no such file.toml"),
     ],

@@ -124,7 +124,7 @@ def _start(request):
 
 @pytest.fixture
 def batch_rows(monkeypatch):
-    """Set how many rows are privatised at a time, so that small tables have several batches."""
+    """Set how many rows are privatized at a time, so that small tables have several batches."""
 
     def set_rows(rows):
         monkeypatch.setattr(_release, "count_batch_rows", lambda n_columns: rows)

@@ -145,7 +145,7 @@ class TestRefusals:
             ({"target": "out.txt"}, ValueError, "must end in one of"),
             ({"target": "in.parquet"}, FileExistsError, "exists already"),
             ({"person_column": "nobody"}, ValueError, r"in.parquet lacks the columns \['nobody'\]"),
-            ({"person_column": "age"}, ValueError, "the domain declares 'age', which says who"),
+            ({"person_column": "age"}, ValueError, "person_column must not be in the domain, got 'age'"),
         ],
     )
     def test_parameters(self, rows, tmp_path, ledger, options, error, match):

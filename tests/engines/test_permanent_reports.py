@@ -121,7 +121,7 @@ def test_wrong_columns_of_ids(engine, people, make):
     for ids, message in [
         (None, "record_id must name the column of the record ids$"),
         ("nobody", "record_id must name the column of the record ids, got 'nobody'"),
-        ("size", "record_id must not name a column that is privatised"),
+        ("size", "record_id must not name a column that is privatized"),
     ]:
         refused(frame, make, ValueError, message, record_id=ids)
     refused(frame, make, TypeError, "name of a column, got list", record_id=["person"])

@@ -29,7 +29,7 @@ def shaken(frame, marks):
     """Make each task fail once, and leave a mark of it."""
 
     def fail_once(batches):
-        """Fail after the first batch of each partition, at the first attempt: half a task's rows were privatised."""
+        """Fail after the first batch of each partition, at the first attempt: half a task's rows were privatized."""
         import os
 
         from pyspark import TaskContext
