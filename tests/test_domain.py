@@ -304,7 +304,7 @@ class TestFoundDomains:
         "table message",
         [
             ("guarantee = 1", "guarantee: expected a table, got int"),
-            ("[guarantee]\nepsilon = 1.0", "guarantee: the record must have the field 'format'"),
+            ("[guarantee]\nepsilon = 1.0", "guarantee: the record must have the fields format"),
             ("[guarantee]\nepsilon = 2020-01-01", "guarantee: .*not JSON serializable"),
         ],
     )

@@ -33,10 +33,8 @@ from skdp.privacy._losses import (
     Loss,
     StatedLoss,
     check_losses,
-    double_losses,
     merge_losses,
     parse_loss,
-    total_epsilon,
 )
 
 
@@ -221,8 +219,14 @@ class PrivacyGuarantee(JsonRecord):
 
     def _check_total(self) -> None:
         """Check that the losses are not smaller than epsilon; drop losses without further information."""
-        total = total_epsilon(self.losses) if self.losses else None
-        if total is not None and self.epsilon > total * (1 + _ROUNDING):
+        total = Fraction(0)
+        for loss in self.losses:
+            total += loss.count * Fraction(getattr(loss, "epsilon", 0))
+        # Gaussian noise has no epsilon of its own.
+        has_total = bool(self.losses) and all(
+            hasattr(x, "epsilon") for x in self.losses
+        )
+        if has_total and self.epsilon > total * (1 + _ROUNDING):
             raise ValueError(
                 f"losses add up to epsilon {round_up(total)}, less than the stated "
                 f"{self.epsilon}. Pass the losses of the whole release, or none."
@@ -351,7 +355,7 @@ class PrivacyGuarantee(JsonRecord):
         """Convert "add_remove" to "replace"; other guarantees are for replacing already."""
         if self.relation != "add_remove":
             return self
-        losses = double_losses(self.losses)
+        losses = tuple(loss._double() for loss in self.losses)
         try:
             loss = self._to_loss()._double()
         except ValueError:

@@ -256,8 +256,6 @@ def parse_loss(content: Any) -> Loss:
 
 def check_losses(losses: Any) -> tuple[Loss, ...]:
     """Check that losses have the classes of this module."""
-    if not isinstance(losses, Iterable):
-        raise TypeError(f"losses must be a tuple, got {type(losses).__name__}")
     checked = tuple(losses)
     for loss in checked:
         if type(loss) not in _LOSSES.values():
@@ -273,22 +271,6 @@ def merge_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     for loss in losses:
         counts[replace(loss, count=1)] += loss.count
     return tuple(replace(loss, count=count) for loss, count in counts.items())
-
-
-def total_epsilon(losses: Iterable[Loss]) -> Fraction | None:
-    """Return the sum of the epsilons of losses; None if one has none."""
-    total = Fraction(0)
-    for loss in losses:
-        if isinstance(loss, GaussianLoss):
-            return None
-        assert isinstance(loss, StatedLoss | PureLoss)
-        total += loss.count * Fraction(loss.epsilon)
-    return total
-
-
-def double_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
-    """Convert losses for adding or removing a record to losses for replacing a record."""
-    return tuple(loss._double() for loss in losses)
 
 
 def exponential_loss(epsilon: Fraction) -> PureLoss:

@@ -172,7 +172,7 @@ WRONG = {
         ("scope", "sex", "scope must be an array, got str"),
         ("secure", 1, "secure must be a bool, got int"),
         ("max_rows_per_person", 0, "max_rows_per_person must be an int >= 1, got 0"),
-        ("more", 1, "the record has an unknown field: 'more'"),
+        ("more", 1, "the record must have the fields format, version, epsilon"),
         ("losses", [PURE | {"count": 0}], "count must be from 1"),
         ("losses", [PURE | {"share": 2.0}], r"share must be in \[0, 1\], got 2"),
         ("losses", [PURE | {"count": 1.5}], "count must be an int"),

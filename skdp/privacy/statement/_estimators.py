@@ -175,7 +175,7 @@ def find_inferred(estimator: Any) -> list[Any] | None:
     columns = []
     for part in all_parts(estimator):
         categories = getattr(part, "categories", None)
-        if isinstance(categories, str) and not hasattr(part, "guarantee_"):
+        if isinstance(categories, str) and not hasattr(estimator, "guarantee_"):
             return None
         domain: Any = getattr(part, "domain_", None)
         for name in getattr(domain, "columns", ()):

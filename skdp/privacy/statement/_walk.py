@@ -132,9 +132,8 @@ class Walk:
         self.returned: set[Any] = set()
         self.notes: dict[str, list[str]] = {name: [] for name in NOTES}
         self.ledgers: dict[Any, PrivacyLedger] = {}
-        # Guarantees of domains, and columns of the steps that use them, by releases.
-        self._domains: dict[str, PrivacyGuarantee] = {}
-        self._domain_columns: dict[str, set[Any]] = {}
+        # Guarantees of domains, with the columns of the steps that use them, by releases.
+        self._domains: dict[str, tuple[PrivacyGuarantee, set[Any]]] = {}
         self._targets: set[Any] = set()
         self._trusted = tuple(trusted)
         self._is_plan = is_plan
@@ -272,8 +271,8 @@ class Walk:
         self._add_step(stated, _PROTECTIONS[protects], targets)
         self._expose_inferred(estimator, flow, names, step)
         for release, found in _estimators.find_domains(estimator).items():
-            self._domains[release] = found
-            self._domain_columns.setdefault(release, set()).update(scope)
+            _, columns = self._domains.setdefault(release, (found, set(found.scope)))
+            columns.update(scope)
 
         has_rows = hasattr(estimator, "transform")
         is_public_target = is_of_values and not targets and not flow.has_new_target
@@ -339,9 +338,8 @@ class Walk:
         """Expose targets that a step learns, and add the releases of domains."""
         for learner in self.notes["target"]:
             self._expose(self._targets, LEARNED, learner)
-        for release, guarantee in self._domains.items():
-            covered = self._domain_columns[release].union(guarantee.scope)
-            scope = tuple(name for name in self.columns if name in covered)
+        for guarantee, columns in self._domains.values():
+            scope = tuple(name for name in self.columns if name in columns)
             stated = StatedStep("domain", replace(guarantee, scope=scope))
             self._add_step(stated, STATISTICS)
 
