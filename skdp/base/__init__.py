@@ -52,7 +52,7 @@ from skdp.base._table_file import delimiter_of as delimiter_of
 from skdp.base._table_file import find_repeated as find_repeated
 from skdp.base._table_file import find_text_type as find_text_type
 from skdp.base._table_file import has_whole_numbers as has_whole_numbers
-from skdp.base._table_file import read_csv_rows as read_csv_rows
+from skdp.base._table_file import read_csv_blocks as read_csv_blocks
 from skdp.base._table_file import read_frame as read_frame
 from skdp.base._table_file import repeated_names_message as repeated_names_message
 from skdp.base._target import one_column as one_column

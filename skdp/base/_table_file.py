@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ LARGEST_WHOLE = 1 << 53
 _BOOLS = {
     "True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False,
 }
+
+# Rows of a CSV file that are parsed at a time.
+CSV_ROWS = 1 << 16
 
 # A number without leading zeros: codes such as 007 and 1E5 are text.
 _NUMBER = re.compile(r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:e[+-]\d{2,3})?|-?inf", re.A)
@@ -77,27 +81,46 @@ def repeated_names_message(file_name: str, names: list[str]) -> str:
     )
 
 
-def read_csv_rows(source: Any, delimiter: str) -> Generator[list[str], None, None]:
-    """Read the rows of a CSV file as text, the header first; an error names the line and shows no value."""
-    line = 1
-    n_names = n_values = 0
+def read_csv_blocks(
+    source: Any, delimiter: str
+) -> Generator[list[list[str]], None, None]:
+    """Read the rows of a CSV file as text: a block with the header, then blocks of rows."""
+    n_names, n_rows = 0, 1
     with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         # Python's errors contain bytes of the data, so they must not be the context of
         # another error.
+        with suppress(UnicodeDecodeError, csv.Error):
+            while block := list(islice(reader, n_rows)):
+                # An empty line is not a row.
+                rows = list(filter(None, block))
+                if not rows:
+                    continue
+                n_names = n_names or len(rows[0])
+                if set(map(len, rows)) != {n_names}:
+                    break
+                yield rows
+                n_rows = CSV_ROWS
+            else:
+                if n_names:
+                    return
+                raise ValueError(f"{source.name} has no header")
+    raise _find_csv_error(source, delimiter)
+
+
+def _find_csv_error(source: Any, delimiter: str) -> ValueError:
+    """Read a CSV file row by row, to name the line of its first error."""
+    line = 1
+    n_names = n_values = 0
+    with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
         with suppress(UnicodeDecodeError, csv.Error):
             for row in reader:
                 n_values = len(row)
                 n_names = n_names or n_values
                 if n_values not in (0, n_names):
                     break
-                if row:
-                    yield row
                 line = reader.line_num + 1
-            else:
-                if n_names:
-                    return
-                raise ValueError(f"{source.name} has no header")
     if n_values not in (0, n_names):
         reason = f"expected {n_names} values as in the header, got {n_values}"
     else:
@@ -107,7 +130,7 @@ def read_csv_rows(source: Any, delimiter: str) -> Generator[list[str], None, Non
         )
     if line == 1:
         reason += f"; if {delimiter!r} does not separate the values, give `delimiter`"
-    raise _find_encoding_error(source) or ValueError(
+    return _find_encoding_error(source) or ValueError(
         f"{source.name}, line {line}: {reason}"
     )
 
@@ -278,12 +301,12 @@ def read_frame(
     if path.suffix in (".arrow", ".feather", ".ipc"):
         _check_arrow(path)
         return pd.read_feather(path)
-    rows = read_csv_rows(_LocalFile(path), delimiter or delimiter_of(path.name))
-    names = next(rows)
+    blocks = read_csv_blocks(_LocalFile(path), delimiter or delimiter_of(path.name))
+    (names,) = next(blocks)
     repeated = find_repeated(names)
     if repeated:
         raise ValueError(repeated_names_message(path.name, repeated))
-    texts = pd.DataFrame(list(rows), columns=names, dtype=object)
+    texts = pd.DataFrame(list(chain.from_iterable(blocks)), columns=names, dtype=object)
     columns = {}
     for name in names:
         if domain is not None and name in domain.columns:

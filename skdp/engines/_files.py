@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import islice
+from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -18,7 +18,7 @@ from skdp.base import (
     find_repeated,
     find_text_type,
     has_whole_numbers,
-    read_csv_rows,
+    read_csv_blocks,
     repeated_names_message,
 )
 from skdp.domain import Domain
@@ -45,9 +45,6 @@ ARROW_TYPES: dict[str, Callable[[], Any]] = {
     "datetime": lambda: pyarrow.timestamp("us"),
     "zoned": lambda: pyarrow.timestamp("us", "UTC"),
 }
-
-# Rows of a CSV file that are parsed at a time.
-CSV_ROWS = 1 << 16
 
 
 def format_of(name: str) -> str:
@@ -125,8 +122,8 @@ class TableFile:
                 f"there is no file {self.path if self.is_local else self.name}"
             )
         if self.is_csv:
-            with closing(read_csv_rows(self, self.delimiter)) as rows:
-                names = next(rows)
+            with closing(read_csv_blocks(self, self.delimiter)) as blocks:
+                (names,) = next(blocks)
         else:
             self._dataset = self._open_dataset()
             names = self._dataset.schema.names
@@ -212,10 +209,8 @@ class TableFile:
             return
         indices = [self._header.index(name) for name in columns]
         for block in self._read_text():
-            values = list(zip(*block, strict=True))
-            texts = [
-                pyarrow.array(values[index], pyarrow.string()) for index in indices
-            ]
+            values = (list(map(itemgetter(index), block)) for index in indices)
+            texts = [pyarrow.array(column, pyarrow.string()) for column in values]
             yield pyarrow.table(texts, names=list(columns))
 
     def check_text(self) -> None:
@@ -226,9 +221,9 @@ class TableFile:
 
     def _read_text(self) -> Generator[list[list[str]], None, None]:
         """Read the rows of a CSV file in blocks, without the header."""
-        with closing(read_csv_rows(self, self.delimiter)) as rows:
-            next(rows)
-            read = partial(run_check, lambda: list(islice(rows, CSV_ROWS)))
+        with closing(read_csv_blocks(self, self.delimiter)) as blocks:
+            next(blocks)
+            read = partial(run_check, lambda: next(blocks, None))
             while block := run_safely(read):
                 yield block
 
