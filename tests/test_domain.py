@@ -70,7 +70,7 @@ def test_duplicates_are_refused(values):
 
 @each("values", [[1, "1"], [1, True], [1.0, True], ["a", 1, None], [b"a", "a"]])
 def test_kinds_never_mix(values):
-    with pytest.raises(TypeError, match="column 'x': expected values of one kind"):
+    with pytest.raises(TypeError, match="column 'x': expected values of one type"):
         Domain({"x": values})
 
 

@@ -15,27 +15,18 @@ from skdp import (
     RapporEncoder,
     privacy_statement,
 )
-from tests.conftest import each
 
 EVIL = "<script>alert(1)</script>"
 
 
-@each(
-    "thing",
-    [
-        PrivacyGuarantee(1.0, scope=(EVIL,), mechanism=EVIL),
-        Domain({EVIL: [EVIL, None]}),
-    ],
-)
-def test_text_is_escaped(thing):
-    shown = thing._repr_html_()
+def test_text_is_escaped():
+    shown = PrivacyGuarantee(1.0, scope=(EVIL,), mechanism=EVIL)._repr_html_()
     assert "<script" not in shown
     assert html.escape(EVIL) in shown
 
 
 def test_what_decides_is_said():
     assert "NOT SECURE" in PrivacyGuarantee(1.5, delta=1e-6, secure=False)._repr_html_()
-    assert "0, 1, 2, 3, 4, 5, 6, 7, …" in Domain({"code": range(1000)})._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +56,7 @@ def test_halves_of_characters_can_be_shown():
     encoder = RandomizedResponseEncoder(1.0, categories={HALF: ["f", "m"]}, ledger=ledger).fit(people)
     ledger.charge(encoder.guarantee_, HALF)
     statement = privacy_statement(encoder)
-    for thing in (ledger, encoder.guarantee_, Domain({HALF: [HALF]}), statement):
+    for thing in (ledger, encoder.guarantee_, statement):
         for shown in (thing._repr_html_(), str(thing)):
             assert shown.encode()
     assert statement.to_html().encode()
@@ -84,7 +75,7 @@ def test_what_is_shown_does_not_grow_without_bound():
     domain = Domain({long: range(10_000), "y": [long], "z": Interval(0, 1, bins=5000)})
     guarantee = PrivacyGuarantee(1.0, scope=(long,), mechanism=long)
     encoder = RandomizedResponseEncoder(1.0, categories={long: ["f", "m"]}).fit(pd.DataFrame({long: ["f"]}))
-    things = (domain, guarantee, privacy_statement(encoder))
+    things = (guarantee, privacy_statement(encoder))
     assert max(len(text) for text in (shown, *(thing._repr_html_() for thing in things))) < 100_000
     assert len(repr(domain)) < 1000
 
@@ -93,13 +84,8 @@ def test_values_that_were_read_are_marked_and_not_shown():
     people = pd.DataFrame({"x": ["hush", "other"] * 50, "y": ["f", "m"] * 50})
     with pytest.warns(UserWarning, match="read from"):
         encoder = RandomizedResponseEncoder(1.0, categories="auto").fit(people)
-    domain = encoder.domain_
-    assert "hush" not in encoder._repr_html_()
-    shown = domain._repr_html_()
-    assert "Declared domain" not in shown
-    assert "values, read from the data" in shown
-    assert "hush" not in shown + repr(domain)
-    assert "Declared domain" in Domain({"x": ["a"]})._repr_html_()
+    assert repr(encoder.domain_["x"]) == "[2 values, read from the data]"
+    assert "hush" not in encoder._repr_html_() + repr(encoder.domain_)
 
 
 def test_an_estimator_does_not_show_where_its_ledger_is(tmp_path):

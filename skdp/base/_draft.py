@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp.domain import MAX_DRAFT_DECIMALS, Domain, Interval, draft_columns
+from skdp.domain import MAX_DRAFT_DECIMALS, Domain, Interval, draft_frame
 
 # Head of a drafted file.
 _REMARK = (
@@ -23,13 +23,13 @@ _ANY_FRACTION = (
 def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
     """Write the values of a table as a domain file, with comments for editing."""
     # **Privacy.** The draft contains values of the data, as its first lines state.
-    columns, excluded = draft_columns(frame, bins=bins, max_values=max_values)
+    columns, excluded = draft_frame(frame, bins=bins, max_values=max_values)
     if not columns:
         reasons = [f"{name!r} {reason}" for name, reason in excluded.items()]
         raise ValueError(f"no column can be drafted; {'; '.join(reasons)}")
     lines = _REMARK.split("\n")
     for name, reason in excluded.items():
-        lines.append(f"Column {name!r} is left out: it {reason}.")
+        lines.append(f"Column {name!r} is excluded: it {reason}.")
     head = "\n".join(f"# {line}" for line in lines)
     domain = Domain(columns)
     comments = {}

@@ -12,14 +12,10 @@ from skdp.domain._domain import copy_guarantee as copy_guarantee
 from skdp.domain._domain import declared_dtype as declared_dtype
 from skdp.domain._domain import declared_kind as declared_kind
 from skdp.domain._domain import guarantee_fields as guarantee_fields
+from skdp.domain._draft import DECLARED as DECLARED
 from skdp.domain._draft import MAX_DRAFT_DECIMALS as MAX_DRAFT_DECIMALS
+from skdp.domain._draft import domains_of_dtypes as domains_of_dtypes
 from skdp.domain._draft import draft_columns as draft_columns
-from skdp.domain._draft import read_public_values as read_public_values
-from skdp.domain._dtypes import DECLARED as DECLARED
-from skdp.domain._dtypes import domains_of_dtypes as domains_of_dtypes
-from skdp.domain._packing import Kind as Kind
-from skdp.domain._packing import pack as pack
-from skdp.domain._packing import parse_json as parse_json
-from skdp.domain._packing import unpack as unpack
+from skdp.domain._draft import draft_frame as draft_frame
 
 __all__ = ["Categories", "Domain", "Interval"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import pairwise
 from numbers import Real
@@ -18,7 +18,6 @@ from skdp.domain._bins import (
     encode_numbers,
     even_edges,
     read_edges,
-    shortest_edge,
 )
 from skdp.tables import (
     ValueCoder,
@@ -27,16 +26,14 @@ from skdp.tables import (
     kind_of,
     kinds_of,
     plain,
-    present,
     shielded,
     to_dates,
     to_numbers,
 )
 
-# Maximum number of values of a column in a message or repr.
+# Maximum number of values of a column in a message or repr, and of characters of each.
 MAX_SHOWN_VALUES = 8
-
-_MAX_SHOWN_CHARACTERS = 200  # characters of a value that are shown
+_MAX_SHOWN_CHARACTERS = 200
 
 
 class Categories:
@@ -45,15 +42,14 @@ class Categories:
     Parameters
     ----------
     values : iterable
-        At least one; all of one kind (strings, numbers, booleans, …). None (or nan, or
+        At least one; all of one type (strings, numbers, booleans, …). None (or nan, or
         ``pd.NA``) declares missing as a value.
     ordered : bool, default=False
-        Whether they are listed in an order in which neighbours are alike, such as
-        grades: `DPMarginalSynthesizer` counts rare ones together with their neighbours,
-        additive models smooth over neighbours, and `DPHistogram` may count groups of
-        them. There, numbers and dates are in order if they are listed from the least
-        to the largest, and not otherwise.
-        It is not read from the dtype of the data.
+        If True, neighbors in the list are alike, such as grades: `DPMarginalSynthesizer`
+        counts rare values together with their neighbors, additive models smooth over
+        neighbors, and `DPHistogram` may count groups of them. Numbers and dates are also
+        in order if they are listed from the smallest to the largest. The dtype of the
+        data does not matter.
 
     Attributes
     ----------
@@ -65,8 +61,8 @@ class Categories:
     Raises
     ------
     TypeError
-        If the values are not a collection of hashable scalars, are of several kinds, or
-        hold an `Interval`.
+        If the values are not a collection of hashable scalars, are of several types, or
+        include an `Interval`.
     ValueError
         If there is no value, a duplicate (1 and 1.0 are one), a number that is not
         finite, or an object that raises an error when it is hashed or compared.
@@ -78,28 +74,26 @@ class Categories:
     ('no', 'yes', None)
     """
 
-    observed = False  # True once the values were read from private data
+    observed = False  # True if the values were read from private data
 
     def __init__(self, values: Iterable[Any], *, ordered: bool = False) -> None:
-        # The order of a set changes from one process to the next, and with it every
-        # code.
+        # The order of a set differs between processes, and with it every code.
         is_unordered = isinstance(values, str | bytes | Mapping | Set)
         if is_unordered or not isinstance(values, Iterable):
-            raise TypeError(f"expected a list of values, got {type(values).__name__}")
+            raise TypeError(f"expected a list of values, got {_type(values)}")
         values = tuple(values)
         for value in values:
             if not is_declarable(value):
                 raise TypeError(
-                    "expected text, numbers, dates or other scalars, "
-                    f"got {type(value).__name__}"
+                    f"expected text, numbers, dates or other scalars, got {_type(value)}"
                 )
-        # What objects of other classes raise may hold a value, which may be private.
-        self.values = shielded(tuple, map(plain, values))
-        error = shielded(_error_of, self.values)
-        if error is not None:
-            raise error
         if not isinstance(ordered, bool):
             raise TypeError(f"ordered must be True or False, got {_type(ordered)}")
+        # Errors of objects of other classes may contain a value, which may be private.
+        self.values = shielded(tuple, map(plain, values))
+        error = shielded(_find_error, self.values)
+        if error is not None:
+            raise error
         self.ordered = ordered
         self._coder = shielded(ValueCoder, self.values)
 
@@ -107,29 +101,20 @@ class Categories:
         return len(self.values)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Categories) or self.ordered != other.ordered:
-            return False
-        return _typed(self.values) == _typed(other.values)
+        return isinstance(other, Categories) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self.values)
 
+    def _key(self) -> tuple[Any, ...]:
+        # 1 and True are equal, but of different types.
+        return self.ordered, self.values, tuple(map(kind_of, self.values))
+
     def __repr__(self) -> str:
         if self.observed:
             return f"[{len(self)} values, read from the data]"
-        values = _few(list(map(repr, self.values[: MAX_SHOWN_VALUES + 1])))
+        values = _shorten(map(repr, self.values[: MAX_SHOWN_VALUES + 1]))
         return f"Categories({values}, ordered=True)" if self.ordered else values
-
-    def _declaration(self) -> dict[str, Any]:
-        """Return the table of a domain file: the values, and the position of missing, True at their end."""
-        values = present(self.values)
-        declaration: dict[str, Any] = {"values": values}
-        if len(values) < len(self.values):
-            position = self.values.index(None)
-            declaration["missing"] = position == len(values) or position
-        if self.ordered:
-            declaration["ordered"] = True
-        return declaration
 
     @property
     def labels(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
@@ -147,19 +132,19 @@ class Categories:
         Returns
         -------
         ndarray of unsigned integers
-            The position of each value, ``len(self)`` for values that are not declared.
+            The position of each value, ``len(self)`` for values outside the domain.
 
         Raises
         ------
         ColumnError
-            If the column has a dtype that can hold none of the values, such as integers
+            If the column has a dtype that represents none of the values, such as integers
             where text is declared.
         """
         self._coder.check_dtype(column, declared=repr(self))
         return self._coder.encode(column)
 
 
-def _error_of(values: tuple[Any, ...]) -> TypeError | ValueError | None:
+def _find_error(values: tuple[Any, ...]) -> TypeError | ValueError | None:
     """Return the error of values that cannot be declared together."""
     if not values:
         return ValueError("expected at least one value")
@@ -171,38 +156,25 @@ def _error_of(values: tuple[Any, ...]) -> TypeError | ValueError | None:
     kinds = kinds_of(values)
     if len(kinds) > 1:
         return TypeError(
-            f"expected values of one kind, got {' and '.join(sorted(kinds))}"
+            f"expected values of one type, got {' and '.join(sorted(kinds))}"
         )
-    if not all(map(_is_finite, values)):
-        return ValueError(
-            "expected finite numbers, got one that is infinite, "
-            "or beyond the range of floats"
-        )
+    # Python compares integers of any size with floats.
+    numbers = [value for value in values if isinstance(value, Real)]
+    if any(abs(number) > sys.float_info.max for number in numbers):
+        return ValueError("expected finite numbers in the range of floats")
     if len(set(values)) < len(values):
         return ValueError("expected distinct values, got duplicates")
     return None
 
 
-def _is_finite(value: Any) -> bool:
-    """Return False for numbers that are nan or infinite."""
-    try:
-        return not isinstance(value, Real) or math.isfinite(value)
-    except OverflowError:  # a whole number beyond the range of floats
-        return False
-
-
-def _typed(values: tuple[Any, ...]) -> list[tuple[str, Any]]:
-    # Values are plain objects, so None is the only missing one.
-    return list(zip(map(kind_of, values), values, strict=True))
-
-
+# The dtypes in which values are compared with edges.
 _DTYPES = {
     "number": np.dtype(float),
     "date": np.dtype("datetime64[D]"),
     "datetime": np.dtype("datetime64[us]"),
 }
 
-# All decimal numbers of so many digits are distinct floats.
+# All decimal numbers with this number of digits are distinct floats.
 _MAX_DECIMALS = 15
 
 # Largest number of steps from 0 to a bound: up to it, floats represent half steps.
@@ -211,7 +183,6 @@ _MAX_STEP = 2.0**52
 # Largest number of bins of an interval declared by its bounds: without it, a short file
 # could ask for any amount of memory.
 MAX_BINS = 1 << 22
-
 
 _DEFAULT_BINS = 10
 
@@ -229,26 +200,26 @@ class Interval:
     Parameters
     ----------
     low, high : float, date or datetime, optional
-        The ends of the range: both numbers, both dates, or both datetimes (without a
+        The bounds of the range: both numbers, both dates, or both datetimes (without a
         time zone). A sequence as the first argument is `edges`.
     bins : int, default=10
-        The number of bins between `low` and `high`, from 1 to 2**22. Bins of numbers have equal widths: their
-        edges are the floats nearest to decimal fractions, as 0.3 for the third edge of
-        10 bins from 0 to 1. Bins of dates have equal numbers of months, if the range is a whole number of months
-        that `bins` divides and does not start on the 29th or later; otherwise equal
-        widths, rounded down to days or microseconds.
+        The number of bins between `low` and `high`, from 1 to 2**22. Bins of numbers have
+        equal widths: their edges are the floats nearest to decimal fractions, such as 0.3
+        for 10 bins from 0 to 1. Bins of dates have equal numbers of months, if the range is
+        a whole number of months that `bins` divides and does not start on the 29th or
+        later; otherwise equal widths, rounded down to days or microseconds.
     edges : sequence of float, date or datetime, optional
         The edges of the bins, in place of `low`, `high` and `bins`: at least 2,
-        increasing, all of one kind.
+        increasing, all of one type.
     missing : bool, default=False
-        Whether missing is a declared value: one more cell, after the bins.
+        If True, missing is a declared value: one more cell, after the bins.
     real : bool, default=False
         If True, the numbers have fractions where they would be whole by default:
         `DPMarginalSynthesizer` draws whole numbers for whole ones.
     decimals : int, optional
-        The number of decimals of the numbers, from 0 to 15; synthetic numbers have no
-        more. 0 is for whole numbers; of 1 or more, `DPMarginalSynthesizer`
-        takes numbers with more decimals for undeclared. By default any number, or 0 for
+        The largest number of decimals of the numbers, from 0 to 15, also of synthetic
+        numbers; 0 is for whole numbers. If it is 1 or more, `DPMarginalSynthesizer` treats
+        numbers with more decimals as outside the domain. By default any number, or 0 for
         numbers that are whole by default.
 
     Attributes
@@ -258,7 +229,7 @@ class Interval:
     missing : bool
         As declared.
     real : bool
-        Whether the numbers have fractions, as declared or by default.
+        True if the numbers have fractions, as declared or by default.
     decimals : int or None
         As declared; 0 also where `real` is False, None where any number of decimals may
         occur.
@@ -266,11 +237,11 @@ class Interval:
     Raises
     ------
     TypeError
-        If an edge is not a number, date or datetime, or edges are of several kinds.
+        If an edge is not a number, date or datetime, or edges are of several types.
     ValueError
-        If the ends are not finite, not increasing, or given in both ways, or datetimes
-        have a time zone or nanoseconds; if `decimals` is out of range, is more than
-        floats hold at the ends, or contradicts `real`.
+        If the edges are not finite, not increasing, or given in both ways, or datetimes
+        have a time zone or nanoseconds; if `decimals` is out of range, is more than floats
+        represent at the bounds, or contradicts `real`.
 
     Notes
     -----
@@ -300,7 +271,7 @@ class Interval:
     [0, 1]
     """
 
-    observed = False  # True once the ends were read from private data
+    observed = False  # True if the edges were read from private data
 
     def __init__(
         self,
@@ -318,40 +289,33 @@ class Interval:
                 raise TypeError(f"{name} must be True or False, got {_type(flag)}")
         if np.iterable(low) and not isinstance(low, str) and edges is None:
             low, edges = None, low
-        # Either edges, or bounds with an optional number of bins.
-        are_ends = low is not None or high is not None or bins is not None
-        if are_ends == (edges is not None):
+        has_bounds = low is not None or high is not None or bins is not None
+        if has_bounds == (edges is not None):
             raise ValueError(
                 "Interval requires either edges, or low and high; bins is for low and "
                 "high alone"
             )
         if edges is None:
-            bins = _DEFAULT_BINS if bins is None else bins
-            edges = _edges_between(low, high, bins)
+            edges = _edges_between(low, high, _DEFAULT_BINS if bins is None else bins)
         self.edges = read_edges(edges, "the edges")
         if len(self.edges) < 2:
-            raise ValueError("Interval needs at least 2 edges")
-        if any(low >= high for low, high in pairwise(self.edges)):
+            raise ValueError("Interval requires at least 2 edges")
+        if any(left >= right for left, right in pairwise(self.edges)):
             raise ValueError("the edges of an Interval must increase")
         self.missing = missing
-        self.real = False
         self.decimals: int | None = None
-        if isinstance(self.edges[0], float):
-            if decimals is not None:
-                self._check_decimals(decimals, real)
-                self.decimals = int(decimals)
-                self.real = self.decimals > 0
-            else:
-                is_whole = _are_whole(self.edges)
-                if bins is not None:
-                    is_whole = is_whole or _have_whole_bounds(self.edges)
-                self.real = real or not is_whole
-                self.decimals = None if self.real else 0
-        elif real or decimals is not None:
-            name = "real" if real else "decimals"
+        if self.dtype.kind == "M" and (real or decimals is not None):
             raise ValueError(
-                f"{name} is for numbers; the edges of this Interval are dates"
+                "real and decimals are for numbers; the edges of this Interval are dates"
             )
+        if decimals is not None:
+            self._check_decimals(decimals, real)
+            self.decimals = int(decimals)
+            self.real = self.decimals > 0
+        else:
+            self.real = real or not is_whole_by_default(self.edges, has_bounds)
+            if self.dtype.kind == "f" and not self.real:
+                self.decimals = 0
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
         if not is_whole_number(decimals):
@@ -359,21 +323,21 @@ class Interval:
                 "decimals of an Interval must be a whole number or None, "
                 f"got {_type(decimals)}"
             )
-        if not 0 <= int(decimals) <= _MAX_DECIMALS:
+        if not 0 <= decimals <= _MAX_DECIMALS:
             raise ValueError(
                 f"decimals of an Interval must be from 0 to {_MAX_DECIMALS}, "
                 f"got {decimals}"
             )
         if real and decimals == 0:
             raise ValueError(
-                "decimals=0 declares whole numbers, "
-                "but real=True numbers with fractions: leave one out"
+                "decimals=0 declares whole numbers, and real=True numbers with fractions; "
+                "remove one of them"
             )
         largest = max(abs(self.edges[0]), abs(self.edges[-1]))
-        if int(decimals) > 0 and largest * 10.0 ** int(decimals) > _MAX_STEP:
+        if decimals > 0 and largest * 10.0 ** int(decimals) > _MAX_STEP:
             raise ValueError(
-                f"floats up to {edge_text(largest)} hold fewer than {decimals} "
-                "decimals; declare fewer, or real=True for any"
+                f"decimals of an Interval with the bound {edge_text(largest)} must be "
+                f"fewer, as floats represent fewer than {decimals}. Use real=True"
             )
 
     def __len__(self) -> int:
@@ -391,33 +355,17 @@ class Interval:
     def __repr__(self) -> str:
         if self.observed:
             return f"Interval({len(self)} bins, read from the data)"
-        is_numeric = isinstance(self.edges[0], float)
-        edges = self.edges[: MAX_SHOWN_VALUES + 1]
-        texts = list(map(edge_text if is_numeric else repr, edges))
-        flags = ", missing=True" if self.missing else ""
-        for name, value in self._precision(_are_whole(self.edges)).items():
-            flags += f", {name}={value}"
-        return f"Interval(edges={_few(texts)}{flags})"
-
-    def _declaration(self) -> dict[str, Any]:
-        """Return the arguments of an equal interval: few if its bins are even, and whole numbers as int."""
-        low, high = self.edges[0], self.edges[-1]
-        bins = len(self.edges) - 1
-        # Bounds and a number of bins are shorter than edges, if they give the same edges.
-        declaration: dict[str, Any] = {"edges": list(map(shortest_edge, self.edges))}
-        with np.errstate(all="ignore"):
-            are_even = tuple(even_edges(low, high, bins)) == self.edges
-        if are_even:
-            ends = {"low": shortest_edge(low), "high": shortest_edge(high)}
-            declaration = {**ends, "bins": bins}
+        write = edge_text if self.dtype.kind == "f" else repr
+        texts = [_shorten(map(write, self.edges[: MAX_SHOWN_VALUES + 1]))]
         if self.missing:
-            declaration["missing"] = True
-        is_whole = _are_whole(self.edges)
-        is_whole = is_whole or (are_even and _have_whole_bounds(self.edges))
-        return declaration | self._precision(is_whole)
+            texts.append("missing=True")
+        is_whole = is_whole_by_default(self.edges, has_bounds=False)
+        for name, value in self._precision(is_whole).items():
+            texts.append(f"{name}={value}")
+        return f"Interval(edges={', '.join(texts)})"
 
     def _precision(self, is_whole: bool) -> dict[str, Any]:
-        """Return the arguments for the precision of numbers that differ from the default."""
+        """Return the arguments that declare the precision of the numbers, if it differs from the default."""
         if self.real and self.decimals is None:
             return {"real": True} if is_whole else {}
         if self.real or not is_whole:
@@ -432,9 +380,9 @@ class Interval:
     @property
     def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
         """The bins as text, and None for missing, if it is declared."""
-        ends = list(map(edge_text, self.edges))
-        bins: list[str | None] = [f"[{low}, {high})" for low, high in pairwise(ends)]
-        bins[-1] = f"[{ends[-2]}, {ends[-1]}]"
+        texts = list(map(edge_text, self.edges))
+        bins: list[str | None] = [f"[{low}, {high})" for low, high in pairwise(texts)]
+        bins[-1] = f"[{texts[-2]}, {texts[-1]}]"
         return (*bins, None) if self.missing else tuple(bins)
 
     @property
@@ -454,8 +402,8 @@ class Interval:
         Returns
         -------
         ndarray
-            Of `dtype`, or narrower floats if the column has them and they hold the
-            edges; nan or NaT for missing.
+            Of `dtype`, or narrower floats if the column has them if they represent
+            the edges; nan or NaT for missing.
 
         Raises
         ------
@@ -465,7 +413,7 @@ class Interval:
         if self.dtype.kind != "f":
             return to_dates(column, self.dtype)
         numbers = to_numbers(column)
-        # Edges that narrow floats do not hold would be infinite in their precision.
+        # Larger edges would be infinite in the precision of the column.
         largest = max(-self.edges[0], self.edges[-1])
         if largest > float(np.finfo(numbers.dtype).max):
             numbers = numbers.astype(float)
@@ -483,34 +431,28 @@ class Interval:
         -------
         ndarray of unsigned integers
             The bin of each value, the cell after the bins for missing if it is
-            declared, and ``len(self)`` for values that are not declared.
+            declared, and ``len(self)`` for values outside the domain.
 
         Raises
         ------
         ColumnError
             If the column is not numeric, or not one of dates.
         """
-        # (n_rows,), in the dtype of the edges or in narrower floats
         values = self.read(column)
-        # In the precision of the column: a narrow float rounded from 0.3 is equal to
-        # the edge 0.3.
+        # In the precision of the column, 0.3 is equal to the edge 0.3.
         edges = np.array(self.edges, values.dtype)
         missing = len(self.edges) - 1 if self.missing else len(self)
         return encode_numbers(values, edges, len(self), missing)
 
 
-def _are_whole(edges: Iterable[Any]) -> bool:
-    return all(not isinstance(edge, float) or edge.is_integer() for edge in edges)
-
-
-def _have_whole_bounds(edges: Sequence[Any]) -> bool:
-    """Return True if the first and last edge are whole, and no bin is narrower than 1."""
-    are_wide = all(high - low >= 1 for low, high in pairwise(edges))
-    return are_wide and _are_whole([edges[0], edges[-1]])
-
-
-def _type(value: Any) -> str:
-    return type(value).__name__
+def is_whole_by_default(edges: Sequence[Any], has_bounds: bool) -> bool:
+    """Return True if edges without `real` and `decimals` declare whole numbers; always for dates."""
+    is_whole = all(not isinstance(edge, float) or edge.is_integer() for edge in edges)
+    if is_whole or not has_bounds:
+        return is_whole
+    # Bins between whole bounds have uneven widths, if whole numbers are cut into them.
+    are_wide = all(right - left >= 1 for left, right in pairwise(edges))
+    return are_wide and edges[0].is_integer() and edges[-1].is_integer()
 
 
 def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
@@ -533,14 +475,19 @@ def _middle(low: Any, high: Any) -> Edge | int:
     return int(middle) if middle.is_integer() else middle
 
 
-def _few(texts: list[str]) -> str:
-    """Write the first of some texts as a list."""
+def _type(value: Any) -> str:
+    return type(value).__name__
+
+
+def _shorten(texts: Iterable[str]) -> str:
+    """Write texts as a list of limited length."""
     shortened = []
-    for text in texts[:MAX_SHOWN_VALUES]:
-        is_long = len(text) > _MAX_SHOWN_CHARACTERS
-        shortened.append(f"{text[: _MAX_SHOWN_CHARACTERS - 1]}…" if is_long else text)
-    if len(texts) > MAX_SHOWN_VALUES:
-        shortened.append("…")
+    for text in texts:
+        if len(text) > _MAX_SHOWN_CHARACTERS:
+            text = text[: _MAX_SHOWN_CHARACTERS - 1] + "…"
+        shortened.append(text)
+    if len(shortened) > MAX_SHOWN_VALUES:
+        shortened[MAX_SHOWN_VALUES:] = "…"
     return f"[{', '.join(shortened)}]"
 
 
@@ -555,10 +502,9 @@ def _write_interval(interval: Interval) -> dict[str, Any]:
 
 def _read_interval(content: dict[str, Any]) -> Interval:
     # Bounds and a number of bins could ask for any amount of memory.
-    edges = read_value(content["edges"])
-    if len(content) != 4 or not isinstance(edges, list):
-        raise ValueError("an Interval has a list of edges, missing, real and decimals")
-    return Interval(**{**content, "edges": edges})
+    names = ("missing", "real", "decimals")
+    options = {name: content[name] for name in names}
+    return Interval(edges=read_value(content["edges"]), **options)
 
 
 register_type("interval", Interval, _write_interval, _read_interval)

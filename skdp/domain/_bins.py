@@ -23,8 +23,8 @@ Edge = float | date
 # Rows per block, so that intermediate results stay in the cache.
 BLOCK = 1 << 15
 
-# Buckets of a lookup for each edge: of normal and log-normal values in 550 uneven bins, 8
-# take up to twice the time, and 32 are no faster by more than a third.
+# Buckets for each edge: for 550 uneven bins of normal and log-normal values, 8 take up to
+# twice the time, and 32 save less than a third.
 _BUCKETS_PER_EDGE = 16
 
 # Floats represent all whole numbers up to this one.
@@ -67,15 +67,16 @@ def _after(start: Any, months: int) -> Any:
     return start.replace(year=year, month=month + 1)
 
 
-def read_edges(edges: Any, what: str) -> tuple[Any, ...]:
+def read_edges(edges: Any, name: str) -> tuple[Edge, ...]:
+    """Return the edges as floats, dates or datetimes; `name` is for errors."""
     if isinstance(edges, str) or not np.iterable(edges):
         raise TypeError(
-            f"{what} of an Interval must be a sequence, got {type(edges).__name__}"
+            f"{name} of an Interval must be a sequence, got {type(edges).__name__}"
         )
     plain_edges = tuple(map(_read_edge, edges))
     if len(kinds_of(plain_edges)) > 1:
         raise TypeError(
-            f"{what} of an Interval must be all numbers, all dates, or all datetimes"
+            f"{name} of an Interval must be all numbers, all dates, or all datetimes"
         )
     return plain_edges
 
@@ -85,7 +86,7 @@ def _read_edge(edge: Any) -> Edge:
         return _read_date(edge)
     if isinstance(edge, bool | np.bool_) or not isinstance(edge, Real | Decimal):
         raise TypeError(
-            "Interval needs edges that are numbers, dates or datetimes, "
+            "edges of an Interval must be numbers, dates or datetimes, "
             f"got {type(edge).__name__}"
         )
     try:
@@ -93,22 +94,22 @@ def _read_edge(edge: Any) -> Edge:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ValueError("Interval needs edges that are finite")
+        raise ValueError("edges of an Interval must be finite, got an infinite one")
     return number
 
 
 def _read_date(edge: Any) -> date:
     if pd.isna(edge):
-        raise ValueError("Interval needs edges that are finite, got a missing date")
+        raise ValueError("edges of an Interval must be finite, got a missing date")
     if isinstance(edge, pd.Timestamp | np.datetime64):
         timestamp = pd.Timestamp(edge)
         if timestamp.nanosecond:
             raise ValueError(
-                "Interval holds datetimes to the microsecond, not the nanosecond"
+                "edges of an Interval must be whole microseconds, got nanoseconds"
             )
         edge = timestamp.to_pydatetime()
     if isinstance(edge, datetime) and edge.tzinfo is not None:
-        raise ValueError("Interval needs datetimes without a time zone")
+        raise ValueError("edges of an Interval must have no time zone")
     return edge
 
 
@@ -126,80 +127,52 @@ def shortest_edge(edge: Edge) -> Edge | int:
     return edge
 
 
-class Grid(NamedTuple):
-    """Bins of about equal width, in which arithmetic finds the bin of a value instead of comparison with each edge."""
+class _Buckets(NamedTuple):
+    """A lookup table of bins: arithmetic finds the bucket of a number, and the bucket its bin."""
 
-    # With ``k = floor((x - low) * scale)``, a value between the first and the last edge
-    # is in bin ``k - (x < edges[k])``, or in the last bin if that equals the number of
-    # bins. The number is negative below the first edge, and at least the number of the
-    # last bin above the last edge.
+    # Rounding is monotone, so a number has at least the bucket of each smaller number:
+    # edges in lower buckets are below it, and edges in higher buckets above it.
 
     edges: NDArray[np.float64]
-    scale: float
-
-    @classmethod
-    def fit(cls, edges: NDArray[np.float64]) -> Grid | None:
-        """Return the grid of some edges, None if their widths differ too much."""
-        # index, k: (n_bins + 1,), one for each edge
-        low = edges[0]
-        index = np.arange(edges.size)
-        with np.errstate(all="ignore"):
-            # Rounded up: k is at most one too high, never too low.
-            scale = (index[1:] / (edges[1:] - low)).max() * (1 + 2.0**-50)
-            k = np.floor((edges - low) * scale)
-        # Rounding is monotone: what holds at both edges of a bin holds between them.
-        return cls(edges, float(scale)) if (k == index).all() else None
-
-    def bins(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Return the bins of values; the bin of a value outside all edges, or of nan, is arbitrary."""
-        with np.errstate(all="ignore"):
-            places = values - self.edges[0]
-            places *= self.scale
-        # nan gets a place, too.
-        np.fmax(places, 0.0, out=places)
-        np.fmin(places, self.edges.size - 1, out=places)
-        codes = places.astype(np.intp)
-        codes -= values < np.take(self.edges, codes)
-        return codes
-
-
-class Buckets(NamedTuple):
-    """A lookup of the bins of many uneven edges: only values in a bucket that an edge is in are compared."""
-
-    # The bucket of a value does not fall as the value grows, whatever rounding does. So
-    # all edges of lower buckets are below a value, and all of higher ones above it.
-
-    edges: NDArray[np.float64]
-    # Of a difference from the first edge.
     scale: np.float64
-    # The bin of each bucket: (n_buckets,), or -1 where it has an edge.
-    codes: NDArray[np.intp]
+    # For each bucket: the bin at its start, its first edge (inf if it has none), and
+    # True if it has several edges.
+    bins: NDArray[np.integer]
+    first_edges: NDArray[np.float64]
+    are_crowded: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, edges: NDArray[np.float64]) -> Buckets:
-        """Return buckets of some edges."""
-        n_last = _BUCKETS_PER_EDGE * edges.size
-        with np.errstate(all="ignore"):
-            scale = n_last / (edges[-1] - edges[0])
-        empty = cls(edges, scale, np.zeros(n_last + 1, np.intp))
-        n_edges = np.bincount(empty.places(edges), minlength=n_last + 1)
-        return empty._replace(codes=np.where(n_edges > 0, -1, np.cumsum(n_edges) - 1))
+    def fit(cls, edges: NDArray[np.float64]) -> _Buckets:
+        # As many buckets as edges separate the edges of bins of equal width.
+        for n_buckets in (edges.size, _BUCKETS_PER_EDGE * edges.size):
+            with np.errstate(all="ignore"):
+                scale = (n_buckets - 1) / (edges[-1] - edges[0])
+            places = _find_buckets(edges, edges[0], scale)
+            places = np.clip(places, 0, n_buckets - 1)
+            n_edges = np.bincount(places, minlength=n_buckets)
+            if n_edges.max() == 1:
+                break
+        bins = np.cumsum(n_edges) - n_edges - 1
+        first_edges = np.full(n_buckets, np.inf)
+        np.minimum.at(first_edges, places, edges)
+        return cls(edges, scale, bins.astype(np.int32), first_edges, n_edges > 1)
 
-    def places(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Return the buckets of values; nan is in the first."""
-        with np.errstate(all="ignore"):
-            places = values - self.edges[0]
-            places *= self.scale
-        np.fmax(places, 0.0, out=places)
-        np.fmin(places, self.codes.size - 1, out=places)
-        return places.astype(np.intp)
-
-    def bins(self, values: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Return the bins of values; that of a value which is outside of all edges, or nan, is arbitrary."""
-        codes = np.take(self.codes, self.places(values))
-        compared = np.flatnonzero(codes < 0)
-        codes[compared] = _compare(values[compared], self.edges)
+    def encode(self, values: NDArray[np.float64]) -> NDArray[np.integer]:
+        """Return the bins of values; the bin of a value outside all edges, or of nan, is arbitrary."""
+        buckets = _find_buckets(values, self.edges[0], self.scale)
+        codes = self.bins.take(buckets, mode="clip")
+        codes += values >= self.first_edges.take(buckets, mode="clip")
+        if self.are_crowded.any():
+            crowded = np.flatnonzero(self.are_crowded.take(buckets, mode="clip"))
+            codes[crowded] = _compare(values[crowded], self.edges)
         return codes
+
+
+def _find_buckets(values: NDArray[Any], low: Any, scale: Any) -> NDArray[np.intp]:
+    with np.errstate(all="ignore"):
+        buckets = values - low
+        buckets *= scale
+        return buckets.astype(np.intp)
 
 
 def _compare(values: NDArray[Any], edges: NDArray[Any]) -> NDArray[np.intp]:
@@ -209,20 +182,18 @@ def _compare(values: NDArray[Any], edges: NDArray[Any]) -> NDArray[np.intp]:
 def encode_numbers(
     values: NDArray[Any], edges: NDArray[Any], outside: int, missing: int
 ) -> NDArray[np.unsignedinteger]:
-    """Find the bin of each value."""
+    """Return the bin of each value, or the codes `outside` or `missing`."""
     out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
-    grid = Grid.fit(edges) if edges.dtype == np.float64 else None
-    n_bins = edges.size - 1
-    bins_of: Callable[[Any], NDArray[np.intp]] = partial(_compare, edges=edges)
-    are_floats = edges.dtype == np.float64 and values.dtype == np.float64
-    if grid is not None:
-        bins_of = grid.bins
-    elif are_floats and values.size >= _BUCKETS_PER_EDGE * edges.size:
-        bins_of = Buckets.of(edges).bins
+    find_bins: Callable[[Any], NDArray[np.integer]] = partial(_compare, edges=edges)
+    # A table costs more than it saves if there are few values for each edge.
+    is_large = values.size >= _BUCKETS_PER_EDGE * edges.size
+    if edges.dtype == np.float64 and is_large:
+        find_bins = _Buckets.fit(edges).encode
     for start in range(0, values.size, BLOCK):
         block = values[start : start + BLOCK]
-        codes = bins_of(block)
-        np.minimum(codes, n_bins - 1, out=codes)  # the last bin is closed
+        codes = find_bins(block)
+        # The last bin is closed.
+        np.minimum(codes, edges.size - 2, out=codes)
         is_inside = (block >= edges[0]) & (block <= edges[-1])
         if not is_inside.all():
             codes[~is_inside] = outside

@@ -15,18 +15,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.domain._attributes import MAX_BINS, MAX_SHOWN_VALUES, Categories, Interval
+from skdp.domain._attributes import Categories, Interval
 from skdp.domain._bins import BLOCK
-from skdp.domain._draft import draft_columns
+from skdp.domain._draft import draft_frame
 from skdp.domain._expressions import (
-    Operand,
-    declared_operand,
+    declare_operand,
     read_constraints,
     read_derived,
     read_values,
 )
-from skdp.domain._toml import check_keys, read_toml, write_toml
-from skdp.markup import html_rows
+from skdp.domain._toml import read_toml, write_toml
 from skdp.privacy import PrivacyGuarantee
 from skdp.tables import (
     ColumnError,
@@ -46,7 +44,7 @@ Codes = NDArray[np.unsignedinteger]
 class Domain:
     """The public values of each column, in order.
 
-    A domain is declared, not read from the data: which values occur is private.
+    Declare a domain from public knowledge, because which values occur is private.
 
     Parameters
     ----------
@@ -81,7 +79,7 @@ class Domain:
     Raises
     ------
     TypeError
-        If `columns` is not a mapping, or the values of a column are of several kinds
+        If `columns` is not a mapping, or the values of a column are of several types
         (1, True and "1" are).
     ValueError
         If there is a column without values, or a duplicate (1 and 1.0 are one); if an
@@ -92,17 +90,17 @@ class Domain:
     -----
     **Expressions** have names of columns, numbers, ``+ - * /``, comparisons (also
     ``0 <= a <= b``), ``and``, ``or`` and ``not``. Nothing else is evaluated: no call, no
-    attribute, no index. A name that is no identifier stands in backquotes:
+    attribute, no index. Write a name that is not an identifier in backquotes:
     ``"`hours per week` < 100"``. Text in quotes, ``True`` and ``False`` are compared by
     ``==`` and ``!=`` alone. The difference of two dates is a number of days, and so is a
     number added to a date. Missing values satisfy no comparison: a missing ``end``
     breaks ``"end >= start"``, and satisfies ``"not end < start"``.
 
-    **Privacy.** A domain that `with_guarantee` made states what finding its values
-    has cost. An estimator that gets it charges nothing for it again, and its
+    **Privacy.** A domain from `with_guarantee` states the privacy loss of finding its
+    values. An estimator that uses it does not charge this loss again, and its
     ``guarantee_`` is for its own release; `privacy_statement` adds the guarantee of the
-    domain to the total, once for all steps that use it. Two domains are equal if their
-    values are, whatever their guarantees.
+    domain to the total, once for all steps that use it. Domains with equal values are
+    equal, also if their guarantees differ.
 
     Examples
     --------
@@ -126,7 +124,7 @@ class Domain:
     ) -> None:
         if not isinstance(columns, Mapping):
             raise TypeError(
-                "Domain takes a mapping from column name to values, "
+                "Domain requires a mapping from column name to values, "
                 f"got {type(columns).__name__}"
             )
         self.guarantee: PrivacyGuarantee | None = None
@@ -141,10 +139,14 @@ class Domain:
                 self._attributes[name] = Categories(values)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"column {name!r}: {error}") from None
-        operands = {name: _operand(values) for name, values in self._items()}
+        operands = {}
+        for name, attribute in self._attributes.items():
+            kind = declared_kind(attribute)
+            operands[name] = declare_operand(kind, attribute.values)
+        self._operands = dict(operands)
         self._derived = read_derived(derived or {}, operands)
         for name, expression in self._derived.items():
-            operands[name] = expression.to_column()
+            operands[name] = expression.result
         self._constraints = read_constraints(constraints, operands)
 
     @property
@@ -183,40 +185,17 @@ class Domain:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        return self._items(), self.constraints, tuple(self.derived.items())
-
-    def _items(self) -> tuple[tuple[Any, Categories | Interval], ...]:
-        return tuple(self._attributes.items())
+        columns = tuple(self._attributes.items())
+        return columns, self.constraints, tuple(self.derived.items())
 
     def __repr__(self) -> str:
-        columns = [f"{name!r:.200}: {values!r}" for name, values in self._items()]
+        columns = [f"{name!r:.200}: {self[name]!r}" for name in self.columns]
         options = ""
         if self._constraints:
             options += f", constraints={list(self.constraints)!r}"
         if self._derived:
             options += f", derived={self.derived!r}"
         return f"Domain({{{', '.join(columns)}}}{options})"
-
-    def _repr_html_(self) -> str:
-        rows = []
-        title = "Declared domain"
-        for name, attribute in self._items():
-            kind = "bins" if isinstance(attribute, Interval) else "values"
-            labels = list(map(str, attribute.labels[:MAX_SHOWN_VALUES]))
-            if len(attribute) > MAX_SHOWN_VALUES:
-                labels.append("…")
-            values = ", ".join(labels)
-            if attribute.observed:
-                title = "Domain"
-                kind += ", read from the data"
-                values = "not shown"
-            rows.append((name, kind, len(attribute), values))
-        heads = ("column", "kind", "number", "values")
-        summary = f"{self.size:,} cells together"
-        if self.guarantee is not None:
-            title = "Domain found by a private release"
-            summary = f"{summary}; {self.guarantee}"
-        return html_rows(title, heads, rows, summary)
 
     def select(self, columns: Iterable[Any]) -> Domain:
         """Return the domain of some of the columns, with the constraints and derived columns that read no other.
@@ -322,7 +301,7 @@ class Domain:
         A table ``[columns.NAME]`` for each column, in order, has either ``values``
         (``missing = true`` appends None, ``missing = 2`` inserts it at that position,
         ``ordered = true`` declares that they are in order), or ``low``, ``high`` and
-        ``bins``, or ``edges``. Ends and edges are numbers, dates (``2020-02-29``) or
+        ``bins``, or ``edges``. Bounds and edges are numbers, dates (``2020-02-29``) or
         datetimes (``2020-02-29T18:30:00``); ``real = true`` declares that the numbers
         between whole edges have fractions, ``decimals = 2`` how many decimals numbers
         have.
@@ -365,15 +344,8 @@ class Domain:
         ValueError: column 'age': Interval requires both low and high, or edges
         """
         content = read_toml(text)
-        _check_bins(content["columns"])
-        attributes = {}
-        for name, table in content["columns"].items():
-            try:
-                attributes[name] = _read_attribute(table)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"column {name!r}: {error}") from None
         domain = cls(
-            attributes,
+            content["columns"],
             constraints=content.get("constraints", ()),
             derived=content.get("derived"),
         )
@@ -385,17 +357,17 @@ class Domain:
     def from_frame(cls, X: Any, *, bins: int = 10, max_values: int = 100) -> Self:
         """Declare the values that occur in a public table.
 
-        Truth values are both declared, and so are all categories of an ordered
-        categorical dtype or an Enum. Other columns get a sorted list of the values that
-        occur; numbers with more than `bins` values get an `Interval` of at most `bins`
-        bins of a round width, and so do dates with more than `max_values`. Missing is
-        declared where it occurs.
+        A column of truth values gets both, and an ordered categorical dtype or an Enum all
+        its categories. Other columns get a sorted list of the values that occur; numbers
+        with more than `bins` values get an `Interval` of at most `bins` bins of a round
+        width, and so do dates with more than `max_values`. Missing is declared where it
+        occurs.
 
         Parameters
         ----------
         X : pandas, polars or pyarrow table
-            A **public** table, such as a published sample or a census table: its
-            values, range and decimals are in all that is released with the domain.
+            A **public** table, such as a published sample or a census table: each release
+            with the domain reveals its values, range and decimals.
         bins : int, default=10
             The largest number of bins of numbers or dates.
         max_values : int, default=100
@@ -411,13 +383,13 @@ class Domain:
         TypeError
             If X is not a table.
         ValueError
-            If a column cannot be declared, such as text with more than `max_values`
-            values.
+            If no values can be drafted for a column, such as text with more than
+            `max_values` values or infinite numbers.
 
         Notes
         -----
-        **Privacy.** None: no guarantee covers how a domain was chosen. Of a private
-        table, use `discover_domain`.
+        **Privacy.** None: no guarantee covers the choice of a domain. For a private table,
+        use `discover_domain`.
 
         Examples
         --------
@@ -425,8 +397,8 @@ class Domain:
         >>> Domain.from_frame(public)
         Domain({'sex': ['f', 'm'], 'age': Interval(edges=[20, 30, 40, 50, 60, 70, 80])})
         """
-        columns, left_out = draft_columns(X, bins=bins, max_values=max_values)
-        for name, reason in left_out.items():
+        columns, excluded = draft_frame(X, bins=bins, max_values=max_values)
+        for name, reason in excluded.items():
             raise ValueError(f"column {name!r} {reason}")
         return cls(columns)
 
@@ -442,7 +414,7 @@ class Domain:
         -------
         str
             TOML, from which `from_toml` reads an equal domain. An `Interval` of bins of
-            equal width is written by its ends, any other by its edges.
+            equal width is written by its bounds, any other by its edges.
 
         Raises
         ------
@@ -465,21 +437,14 @@ class Domain:
         missing = true
         <BLANKLINE>
         """
-        declarations = {}
-        for name, attribute in self._items():
-            declarations[name] = attribute._declaration()
-        return write_toml(declarations, comments or {}, self._tables())
-
-    def _tables(self) -> dict[str, Any]:
-        """Return the lists and tables of a domain file beside the columns."""
-        tables: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if self._constraints:
-            tables["constraints"] = list(self.constraints)
+            options["constraints"] = list(self.constraints)
         if self._derived:
-            tables["derived"] = self.derived
+            options["derived"] = self.derived
         if self.guarantee is not None:
-            tables["guarantee"] = guarantee_fields(self)
-        return tables
+            options["guarantee"] = guarantee_fields(self)
+        return write_toml(self._attributes, comments or {}, options)
 
     def check_constraints(self, X: Any) -> NDArray[np.bool_]:
         """Mark the rows of a table that satisfy all constraints.
@@ -570,8 +535,8 @@ class Domain:
                     f"X lacks column {name!r}, which an expression of the domain reads; "
                     f"it has {list(columns)}"
                 )
-            kind = _operand(self._attributes[name]).kind
-            return _name_errors(name, read_values, columns[name], kind)
+            operand = self._operands[name]
+            return _name_errors(name, read_values, columns[name], operand)
 
         return read
 
@@ -596,7 +561,9 @@ class Domain:
             `Interval`.
         """
         codes = []
-        for (name, attribute), column in zip(self._items(), columns, strict=True):
+        for (name, attribute), column in zip(
+            self._attributes.items(), columns, strict=True
+        ):
             codes.append(_name_errors(name, attribute.encode, column))
         return codes
 
@@ -623,7 +590,9 @@ class Domain:
             If no dtype of a column's library can hold the declared values.
         """
         decoders = []
-        for (name, attribute), column in zip(self._items(), like, strict=True):
+        for (name, attribute), column in zip(
+            self._attributes.items(), like, strict=True
+        ):
             decoders.append(_name_errors(name, _decoder, attribute, library_of(column)))
         return decoders
 
@@ -761,20 +730,6 @@ class Domain:
 DomainType = TypeVar("DomainType", bound=Domain)
 
 
-def _check_bins(tables: Mapping[str, Any]) -> None:
-    """Refuse a short file that asks for much memory by the bins of many columns."""
-    n_bins = 0
-    for table in tables.values():
-        bins = table.get("bins") if isinstance(table, dict) else None
-        if isinstance(bins, int):
-            n_bins += max(0, bins)
-    if n_bins > MAX_BINS:
-        raise ValueError(
-            f"a domain file has at most {MAX_BINS:,} bins in all its columns, "
-            f"got {n_bins:,}"
-        )
-
-
 def guarantee_fields(domain: Domain) -> dict[str, Any]:
     """Return the guarantee of a found domain as fields of a JSON or TOML file."""
     assert domain.guarantee is not None
@@ -804,49 +759,18 @@ def copy_guarantee(domain: Domain, source: Any) -> Domain:
     return domain.with_guarantee(source.guarantee, release_id=source._release_id)
 
 
-def _read_attribute(table: Any) -> Categories | Interval:
-    """Read the declaration of a column from its table in a domain file."""
-    check_keys(table)
-    if "values" not in table:
-        return Interval(**table)
-    values = list(table["values"])
-    position = table.get("missing", False)
-    # TOML has no null: `missing` is the position of None among the values, or True if last.
-    if position is True:
-        values.append(None)
-    elif position is not False:
-        if not isinstance(position, int) or not 0 <= position <= len(values):
-            raise ValueError(
-                f"missing must be true, false, or a position from 0 to {len(values)}, "
-                f"got {position!r}"
-            )
-        values.insert(position, None)
-    return Categories(values, ordered=table.get("ordered", False))
-
-
 def _decoder(
     attribute: Categories | Interval, library: str
 ) -> Callable[[NDArray[np.integer]], Any]:
-    if not isinstance(attribute, Interval) or attribute.dtype.kind == "f":
-        kind = declared_kind(attribute)
-        # The middle of a bin of whole numbers may have a fraction.
-        if kind == "whole":
-            kind = kind_of_values(attribute.values)
-        dtype = dtype_of(library, kind, attribute.values)
-        return decoder(attribute.values, library, dtype)
-    middles = np.array(attribute.values, attribute.dtype)
-    return lambda codes: column_of(middles[codes], library)
-
-
-def _operand(attribute: Categories | Interval) -> Operand:
-    """Return a declared column as an operand of expressions."""
+    """Return a function from codes to a column; the code of a bin becomes its middle."""
+    if isinstance(attribute, Interval) and attribute.dtype.kind == "M":
+        middles = np.array(attribute.values, attribute.dtype)
+        return lambda codes: column_of(middles[codes], library)
     kind = declared_kind(attribute)
-    is_zoned = any(getattr(value, "tzinfo", None) for value in attribute.values)
-    if is_zoned:
-        kind = "times with a time zone"
-    elif kind == "unsigned":
-        kind = "whole"
-    return declared_operand(kind, attribute.values)
+    # The middle of a bin of whole numbers may have a fraction.
+    if kind == "whole":
+        kind = kind_of_values(attribute.values)
+    return decoder(attribute.values, library, dtype_of(library, kind, attribute.values))
 
 
 def declared_kind(attribute: Categories | Interval) -> str:
@@ -871,9 +795,10 @@ def _name_errors(name: Any, function: Callable[..., Any], *arguments: Any) -> An
         return shielded(function, *arguments)
     except ColumnError as error:
         message = f"column {name!r}: {error}"
-    raise ColumnError(message)  # outside of the handler: without a context
+    # Outside of the handler, so that the error has no context.
+    raise ColumnError(message)
 
 
-# A domain, or what declares one: values by column name, a list of them for each column,
-# or bins of all columns.
+# A domain, values by column name, lists of values in the order of the columns, or bins of
+# all columns.
 DomainLike: TypeAlias = Domain | Mapping[Any, Any] | Sequence[Any] | Interval

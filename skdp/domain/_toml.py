@@ -1,4 +1,4 @@
-"""The text of domain files: TOML with one table of plain values per column."""
+"""Domain files: TOML with one table for each column."""
 
 from __future__ import annotations
 
@@ -9,160 +9,216 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-# Limit on the characters of a file: reading one takes some hundred bytes.
+from skdp.domain._attributes import (
+    MAX_BINS,
+    Categories,
+    Interval,
+    is_whole_by_default,
+)
+from skdp.domain._bins import even_edges, shortest_edge
+from skdp.tables import present
+
+# Maximum number of characters of a file, whose reading takes some hundred bytes for each.
 _MAX_CHARACTERS = 1 << 23
 
+_KEYS = {"columns", "constraints", "derived", "guarantee"}
 # Keys of a column with a list of values, and of a column with bins.
 _VALUES_KEYS = {"values", "missing", "ordered"}
 _INTERVAL_KEYS = {"edges", "low", "high", "bins", "missing", "real", "decimals"}
-_EXPECTED = "a column has `values`, or `low`, `high` and `bins`, or `edges`"
-_KEYS = {"columns", "constraints", "derived", "guarantee"}
 _TABLES = "a domain file must have a table [columns.NAME] for each column"
+_EXPECTED = "a column has `values`, or `low`, `high` and `bins`, or `edges`"
 
-# Names that TOML takes without quotes.
-_BARE = re.compile("[A-Za-z0-9_-]+")
+# Longest list that is written in one line.
+_LINE_CHARACTERS = 100
+
+
+# Writing.
 
 
 def write_toml(
-    columns: Mapping[Any, Mapping[str, Any]],
+    columns: Mapping[Any, Categories | Interval],
     comments: Mapping[Any, str],
-    others: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> str:
     """Write the declarations of all columns, and other lists and tables, as TOML."""
+    # In TOML, lists of the file come before its tables.
     blocks = []
-    # Lists come before all tables.
-    for title, content in others.items():
+    tables = []
+    for name, content in options.items():
         if isinstance(content, list):
-            blocks.append(f"{title} = {_list(content)}\n")
-    for name, declaration in columns.items():
-        if not isinstance(name, str):
-            raise TypeError(
-                f"column {name!r}: a domain file needs names that are text, "
-                f"got {type(name).__name__}"
-            )
+            blocks.append(f"{name} = {_value(content)}\n")
+        else:
+            tables.append(f"[{name}]\n{_lines(content)}")
+    for name, attribute in columns.items():
         try:
+            if not isinstance(name, str):
+                raise TypeError(
+                    "a domain file requires column names that are text, got "
+                    f"{type(name).__name__}"
+                )
             comment = _comment(comments.get(name, ""))
-            block = f"{comment}[columns.{_key(name)}]\n{_lines(declaration)}"
+            lines = _lines(_declaration(attribute))
         except (TypeError, ValueError) as error:
             raise type(error)(f"column {name!r}: {error}") from None
-        blocks.append(block)
-    # Tables: of derived columns, and of the guarantee.
-    for title, content in others.items():
-        if isinstance(content, Mapping):
-            blocks.append(f"[{title}]\n{_lines(content)}")
-    return "\n".join(blocks)
+        blocks.append(f"{comment}[columns.{_key(name)}]\n{lines}")
+    return "\n".join(blocks + tables)
 
 
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _scalar(name)
+def _declaration(attribute: Categories | Interval) -> dict[str, Any]:
+    """Return the table of a column: the shortest arguments that make an equal declaration."""
+    if isinstance(attribute, Categories):
+        return _declare_values(attribute)
+    edges = list(map(shortest_edge, attribute.edges))
+    low, high, bins = attribute.edges[0], attribute.edges[-1], len(edges) - 1
+    with np.errstate(all="ignore"):
+        is_even = tuple(even_edges(low, high, bins)) == attribute.edges
+    table: dict[str, Any] = {"edges": edges}
+    if is_even:
+        table = {"low": edges[0], "high": edges[-1], "bins": bins}
+    if attribute.missing:
+        table["missing"] = True
+    is_whole = is_whole_by_default(attribute.edges, has_bounds=is_even)
+    return table | attribute._precision(is_whole)
+
+
+def _declare_values(attribute: Categories) -> dict[str, Any]:
+    values = present(attribute.values)
+    table: dict[str, Any] = {"values": values}
+    # TOML has no null: `missing` is the index of None, or true if None is the last value.
+    if None in attribute.values:
+        index = attribute.values.index(None)
+        table["missing"] = True if index == len(values) else index
+    if attribute.ordered:
+        table["ordered"] = True
+    return table
 
 
 def _lines(table: Mapping[str, Any]) -> str:
-    """Write a line for each key of a table."""
-    lines = ""
-    for key, value in table.items():
-        text = _list(value) if isinstance(value, list) else _scalar(value)
-        lines += f"{_key(key)} = {text}\n"
-    return lines
+    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in table.items())
+
+
+def _key(name: str) -> str:
+    is_bare = re.fullmatch("[A-Za-z0-9_-]+", name)
+    return name if is_bare else _value(name)
 
 
 def _comment(text: str) -> str:
-    """Write each line of a text as a TOML comment."""
+    """Write each line of a text as a comment, in which TOML forbids control characters."""
     comment = ""
     for line in text.splitlines():
-        # TOML forbids control characters in comments.
-        marks = [mark if mark.isprintable() else "?" for mark in line]
-        comment += f"# {''.join(marks)}".rstrip() + "\n"
+        printable = [mark if mark.isprintable() else "?" for mark in line]
+        comment += f"# {''.join(printable)}".rstrip() + "\n"
     return comment
 
 
-def _list(values: list[Any]) -> str:
-    texts = list(map(_scalar, values))
-    line = f"[{', '.join(texts)}]"
-    # A longer list is written with one item per line.
-    width = 100
-    if len(line) <= width:
-        return line
-    lines = [f"    {text},\n" for text in texts]
-    return f"[\n{''.join(lines)}]"
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if type(value) in (int, float):
-        return repr(value)
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        texts = list(map(_value, value))
+        line = f"[{', '.join(texts)}]"
+        if len(line) <= _LINE_CHARACTERS:
+            return line
+        return "[\n" + "".join(f"    {text},\n" for text in texts) + "]"
     if isinstance(value, dict):
-        items = [f"{key} = {_scalar(item)}" for key, item in value.items()]
+        items = [f"{key} = {_value(item)}" for key, item in value.items()]
         return f"{{ {', '.join(items)} }}"
+    if isinstance(value, str):
+        if value != value.encode(errors="replace").decode():
+            raise ValueError("expected Unicode text, got half of a surrogate pair")
+        # A string of JSON is one of TOML, except that TOML requires an escape for DEL.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007F")
+    if type(value) in (bool, int, float):
+        return json.dumps(value)
     if isinstance(value, pd.Timestamp) and value.nanosecond:
-        raise ValueError(
-            "a domain file holds times to the microsecond, not the nanosecond"
+        raise ValueError("a domain file requires whole microseconds, got nanoseconds")
+    is_local_time = isinstance(value, time) and value.tzinfo is None
+    if not isinstance(value, date) and not is_local_time:
+        raise TypeError(
+            "a domain file requires text, numbers, booleans or dates, got "
+            f"{type(value).__name__}"
         )
     if isinstance(value, datetime) and value.tzinfo is not None:
-        return value.astimezone(UTC).isoformat()  # TOML has no offsets with seconds
-    if isinstance(value, date) or (isinstance(value, time) and value.tzinfo is None):
-        return value.isoformat()
-    raise TypeError(
-        "a domain file holds text, numbers, booleans and dates, "
-        f"not {type(value).__name__}"
-    )
+        # Offsets of TOML have no seconds.
+        value = value.astimezone(UTC)
+    return str(value.isoformat())
 
 
-def _string(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(
-            "expected Unicode text, got half of a surrogate pair"
-        ) from None
-    # A string of JSON is one of TOML, except that TOML wants an escape for this mark.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", r"\u007F")
+# Reading.
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Read the tables of a domain file; `check_keys` checks the table of one column."""
+    """Read a domain file; the columns are declarations, the other keys as in the file."""
+    content = _parse(text)
+    unknown_keys = sorted(content.keys() - _KEYS)
+    if unknown_keys:
+        raise ValueError(f"unknown key {unknown_keys[0]!r}; {_TABLES}")
+    tables = content.get("columns")
+    if not isinstance(tables, dict) or not tables:
+        raise ValueError(f"no column; {_TABLES}")
+    _check_bins(tables)
+    columns = {}
+    for name, table in tables.items():
+        try:
+            columns[name] = _read_column(table)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"column {name!r}: {error}") from None
+    return content | {"columns": columns}
+
+
+def _parse(text: str) -> dict[str, Any]:
     if len(text) > _MAX_CHARACTERS:
         raise ValueError(
             f"a domain file has at most {_MAX_CHARACTERS:,} characters, got {len(text):,}"
         )
-    # The parser quotes the text in some of its errors.
     try:
-        content = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"not a TOML file: {error}") from None
-    except RecursionError:
+    except (RecursionError, ValueError):
+        # Other errors of the parser quote the text.
         raise ValueError(
-            "not a domain file: it has lists within lists without end"
+            "not a domain file: it has deeply nested lists, or a number, date or time that "
+            "cannot be read"
         ) from None
-    except ValueError:
-        raise ValueError(
-            "not a domain file: it has a number, date or time that cannot be read"
-        ) from None
-    unknown_keys = sorted(content.keys() - _KEYS)
-    if unknown_keys:
-        raise ValueError(f"unknown key {unknown_keys[0]!r}; {_TABLES}")
-    columns = content.get("columns")
-    if not isinstance(columns, dict) or not columns:
-        raise ValueError(f"no column; {_TABLES}")
-    return content
 
 
-def check_keys(declaration: Any) -> None:
-    """Check the keys of a column that declares a list of values, or an interval."""
-    if not isinstance(declaration, dict):
-        raise TypeError(f"{_EXPECTED}, got {type(declaration).__name__}")
-    is_list = "values" in declaration
-    allowed = _VALUES_KEYS if is_list else _INTERVAL_KEYS
-    unknown_keys = sorted(declaration.keys() - allowed)
+def _check_bins(tables: Mapping[str, Any]) -> None:
+    """Refuse a short file that asks for much memory by the bins of many columns."""
+    n_bins = 0
+    for table in tables.values():
+        bins = table.get("bins") if isinstance(table, dict) else None
+        n_bins += abs(bins) if isinstance(bins, int) else 0
+    if n_bins > MAX_BINS:
+        raise ValueError(
+            f"a domain file has at most {MAX_BINS:,} bins in all its columns, "
+            f"got {n_bins:,}"
+        )
+
+
+def _read_column(table: Any) -> Categories | Interval:
+    if not isinstance(table, dict):
+        raise TypeError(f"{_EXPECTED}, got {type(table).__name__}")
+    is_list = "values" in table
+    unknown_keys = sorted(table.keys() - (_VALUES_KEYS if is_list else _INTERVAL_KEYS))
     if unknown_keys:
-        is_table = isinstance(declaration[unknown_keys[0]], dict)
+        is_table = isinstance(table[unknown_keys[0]], dict)
         hint = "; write a name with a dot in quotes" if is_table else ""
         raise ValueError(f"unexpected key {unknown_keys[0]!r}: {_EXPECTED}{hint}")
-    if is_list and not isinstance(declaration["values"], list):
-        name = type(declaration["values"]).__name__
-        raise TypeError(f"values must be a list, got {name}")
+    if not is_list:
+        return Interval(**table)
+    values = table["values"]
+    if not isinstance(values, list):
+        raise TypeError(f"values must be a list, got {type(values).__name__}")
+    index = table.get("missing", False)
+    if index is True:
+        index = len(values)
+    if index is not False:
+        if not isinstance(index, int) or not 0 <= index <= len(values):
+            raise ValueError(
+                f"missing must be true, false, or a position from 0 to {len(values)}, "
+                f"got {index!r}"
+            )
+        values = [*values[:index], None, *values[index:]]
+    return Categories(values, ordered=table.get("ordered", False))

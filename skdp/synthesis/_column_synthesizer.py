@@ -30,7 +30,7 @@ from skdp.base import (
 )
 from skdp.central import CentralEstimator
 from skdp.central.statistics import encode_columns
-from skdp.domain import Domain, DomainLike, read_public_values
+from skdp.domain import Domain, DomainLike, Interval, draft_columns
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.synthesis.columns import (
@@ -68,6 +68,15 @@ from skdp.tables import Table, is_frame, read_table
 MAX_COMBINATIONS = 1 << 12
 """Maximum number of combinations of private values."""
 
+
+# Public columns: texts and dates with more values and numbers with more values than these
+# are excluded or cut into bins. Values that are rare against the noise are counted together,
+# so a list of numbers is finer than bins if the noise is small: of distances of pairs with
+# private columns with 32 numbers, distances with 64 are 0.62 to 0.87 on LSAC and COMPAS at
+# an epsilon of 4, and 0.71 to 1.07 at 1.
+_MAX_PUBLIC_VALUES = 1_000
+_MAX_PUBLIC_NUMBERS = 64
+_N_PUBLIC_BINS = 32
 
 _FITTED_PARTS = {"domain", "guarantee", "columns", "named", "measured", "tables"}
 
@@ -306,9 +315,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         """Read, charge, measure and fit."""
         promise = self._check_promise()
         delta = check_delta(self.delta)
-        records, left_out = self._read(X, y)
+        records, excluded = self._read(X, y)
         budget = NoiseBudget(promise, delta)
-        _warn_left_out(left_out)
+        _warn_excluded(excluded)
         source = self._spend(
             promise,
             records.names,
@@ -352,18 +361,18 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         if isinstance(self.domain, Domain):
             modelled = _without_derived(modelled, self.domain, names)
         public_values: dict[Any, Any] = {}
-        left_out: dict[Any, str] = {}
+        excluded: dict[Any, str] = {}
         # The dtype of an array depends on its private values, too.
         if is_frame(table.native):
-            unread = set(undeclared(modelled, self.domain)) - set(names)
-            public_values, left_out = read_public_values(modelled, unread)
-        kept = [name for name in modelled.names if name not in left_out]
+            unread = [
+                name for name in undeclared(modelled, self.domain) if name not in names
+            ]
+            public_values, excluded = _read_public(select_columns(modelled, unread))
+        kept = [name for name in modelled.names if name not in excluded]
         modelled = select_columns(modelled, kept)
-        for name in left_out:
-            del public_values[name]
         domain = complete_domain(modelled, self.domain, public_values)
         ordered = dict(zip(kept, declared_orders(domain, public_values), strict=True))
-        return _Records(table, modelled, domain, names, ordered), left_out
+        return _Records(table, modelled, domain, names, ordered), excluded
 
     def _describe_fit(self) -> dict[str, Any]:
         """Return the fitted parts for `skdp.save`."""
@@ -551,7 +560,24 @@ def _warn_broken(constraints: Sequence[str]) -> None:
     )
 
 
-def _warn_left_out(reasons: Mapping[Any, str]) -> None:
+def _read_public(table: Table) -> tuple[dict[Any, Any], dict[Any, str]]:
+    """Draft the values of public columns; also return why other columns have none."""
+    values, excluded = draft_columns(
+        table,
+        bins=_N_PUBLIC_BINS,
+        max_values=_MAX_PUBLIC_VALUES,
+        max_numbers=_MAX_PUBLIC_NUMBERS,
+    )
+    for name, drafted in values.items():
+        # Later rows may have fractions.
+        if isinstance(drafted, Interval) and drafted.dtype.kind == "f":
+            values[name] = Interval(
+                edges=drafted.edges, missing=drafted.missing, real=True
+            )
+    return values, excluded
+
+
+def _warn_excluded(reasons: Mapping[Any, str]) -> None:
     """Warn of public columns that the model excludes."""
     if reasons:
         parts = [f"column {name!r} {reason}" for name, reason in reasons.items()]

@@ -45,7 +45,6 @@ def test_every_value_of_the_table_is_declared(values, bins):
         (range(101), Interval(0, 105, bins=21)),
         (np.linspace(0.13, 0.98, 50), Interval(0.1, 1.0, bins=18)),
         ([-1e308, 0, 1e308], None),
-        ([float("-inf"), *range(40), float("inf")], Interval(0, 40, bins=20)),
     ],
 )
 def test_ends_are_round(values, interval):
@@ -88,8 +87,8 @@ def test_what_each_column_becomes():
         (pd.DataFrame({"a": [1]}), {"bins": 0}, ValueError, "bins must be"),
         (pd.DataFrame({"a": [1]}), {"max_values": True}, ValueError, "max_values must be"),
         (pd.DataFrame({"a": ["x", "y"]}), {"max_values": 1}, ValueError, "column 'a' has more than 1 distinct values"),
-        (pd.DataFrame({"a": [np.inf]}), {}, ValueError, "infinite"),
-        (pd.DataFrame({"a": pd.Categorical([None])}), {}, ValueError, "column 'a' holds no value"),
+        (pd.DataFrame({"a": [np.inf, *range(40)]}), {}, ValueError, "infinite"),
+        (pd.DataFrame({"a": pd.Categorical([None])}), {}, ValueError, "column 'a' has no value"),
     ],
 )
 def test_mistakes_are_explained(frame, options, error, match):
@@ -162,7 +161,7 @@ def test_no_column_is_dropped_without_a_word():
     assert "name 1" not in text
     assert "word 1" not in text
     for name in set(columns) - {"kept"}:
-        assert f"# Column {name!r} is left out: it" in text
+        assert f"# Column {name!r} is excluded: it" in text
         with pytest.raises(ValueError, match=f"column {name!r} ") as caught:
             draft(frame[[name]])
         assert "name 1" not in str(caught.value)

@@ -139,7 +139,7 @@ class TestDomain:
             ({"sex": ["Female", "Male"], "age": [1, 2]}, ValueError, r"columns that X does not have: \['age'\]"),
             ({}, ValueError, r"declares nothing for the columns \['sex'\]"),
             ({"sex": ["Male", "Male"]}, ValueError, "column 'sex': expected distinct values"),
-            ({"sex": [1, True]}, TypeError, "column 'sex': expected values of one kind"),
+            ({"sex": [1, True]}, TypeError, "column 'sex': expected values of one type"),
             ({"sex": Interval(edges=[0, 1])}, ValueError, "Column 'sex' must have at least 2 categories"),
         ],
     )
