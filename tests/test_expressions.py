@@ -62,6 +62,8 @@ ROWS = {
         ("`hours per week` / 10 > 4", [False, True, True]),
         ("`class` == 1", [True, False, True]),
         ("flag == True", [True, False, True]),
+        ("flag and not b == 0", [True, False, False]),
+        ("(a < b) != flag", [False, False, True]),
         ("end >= start", [True, False, False]),
         ("not end < start", [True, False, True]),
         ("end - start == 4", [True, False, False]),

@@ -69,7 +69,7 @@ def test_what_is_shown_does_not_grow_without_bound():
     for place in range(250):
         ledger.charge(PrivacyGuarantee(0.5, scope=("a",), mechanism=long), f"{place} {long}")
     shown = ledger._repr_html_()
-    assert "… and 150 charges before" in shown
+    assert "250 charges, of which the last 100 are shown" in shown
     assert "<td>249 x" in shown
     assert "<td>149 x" not in shown
     domain = Domain({long: range(10_000), "y": [long], "z": Interval(0, 1, bins=5000)})

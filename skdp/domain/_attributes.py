@@ -159,7 +159,7 @@ def _find_error(values: tuple[Any, ...]) -> TypeError | ValueError | None:
             f"expected values of one type, got {' and '.join(sorted(kinds))}"
         )
     # Python compares integers of any size with floats.
-    numbers = [value for value in values if isinstance(value, Real)]
+    numbers: list[Any] = [value for value in values if isinstance(value, Real)]
     if any(abs(number) > sys.float_info.max for number in numbers):
         return ValueError("expected finite numbers in the range of floats")
     if len(set(values)) < len(values):
@@ -287,6 +287,7 @@ class Interval:
         for name, flag in (("missing", missing), ("real", real)):
             if not isinstance(flag, bool):
                 raise TypeError(f"{name} must be True or False, got {_type(flag)}")
+        # Interval([0, 38, 120]) declares edges.
         if np.iterable(low) and not isinstance(low, str) and edges is None:
             low, edges = None, low
         has_bounds = low is not None or high is not None or bins is not None

@@ -20,8 +20,8 @@ from skdp.tables import kinds_of
 # A number, a date or a datetime (a subclass of date).
 Edge = float | date
 
-# Rows per block, so that intermediate results stay in the cache.
-BLOCK = 1 << 15
+# Number of rows of a block.
+_BLOCK_ROWS = 1 << 15
 
 # Buckets for each edge: for 550 uneven bins of normal and log-normal values, 8 take up to
 # twice the time, and 32 save less than a third.
@@ -67,12 +67,13 @@ def _after(start: Any, months: int) -> Any:
     return start.replace(year=year, month=month + 1)
 
 
-def read_edges(edges: Any, name: str) -> tuple[Edge, ...]:
+def read_edges(edges: Any, name: str) -> tuple[Any, ...]:
     """Return the edges as floats, dates or datetimes; `name` is for errors."""
     if isinstance(edges, str) or not np.iterable(edges):
         raise TypeError(
             f"{name} of an Interval must be a sequence, got {type(edges).__name__}"
         )
+    # A datetime is an instance of date, but the two are not compared.
     plain_edges = tuple(map(_read_edge, edges))
     if len(kinds_of(plain_edges)) > 1:
         raise TypeError(
@@ -152,6 +153,7 @@ class _Buckets(NamedTuple):
             n_edges = np.bincount(places, minlength=n_buckets)
             if n_edges.max() == 1:
                 break
+        # The number of edges in lower buckets, from -1 below the first edge.
         bins = np.cumsum(n_edges) - n_edges - 1
         first_edges = np.full(n_buckets, np.inf)
         np.minimum.at(first_edges, places, edges)
@@ -184,13 +186,14 @@ def encode_numbers(
 ) -> NDArray[np.unsignedinteger]:
     """Return the bin of each value, or the codes `outside` or `missing`."""
     out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
+    # In blocks of rows, whose intermediate results stay in the cache.
     find_bins: Callable[[Any], NDArray[np.integer]] = partial(_compare, edges=edges)
     # A table costs more than it saves if there are few values for each edge.
     is_large = values.size >= _BUCKETS_PER_EDGE * edges.size
     if edges.dtype == np.float64 and is_large:
         find_bins = _Buckets.fit(edges).encode
-    for start in range(0, values.size, BLOCK):
-        block = values[start : start + BLOCK]
+    for start in range(0, values.size, _BLOCK_ROWS):
+        block = values[start : start + _BLOCK_ROWS]
         codes = find_bins(block)
         # The last bin is closed.
         np.minimum(codes, edges.size - 2, out=codes)
@@ -198,5 +201,5 @@ def encode_numbers(
         if not is_inside.all():
             codes[~is_inside] = outside
             codes[np.isnan(block)] = missing
-        out[start : start + BLOCK] = codes
+        out[start : start + _BLOCK_ROWS] = codes
     return out

@@ -16,7 +16,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain._attributes import Categories, Interval
-from skdp.domain._bins import BLOCK
 from skdp.domain._draft import draft_frame
 from skdp.domain._expressions import (
     declare_operand,
@@ -91,8 +90,8 @@ class Domain:
     **Expressions** have names of columns, numbers, ``+ - * /``, comparisons (also
     ``0 <= a <= b``), ``and``, ``or`` and ``not``. Nothing else is evaluated: no call, no
     attribute, no index. Write a name that is not an identifier in backquotes:
-    ``"`hours per week` < 100"``. Text in quotes, ``True`` and ``False`` are compared by
-    ``==`` and ``!=`` alone. The difference of two dates is a number of days, and so is a
+    ``"`hours per week` < 100"``. Text in quotes and truth values are compared by ``==``
+    and ``!=`` alone. The difference of two dates is a number of days, and so is a
     number added to a date. Missing values satisfy no comparison: a missing ``end``
     breaks ``"end >= start"``, and satisfies ``"not end < start"``.
 
@@ -141,7 +140,7 @@ class Domain:
                 raise type(error)(f"column {name!r}: {error}") from None
         operands = {}
         for name, attribute in self._attributes.items():
-            kind = declared_kind(attribute)
+            kind = kind_of_attribute(attribute)
             operands[name] = declare_operand(kind, attribute.values)
         self._operands = dict(operands)
         self._derived = read_derived(derived or {}, operands)
@@ -638,6 +637,7 @@ class Domain:
                     f"column {name!r} has values outside its domain; declare them, or "
                     "drop these rows"
                 )
+        # Cells without records count 0.
         counts = np.bincount(domain.join(codes), minlength=domain.size)
         return pd.Series(counts, domain.cells(), name="count")
 
@@ -693,20 +693,15 @@ class Domain:
         list of ndarray of unsigned integers
             Codes for each column of the domain, in order.
         """
-        dtypes = map(np.min_scalar_type, self.sizes)
-        codes: list[Codes] = [np.empty(joint.shape, dtype) for dtype in dtypes]
-        for start in range(0, joint.size, BLOCK):
-            block = slice(start, start + BLOCK)
-            # The digits of a number whose base differs from place to place, the last
-            # column first.
-            quotient = joint[block]
-            for size, code in zip(self.sizes[::-1], codes[::-1], strict=True):
-                dividend = quotient
-                divisor = dividend.dtype.type(size)
-                quotient = dividend // divisor
-                remainder = dividend - quotient * divisor
-                code[block] = remainder
-        return codes
+        # The digits of a number whose base differs between positions, the last column first.
+        codes: list[Codes] = []
+        for size in self.sizes[::-1]:
+            divisor = joint.dtype.type(size)
+            quotient = joint // divisor
+            remainder = joint - quotient * divisor
+            codes.append(remainder.astype(np.min_scalar_type(size)))
+            joint = quotient
+        return codes[::-1]
 
     def cells(self) -> pd.Index:
         """List the cells of the full Cartesian product in the order of the joint codes.
@@ -766,23 +761,23 @@ def _decoder(
     if isinstance(attribute, Interval) and attribute.dtype.kind == "M":
         middles = np.array(attribute.values, attribute.dtype)
         return lambda codes: column_of(middles[codes], library)
-    kind = declared_kind(attribute)
+    kind = kind_of_attribute(attribute)
     # The middle of a bin of whole numbers may have a fraction.
     if kind == "whole":
         kind = kind_of_values(attribute.values)
     return decoder(attribute.values, library, dtype_of(library, kind, attribute.values))
 
 
-def declared_kind(attribute: Categories | Interval) -> str:
+def kind_of_attribute(attribute: Categories | Interval) -> str:
     """Return the kind of the values of a column, which decides their dtype."""
     if isinstance(attribute, Interval):
         return kind_of_values(attribute.edges, real=attribute.real)
     return kind_of_values(attribute.values)
 
 
-def declared_dtype(attribute: Categories | Interval, library: str) -> Any:
+def dtype_of_attribute(attribute: Categories | Interval, library: str) -> Any:
     """Return the dtype of declared values in a library."""
-    kind = declared_kind(attribute)
+    kind = kind_of_attribute(attribute)
     # Middles of bins of days are times in pandas, which has no days.
     if isinstance(attribute, Interval) and (library, kind) == ("pandas", "date"):
         kind = "datetime"

@@ -135,7 +135,7 @@ def _add_missing(values: Values) -> Values:
 
 def _draft_others(column: Any, values: list[Any], bins: int, max_values: int) -> Values:
     """List the values of a column of truth values, text or dates, or cut many dates into bins."""
-    # All values are of one kind, as `distinct_values` checks.
+    # `distinct_values` checks that all values are of one kind.
     kind = kind_of(values[0]) if values else None
     if kind == "boolean":
         return [False, True]
@@ -175,10 +175,10 @@ def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
         if last - first <= most:
             break
     try:
-        low, high = float(first * width), float(last * width)
+        bounds = float(first * width), float(last * width)
         n_bins = min(last - first, bins)
         with np.errstate(all="ignore"):
-            interval = Interval(low, high, bins=n_bins, real=not is_whole)
+            interval = Interval(*bounds, bins=n_bins, real=not is_whole)
     except (ValueError, OverflowError):
         raise _DraftError(
             "has a range that floating-point numbers cannot cut into bins"
@@ -230,7 +230,7 @@ def _cut_dates(times: NDArray[np.datetime64], bins: int) -> Interval:
     most = max(bins, 2)  # as for numbers
     for unit, multiple in widths:
         start = _FIRST_YEAR if unit in "MY" else _FIRST_MONDAY
-        origin = np.datetime64(start, unit)
+        origin = np.array(start, f"datetime64[{unit}]")
         n_units = (ends.astype(f"datetime64[{unit}]") - origin).astype(int)
         first, last = (n_units // multiple).tolist()
         if last - first < most:

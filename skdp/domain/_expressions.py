@@ -178,6 +178,7 @@ def read_derived(texts: Any, operands: Mapping[Any, Operand]) -> dict[Any, Expre
             f"derived columns {declared} are also declared; remove them from the declared "
             "columns"
         )
+    # Texts and trees of all columns come first, because they decide the order.
     titles = {name: f"derived column {name!r}, {texts[name]!r:.200}" for name in texts}
     trees = {name: _parse(texts[name], titles[name]) for name in texts}
     sources = {name: _names(tree) & texts.keys() for name, tree in trees.items()}
@@ -259,11 +260,13 @@ def _evaluate(node: ast.expr, columns: Mapping[Any, Operand]) -> Operand:
             symbols, parts = [symbol], [part]
         case ast.BinOp(left=left, op=symbol, right=right):
             symbols, parts = [symbol], [left, right]
+        # `a and b and c` is one node with three parts.
         case ast.BoolOp(op=symbol, values=parts):
             symbols = [symbol] * (len(parts) - 1)
         case ast.Compare(left=left, ops=symbols, comparators=rights):
             parts = [left, *rights]
         case _:
+            # A call, an attribute or an index is no operator, and therefore refused.
             symbols, parts = [node], []
     functions = [_OPERATORS.get(type(symbol)) for symbol in symbols]
     if None in functions:
@@ -297,6 +300,7 @@ def _apply(
         function = np.logical_and
     else:
         results = list(map(_to_truth, operands))
+    # `not` has one operand, the other operators two or more.
     is_not = function is np.logical_not
     data = function(*results) if is_not else reduce(function, results)
     return Operand(_TRUTH, False, data)
@@ -346,6 +350,7 @@ def _compare(
         raise _WrongTypes(f"requires == or !=, as {family} have no order")
     if family == _TEXT and not set(left.texts) & set(right.texts):
         raise _WrongTypes("compares values that are not declared")
+    # NaN and NaT are unequal to all values, and None is equal to None.
     is_true = comparison(left.data, right.data)
     missing: NDArray[np.bool_] = pd.isna(left.data) | pd.isna(right.data)
     return is_true & ~missing

@@ -73,6 +73,7 @@ def _declaration(attribute: Categories | Interval) -> dict[str, Any]:
         return _declare_values(attribute)
     edges = list(map(shortest_edge, attribute.edges))
     low, high, bins = attribute.edges[0], attribute.edges[-1], len(edges) - 1
+    # Bounds and a number of bins are shorter than edges, if they give the same edges.
     with np.errstate(all="ignore"):
         is_even = tuple(even_edges(low, high, bins)) == attribute.edges
     table: dict[str, Any] = {"edges": edges}

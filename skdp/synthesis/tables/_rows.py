@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import draw_seed
-from skdp.domain import Domain, Interval, declared_dtype
+from skdp.domain import Domain, Interval, dtype_of_attribute
 from skdp.oracles import check_size
 from skdp.synthesis.model import GraphicalModel
 from skdp.synthesis.tables._cells import Shape, draw_within
@@ -66,7 +66,7 @@ def make_template(table: Table, domain: Domain, *, is_uniform: bool = False) -> 
         libraries = [library] * len(libraries)
     columns = []
     for name, library in zip(domain.columns, libraries, strict=True):
-        columns.append(empty_column(library, declared_dtype(domain[name], library)))
+        columns.append(empty_column(library, dtype_of_attribute(domain[name], library)))
     return Table(table.names, tuple(columns), _empty_native(table.native))
 
 
