@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skdp import PrivacyGuarantee
@@ -24,6 +24,7 @@ DELTAS = st.floats(0, 0.3)
 
 
 @settings(deadline=None)
+@example(1.0, 1.0, 1e-3, 1e-3)  # equal releases are counted
 @given(EPSILONS, EPSILONS, DELTAS, DELTAS)
 def test_sequential_composition_adds_and_never_rounds_down(e1, e2, d1, d2):
     total = PrivacyGuarantee(e1, delta=d1) + PrivacyGuarantee(e2, delta=d2)
