@@ -293,7 +293,10 @@ def _as_list(value: Any) -> list[Any] | None:
 def _read_pair(pair: Any, what: str) -> tuple[float, float]:
     ends = _as_list(pair)
     if ends is None or len(ends) != 2:
-        raise ValueError(f"{what} must be a pair (low, high)")
+        raise ValueError(
+            f"{what} must be a pair (low, high), got {type(pair).__name__}. For the "
+            "intervals of a Domain, give the Domain itself"
+        )
     for end in ends:
         if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
             raise TypeError(f"{what} must be two numbers, got {type(end).__name__}")

@@ -240,7 +240,8 @@ def _warn_of_absent(names: Sequence[Any]) -> None:
     if names:
         warn(
             f"Columns {names} are not in the domain: too few records share a text, or "
-            "are close together, for this epsilon and delta. Declare their values if "
+            "have numbers other than 0 that are close together, for this epsilon and "
+            "delta. Declare their values if "
             "these are publicly known. A column of dtype object is read as text: "
             "convert numbers and dates first",
             UserWarning,

@@ -496,7 +496,9 @@ class _Records:
         check_decodable(make_template(private_table, private_domain), private_domain)
         codes, unlisted = encode_columns(private_table, private_domain, "error")
         if unlisted:
-            raise undeclared_in(unlisted[0], private_domain, "Declare all values")
+            raise undeclared_in(
+                unlisted[0], private_domain, "Or replace such values before `fit`"
+            )
         self.combinations = np.ravel_multi_index(tuple(codes), sizes)
         self.public_table = select_columns(modelled, self.public_names)
         self.public = _encode(modelled, domain, self.public_names)

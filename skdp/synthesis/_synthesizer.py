@@ -165,7 +165,7 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
         Treatment of undeclared values. ``"error"`` raises, which reveals that there is one. ``"clip"`` moves numbers to
         the first or last bin, and drops undeclared decimals. ``"ignore"`` excludes the record. A mapping names for some
-        columns the declared value that replaces them; elsewhere they are errors.
+        columns the declared value that replaces them, or ``"clip"``; elsewhere they are errors.
     ledger : PrivacyLedger, optional
         Ledger that each `fit` charges before it draws noise.
     random_state : int, optional

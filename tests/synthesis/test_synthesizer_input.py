@@ -111,6 +111,18 @@ class TestUnknown:
         synthesizer = fitted(frame, handle_unknown="ignore", epsilon=100)
         assert synthesizer.count({"b": "x"}) == pytest.approx(50, abs=1)
 
+    def test_a_mapping_replaces_texts_and_clips_numbers(self):
+        domain = {"t": ["a", "b"], "x": Interval(0, 10, bins=2)}
+        frame = pd.DataFrame({"t": ["a", "b", "z"] * 50, "x": [1.0, 2.0, 99.0] * 50})
+        synthesizer = fitted(frame, domain=domain, handle_unknown={"t": "b", "x": "clip"}, epsilon=100)
+        assert synthesizer.count({"t": "b"}) == pytest.approx(100, abs=1)
+        assert synthesizer.count({"x": (5, 10)}) == pytest.approx(50, abs=1)
+        ledger = PrivacyLedger(epsilon=200)
+        for unknown in ({"t": "clip", "x": "clip"}, {"t": "a", "x": "b"}):
+            with pytest.raises(ValueError, match=r"`handle_unknown` of column '.' must be one of its declared values"):
+                fitted(frame, domain=domain, handle_unknown=unknown, epsilon=100, ledger=ledger)
+        assert ledger.spent == (0, 0)
+
 
 class TestSize:
     @pytest.mark.parametrize("library", ["array", "pandas", "polars"])

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from numbers import Real
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -42,8 +43,8 @@ Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
 ADVICE = (
     "Or set handle_unknown: 'clip' moves numbers to the first or last bin and drops "
-    "undeclared decimals, {column: declared value} replaces undeclared values, and "
-    "'ignore' excludes such rows"
+    "undeclared decimals, {column: declared value or 'clip'} decides column by column, "
+    "and 'ignore' excludes such rows"
 )
 
 
@@ -93,12 +94,13 @@ def encode_records(
 ) -> tuple[list[Codes], list[Any]]:
     """Encode a table, and list the columns with undeclared values that are errors."""
     codes, unlisted = encode_columns(table, domain, "error")
-    if handle_unknown != "clip":
-        for name, is_long in _find_long_decimals(table, domain).items():
-            index = domain.columns.index(name)
-            codes[index][is_long] = domain.sizes[index]
-            if name not in unlisted:
-                unlisted.append(name)
+    for name, is_long in _find_long_decimals(table, domain).items():
+        if _is_clipped(name, domain, handle_unknown):
+            continue
+        index = domain.columns.index(name)
+        codes[index][is_long] = domain.sizes[index]
+        if name not in unlisted:
+            unlisted.append(name)
     replacements = _replacements(domain, handle_unknown)
     undeclared = []
     for name in unlisted:
@@ -108,11 +110,20 @@ def encode_records(
         if name in replacements:
             column_codes[column_codes == size] = replacements[name]
             continue
-        if handle_unknown == "clip" and isinstance(domain[name], Interval):
+        if _is_clipped(name, domain, handle_unknown):
             _clip(column_codes, domain[name], table.columns[index])
         if handle_unknown != "ignore" and (column_codes == size).any():
             undeclared.append(name)
     return codes, undeclared
+
+
+def _is_clipped(name: Any, domain: Domain, handle_unknown: Any) -> bool:
+    """Return whether numbers beyond the bounds of a column move to its end bins."""
+    policy = handle_unknown
+    if isinstance(handle_unknown, Mapping):
+        policy = handle_unknown.get(name)
+    is_clip = isinstance(policy, str) and policy == "clip"
+    return is_clip and isinstance(domain[name], Interval)
 
 
 def undeclared_in(name: Any, domain: Domain, advice: str = ADVICE) -> ValueError:
@@ -156,14 +167,18 @@ def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
         return replacements
     for name, value in handle_unknown.items():
         # The domain may be of some columns only.
-        if name not in domain.columns:
+        if name not in domain.columns or _is_clipped(name, domain, handle_unknown):
             continue
         values = domain[name]
         is_number = isinstance(values, Interval) and values.dtype.kind == "f"
-        (code,) = values.encode(np.array([value], float if is_number else object))
+        code = len(values)
+        if not is_number or value is None or isinstance(value, Real):
+            (code,) = values.encode(np.array([value], float if is_number else object))
         if code == len(values):
+            or_clip = " or 'clip'" if is_number else ""
             raise ValueError(
-                f"`handle_unknown` of column {name!r} must be one of its declared values."
+                f"`handle_unknown` of column {name!r} must be one of its declared values"
+                f"{or_clip}, got another {type(value).__name__}."
             )
         replacements[name] = int(code)
     return replacements
