@@ -22,7 +22,7 @@ from skdp.base import (
     repeated_names_message,
 )
 from skdp.domain import Domain
-from skdp.engines._engine import StreamTable, Tables, write_parquet
+from skdp.engines._engine import ROWS, StreamTable, Tables, write_parquet
 from skdp.engines._io import Extra, import_extra, run_check, run_safely
 from skdp.engines._local import find_protocols, limit_rows, read_dataset
 
@@ -208,10 +208,14 @@ class TableFile:
             yield from read_dataset(self._dataset, columns)
             return
         indices = [self._header.index(name) for name in columns]
+        texts: list[list[str]] = [[] for _ in columns]
         for block in self._read_text():
-            values = (list(map(itemgetter(index), block)) for index in indices)
-            texts = [pyarrow.array(column, pyarrow.string()) for column in values]
-            yield pyarrow.table(texts, names=list(columns))
+            for index, column in zip(indices, texts, strict=True):
+                column.extend(map(itemgetter(index), block))
+            if len(texts[0]) >= ROWS:
+                yield _make_text_table(texts, columns)
+                texts = [[] for _ in columns]
+        yield _make_text_table(texts, columns)
 
     def check_text(self) -> None:
         """Check that a CSV file is well formed."""
@@ -226,6 +230,11 @@ class TableFile:
             read = partial(run_check, lambda: next(blocks, None))
             while block := run_safely(read):
                 yield block
+
+
+def _make_text_table(texts: list[list[str]], names: Sequence[str]) -> Any:
+    arrays = [pyarrow.array(column, pyarrow.string()) for column in texts]
+    return pyarrow.table(arrays, names=list(names))
 
 
 class FileTable(StreamTable):
