@@ -196,7 +196,7 @@ class Domain:
             options += f", derived={self.derived!r}"
         return f"Domain({{{', '.join(columns)}}}{options})"
 
-    def select(self, columns: Iterable[Any]) -> Domain:
+    def select(self, columns: Iterable[Any]) -> Self:
         """Return the domain of some of the columns, with the constraints and derived columns that read no other.
 
         Parameters
@@ -226,24 +226,23 @@ class Domain:
             )
         if len(set(columns)) < len(columns):
             raise ValueError(f"a column is selected twice: {columns}")
+        selected = copy(self)
+        selected._attributes = {column: self[column] for column in columns}
         known = set(columns)
-        derived = {}
         # A derived column may read one that is declared after it.
         for _ in self._derived:
             for name, expression in self._derived.items():
                 if expression.columns.keys() <= known:
-                    derived[name] = expression.text
                     known.add(name)
-        selected = Domain(
-            {column: self._attributes[column] for column in columns},
-            constraints=[
-                constraint.text
-                for constraint in self._constraints
-                if constraint.columns.keys() <= known
-            ],
-            derived={name: derived[name] for name in self._derived if name in derived},
+        selected._derived = {
+            name: self._derived[name] for name in self._derived if name in known
+        }
+        selected._constraints = tuple(
+            constraint
+            for constraint in self._constraints
+            if constraint.columns.keys() <= known
         )
-        return copy_guarantee(selected, self)
+        return selected
 
     def with_guarantee(
         self, guarantee: PrivacyGuarantee | None, *, release_id: str | None = None

@@ -288,22 +288,25 @@ def _apply(
     function = functions[0]
     if isinstance(node, ast.BinOp):
         return _calculate(function, *operands)
-    if isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
-        (operand,) = operands
-        if operand.family != _NUMBER:
-            raise _WrongTypes(f"requires a number, got {operand.family}")
-        return operand._replace(data=function(operand.data))
-    results = []
+    if isinstance(node, ast.UnaryOp):
+        return _apply_sign(function, *operands)
+    truths = []
     if isinstance(node, ast.Compare):
         for comparison, pair in zip(functions, pairwise(operands), strict=True):
-            results.append(_compare(comparison, *pair))
+            truths.append(_compare(comparison, *pair))
+        # `a < b < c` is `a < b and b < c`.
         function = np.logical_and
     else:
-        results = list(map(_to_truth, operands))
-    # `not` has one operand, the other operators two or more.
-    is_not = function is np.logical_not
-    data = function(*results) if is_not else reduce(function, results)
-    return Operand(_TRUTH, False, data)
+        truths.extend(map(_to_truth, operands))
+    return Operand(_TRUTH, False, reduce(function, truths))
+
+
+def _apply_sign(function: Callable[..., Any], operand: Operand) -> Operand:
+    if function is np.logical_not:
+        return Operand(_TRUTH, False, function(_to_truth(operand)))
+    if operand.family != _NUMBER:
+        raise _WrongTypes(f"requires a number, got {operand.family}")
+    return operand._replace(data=function(operand.data))
 
 
 def _find_column(name: str, columns: Mapping[Any, Operand]) -> Operand:
