@@ -267,6 +267,14 @@ def test_bins_have_a_default_and_edges_come_first():
     assert Domain.from_toml("[columns.age]\nlow = 16\nhigh = 70") == Domain({"age": Interval(16, 70)})
 
 
+def test_numbers_are_whole_between_whole_bounds_unless_bins_are_narrower_than_1():
+    assert [Interval(18, 100, bins=20).real, Interval(0, 1, bins=10).real, Interval([0, 0.5, 1]).real] == [
+        False,
+        True,
+        True,
+    ]
+
+
 def test_an_interval_is_declared_alone():
     with pytest.raises(TypeError, match=r"declared alone.*Interval\(\.\.\., missing=True\)"):
         Domain({"age": [Interval(0, 100, bins=4), None]})

@@ -157,6 +157,7 @@ DERIVED = {
     "stay": "end - start",
     "next": "start + 1",
     "noon": "start + 0.5",
+    "half": "start + b / 4",
     "many": "total * 2",
 }
 
@@ -183,6 +184,7 @@ def test_derived_columns_are_computed_in_the_library_of_the_table(make_frame, va
         "2020-03-01 12:00",
         "2020-03-01 12:00",
     ]
+    assert [time.replace("T", " ") for time in times("half")] == ["2020-01-01 12:00", "2020-03-02 06:00", "2020-03-01"]
     assert domain.check_constraints(table).tolist() == [False, False, True]
 
 
