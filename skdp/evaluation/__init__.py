@@ -1,14 +1,14 @@
 """The cost of privacy and the remaining leakage: curves, studies, attacks, audits, displays and the report."""
 
-from skdp.evaluation._attacks import AttackResult as AttackResult
-from skdp.evaluation._attacks import attribute_inference, bayes_accuracy
+from skdp.evaluation._attacks import (
+    attribute_inference,
+    bayes_accuracy,
+    membership_inference,
+)
 from skdp.evaluation._attacks import guessing_bound as guessing_bound
 from skdp.evaluation._fairness_study import fairness_study
-from skdp.evaluation._membership_inference import MembershipResult as MembershipResult
-from skdp.evaluation._membership_inference import membership_inference
 from skdp.evaluation._planning import plan_epsilon, plan_rows
 from skdp.evaluation._privacy_curve import compare_to_baseline, privacy_curve
-from skdp.evaluation.audits import AuditResult as AuditResult
 from skdp.evaluation.audits import audit_epsilon
 from skdp.evaluation.displays import (
     CountEstimateDisplay,

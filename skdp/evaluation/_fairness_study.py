@@ -197,10 +197,10 @@ def fairness_study(
     table = _read_table(X, y, encoder, domain, sensitive, privileged, methods)
     seed = draw_seed(random_state)
     calls, keys = [], []
-    for place, name in enumerate(methods):
+    for position, name in enumerate(methods):
         for epsilon in losses if METHODS[name].is_private else [math.inf]:
             for split in range(n_splits):
-                own_seed = seed_of(seed, epsilon, split, place)
+                own_seed = seed_of(seed, epsilon, split, position)
                 arguments = name, clone(estimator), encoder, epsilon, own_seed
                 calls.append(delayed(_score_method)(table, split, *arguments))
                 keys.append((name, epsilon, split, 0))
@@ -222,10 +222,10 @@ class _Table:
     sensitive: Any
     privileged: list[Any]
 
-    def take(self, places: NDArray[np.intp]) -> _Table:
+    def take(self, positions: NDArray[np.intp]) -> _Table:
         """Return some rows."""
         return self.replaced(
-            self.X.iloc[places].reset_index(drop=True), self.labels[places]
+            self.X.iloc[positions].reset_index(drop=True), self.labels[positions]
         )
 
     def replaced(self, X: pd.DataFrame, labels: Any) -> _Table:
@@ -244,8 +244,8 @@ class _Table:
         for name in self.X:
             if name not in self.protected:
                 columns |= _indicator_columns(self.domain, self.X[name])
-        for place, column in enumerate([] if indicators is None else indicators.T):
-            columns[f"protected {place}"] = column
+        for position, column in enumerate([] if indicators is None else indicators.T):
+            columns[f"protected {position}"] = column
         return pd.DataFrame(columns, index=self.X.index)
 
     def true_features(self) -> pd.DataFrame:
@@ -272,7 +272,7 @@ def _indicator_columns(domain: Domain, column: pd.Series) -> dict[str, Any]:
     if not _is_categorical(domain, name):
         return {f"number {name}": column.to_numpy()}
     indicators = _indicators(domain, column).T
-    return {f"{name} {place}": row for place, row in enumerate(indicators)}
+    return {f"{name} {position}": row for position, row in enumerate(indicators)}
 
 
 def _read_table(
@@ -291,8 +291,10 @@ def _read_table(
     check_row_order(X=X, y=y)
     domain = domain if isinstance(domain, Domain) else Domain(domain)
     protected = [sensitive]
-    if isinstance(encoder.categories, Domain | Mapping):
-        protected = list(Domain(encoder.categories).columns)
+    if isinstance(encoder.categories, Domain):
+        protected = list(encoder.categories.columns)
+    elif isinstance(encoder.categories, Mapping):
+        protected = list(encoder.categories)
     if sensitive not in protected:
         raise ValueError(
             f"sensitive must be one of the encoder's columns {protected}, got "
@@ -338,13 +340,13 @@ def _score_method(
 ) -> tuple[dict[str, float], int, int]:
     """Learn and predict on a split; return the scores and the numbers of rows."""
     # The number of the split is its seed, so that all methods have the same rows.
-    places = train_test_split(
+    positions = train_test_split(
         np.arange(len(table.X)),
         test_size=TEST_SIZE,
         stratify=table.labels,
         random_state=split,
     )
-    train, test = map(table.take, places)
+    train, test = map(table.take, positions)
     task = _Task(train, test, encoder, epsilon, seed)
     predicted, chances = METHODS[name].run(model, task)
     scores = {"accuracy": accuracy_score(test.labels, predicted)}
@@ -466,10 +468,10 @@ def _learn_reports(model: Any, task: _Task) -> Predictions:
     arrays = protocol.read(encoder.transform(task.train.people))
     drawn = protocol.rows(arrays)  # (n_rows, n_fields)
     reported, true = [], []
-    for place, field in enumerate(protocol.fields):
-        supports = field.oracle.supports(arrays[place])
+    for position, field in enumerate(protocol.fields):
+        supports = field.oracle.supports(arrays[position])
         # A record that does not report the field supports none of its values.
-        reported.append(supports & drawn[:, place, np.newaxis])
+        reported.append(supports & drawn[:, position, np.newaxis])
         codes = field.domain.encode([task.test.X[name] for name in field.columns])
         cells = field.domain.join(codes)
         true.append(np.equal.outer(cells, np.arange(field.oracle.k)))

@@ -346,7 +346,8 @@ def _report_variance(encoder: Any, rate: float) -> float:
     if encoder.protocol_.strategy == "joint":
         sizes = [domain.size]
     # The first value has the proportion, and the other values are equally frequent.
-    first, counts = [], []
+    first: list[int] = []
+    counts: list[float] = []
     for size in sizes:
         first.append(len(counts))
         counts += [rate] + [(1 - rate) / max(size - 1, 1)] * (size - 1)

@@ -95,8 +95,8 @@ class TestOutputs:
 
     def test_lists_in_cells_keep_their_order(self):
         columns = read_rows(pd.DataFrame({"a": [[1, 2], [2, 1, 3]]}), 2)
-        assert columns["column 'a', place 0"].tolist() == [1, 2]
-        assert columns["column 'a', place 2"].tolist() == [None, 3]
+        assert columns["column 'a', item 0"].tolist() == [1, 2]
+        assert columns["column 'a', item 2"].tolist() == [None, 3]
 
     def test_types_of_cells_and_what_is_printed_logged_and_warned_are_part_of_the_form(self):
         values = [1, 1.0, True, "1", None, math.nan]

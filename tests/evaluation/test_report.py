@@ -151,7 +151,7 @@ class TestStudyReport:
             ({"sensitive": "sex", "privileged": "X", "target": "pay"}, "`privileged` must be some of the values of"),
             ({"epsilons": [1.0, 1.0]}, "epsilons must all be different"),
             ({"target": "height"}, "the table has no columns ['height']; it has"),
-            ({"sensitive": "sex"}, "`sensitive` needs `target`: fairness is about predictions of it"),
+            ({"sensitive": "sex"}, "`sensitive` requires `target`, whose predictions"),
             (
                 {"sensitive": "shoes", "target": "pay"},
                 "`sensitive` must be one of the protected columns ['sex', 'age']",
@@ -176,7 +176,7 @@ class TestStudyReport:
         with pytest.raises(ValueError, match="`target`: column 'pay' has missing values"):
             self.run(people, domain, tmp_path, target="pay")
         people.loc[0, "age"] = 12345
-        with pytest.raises(ValueError, match="column 'age' holds a value") as caught:
+        with pytest.raises(ValueError, match="column 'age' has values outside its domain") as caught:
             self.run(people, domain, tmp_path)
         assert "12345" not in str(caught.value)
 
@@ -261,9 +261,9 @@ class TestCommand:
             (["--data", "OWN", "--columns", "sex"], "--data requires --domain and --columns"),
             ([*OF_SEX, "--target", "none"], "own <table>.csv has no columns ['none']; it has"),
             ([*OF_SEX, "--target", "mark"], "missing values"),
-            ([*OF_SEX, "--sensitive", "sex", "--privileged", "M"], "--sensitive needs --target"),
+            ([*OF_SEX, "--sensitive", "sex", "--privileged", "M"], "--sensitive requires --target"),
             ([*OF_SEX, "--out", "OWN"], "--out must be a folder, but 'own <table>.csv' is"),
-            ([*OF_SAME], "--columns: ['same'] can have one value only"),
+            ([*OF_SAME], "--columns must have at least two declared values"),
             ([*OF_RICH, "1", "--sensitive", "sex", "--privileged", "X"], "--privileged must be some of the values of"),
             (["--data", "no such file.csv", "--columns", "sex", "--domain", "DOMAIN"], "no such file.csv"),
         ],

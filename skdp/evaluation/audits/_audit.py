@@ -79,7 +79,7 @@ class AuditResult:
 
     @property
     def rejected(self) -> bool:
-        """Whether the claim is refuted: the bound, or the exact value, is above it."""
+        """True if the bound or the exact value exceeds the claim."""
         return max(self.epsilon_lower, self.epsilon_exact or 0.0) > self.epsilon_claimed
 
 
@@ -245,8 +245,8 @@ def _test(
     rows = row_draws(audited.release, tables, audited.fitted)
     # Single calls show which tables are refused.
     with suppress(Exception):
-        for place in range(len(tables)):
-            rows(place, 2)
+        for position in range(len(tables)):
+            rows(position, 2)
         n_rows = n_draws or DEFAULT_ROWS
         bounds.append(
             find_bound(rows, len(tables), n_rows, delta=delta, level=FALSE_ALARM / 2)
@@ -300,11 +300,11 @@ def _tables_of_two_rows(tables: Sequence[pd.DataFrame]) -> list[list[pd.DataFram
 def _call_draws(release: Callable[[Any], Any], tables: Sequence[Any]) -> Draw:
     """Return draws by single calls."""
 
-    def draw(place: int, n: int) -> dict[str, Any]:
-        calls = [read_call(lambda: release(tables[place])) for _ in range(n)]
+    def draw(position: int, n: int) -> dict[str, Any]:
+        calls = [read_call(lambda: release(tables[position])) for _ in range(n)]
         return stack_calls(calls)
 
-    errors = [first_error(draw(place, 2), FORM) for place in range(len(tables))]
+    errors = [first_error(draw(position, 2), FORM) for position in range(len(tables))]
     if None not in errors:
         raise ValueError(
             f"every release of the neighbouring tables failed ({errors[0]})"
@@ -346,7 +346,7 @@ def _read_callable(release: Any, neighbours: Any, random_state: Any) -> _Audited
     return _Audited(list(neighbours), release, False)
 
 
-def _as_frame(table: Any) -> pd.DataFrame:
+def _convert_to_pandas(table: Any) -> pd.DataFrame:
     """Return a table as pandas."""
     if isinstance(table, pd.DataFrame):
         return table
@@ -389,7 +389,7 @@ def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audit
     if neighbours is None:
         tables = _make_records(estimator)
     else:
-        tables = list(map(_as_frame, neighbours))
+        tables = list(map(_convert_to_pandas, neighbours))
     fitted = _fit_once(estimator, tables[0], clones)
     if getattr(getattr(fitted, "guarantee_", None), "trust", "local") != "local":
         return _read_central(estimator, neighbours, clones)
@@ -439,7 +439,7 @@ _ids = itertools.count()
 
 def _record_ids(estimator: Any, table: Any) -> dict[str, list[str]]:
     """Return new record ids where reports are permanent."""
-    if not _names_of(estimator, "secret_key", only_set=True):
+    if not _list_parameters(estimator, "secret_key", only_set=True):
         return {}
     return {"record_id": [f"record {next(_ids)}" for _ in range(len(table))]}
 
@@ -449,8 +449,8 @@ class _Clones:
 
     def __init__(self, estimator: Any, seed: int | None) -> None:
         self.estimator = estimator
-        self.ledgers = _names_of(estimator, "ledger", only_set=True)
-        self.seeds = _names_of(estimator, "random_state", only_set=seed is None)
+        self.ledgers = _list_parameters(estimator, "ledger", only_set=True)
+        self.seeds = _list_parameters(estimator, "random_state", only_set=seed is None)
         if seed is None and self.seeds:
             seed = draw_seed(estimator.get_params()[self.seeds[0]])
         self.rng = np.random.default_rng(seed)
@@ -492,14 +492,14 @@ def _read_central(estimator: Any, neighbours: Any, clones: _Clones) -> _Audited:
                 released[name] = value
         return released
 
-    tables = list(map(_as_frame, neighbours))
+    tables = list(map(_convert_to_pandas, neighbours))
     fitted = clones()
     with warnings.catch_warnings(action="ignore"):
         fitted.fit(*rows_and_target(fitted, tables[0]))
     return _Audited(tables, learn, False, fitted, is_central=True)
 
 
-def _names_of(estimator: Any, name: str, *, only_set: bool = False) -> list[str]:
+def _list_parameters(estimator: Any, name: str, *, only_set: bool = False) -> list[str]:
     """List the parameters with a name, also of wrapped estimators."""
     if not hasattr(estimator, "get_params"):
         return []
@@ -524,9 +524,9 @@ def _is_fitted(estimator: Any) -> bool:
 
 def _has_seed(estimator: Any) -> bool:
     """Return True if the random bits of an estimator come from a seed, and not from a secret key."""
-    if _names_of(estimator, "secret_key", only_set=True):
+    if _list_parameters(estimator, "secret_key", only_set=True):
         return False
-    return bool(_names_of(estimator, "random_state", only_set=True))
+    return bool(_list_parameters(estimator, "random_state", only_set=True))
 
 
 def _read_claim(audited: _Audited) -> tuple[float, float]:
@@ -540,8 +540,8 @@ def _read_claim(audited: _Audited) -> tuple[float, float]:
         if not public[0].equals(public[1]):
             raise ValueError(
                 "neighbours must differ in the values of one record in the columns "
-                f"{list(guarantee.scope)}; all others, and the number of rows, are "
-                "public"
+                f"{list(guarantee.scope)}. All other columns and the number of rows are "
+                "public."
             )
     elif audited.is_central:
         guarantee = guarantee.to("replace" if len(n_rows) == 1 else "add_remove")
@@ -564,7 +564,7 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
     rows = list(zip(*map(_choose_values, columns.values()), strict=True))
     # Values outside the domain are protected, too, where they are accepted.
     if parameters.get("handle_unknown", "error") != "error":
-        rows.append(tuple(map(_value_outside, columns.values())))
+        rows.append(tuple(map(_make_undeclared_value, columns.values())))
         rows.append((None,) * len(columns))
     frame = pd.DataFrame(rows, columns=list(columns), dtype=object).infer_objects()
     return [frame.iloc[[row]].reset_index(drop=True) for row in range(len(frame))]
@@ -575,13 +575,13 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
     columns: dict[Any, list[Any]] = {}
     declared = getattr(estimator, "domain_", parameters.get("categories"))
     if isinstance(declared, list | tuple):
-        declared = {f"x{place}": values for place, values in enumerate(declared)}
+        declared = {f"x{position}": values for position, values in enumerate(declared)}
     if isinstance(declared, Mapping | Domain):
         domain = declared if isinstance(declared, Domain) else Domain(declared)
         columns = {name: list(domain[name].values) for name in domain.columns}
     bounds = parameters.get("bounds")
     if bounds is not None:
-        names = [f"x{place}" for place in range(len(np.atleast_2d(bounds)))]
+        names = [f"x{position}" for position in range(len(np.atleast_2d(bounds)))]
         names = list(bounds) if isinstance(bounds, Mapping) else names
         for name, (low, high) in zip(names, read_bounds(bounds, names), strict=True):
             numbers = [low, high, (low + high) / 2, 2 * high - low]
@@ -597,11 +597,11 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
 def _choose_values(values: list[Any]) -> list[Any]:
     """Choose six values: both ends, their neighbours, and the middle; some twice if there are fewer."""
     k = len(values)
-    places = range(6) if k <= 6 else [0, 1, k // 2, k // 2 + 1, k - 2, k - 1]
-    return [values[place % k] for place in places]
+    positions = range(6) if k <= 6 else [0, 1, k // 2, k // 2 + 1, k - 2, k - 1]
+    return [values[position % k] for position in positions]
 
 
-def _value_outside(values: Sequence[Any]) -> Any:
+def _make_undeclared_value(values: Sequence[Any]) -> Any:
     """Return a value that is not declared."""
     present = [value for value in values if value is not None]
     if all(isinstance(value, int | float | np.number) for value in present):

@@ -189,19 +189,19 @@ def choose_event(
                 rate = (scored[table][order].cumsum() + 0.5) / (n + 1)
                 rates.append(rate + sign * caution * np.sqrt(rate * (1 - rate) / n))
             scores = np.log(np.maximum(rates[0] - delta, 1e-300) / rates[1])
-            place = int(np.argmax(scores))
-            if scores[place] > (best.score if best else 0):
-                members = values[order[: place + 1]]
-                best = Event(feature, members, a, b, float(scores[place]))
+            position = int(np.argmax(scores))
+            if scores[position] > (best.score if best else 0):
+                members = values[order[: position + 1]]
+                best = Event(feature, members, a, b, float(scores[position]))
     return best
 
 
 def _count_outcomes(outcomes: Hashes, values: Hashes) -> NDArray[np.int64]:
     """Count each of some sorted values."""
-    places = np.searchsorted(values, outcomes)
-    places[places == len(values)] = 0
-    is_listed = values[places] == outcomes
-    return np.bincount(places[is_listed], minlength=len(values))
+    positions = np.searchsorted(values, outcomes)
+    positions[positions == len(values)] = 0
+    is_listed = values[positions] == outcomes
+    return np.bincount(positions[is_listed], minlength=len(values))
 
 
 def _list_features(samples: Sequence[Outputs], *, is_small: bool) -> list[Feature]:
@@ -262,8 +262,8 @@ def _log_ratios_of(
         total = np.zeros(len(next(iter(outputs.values()))))
         for name, values, ratios in tables:
             hashes = hash_column(column_of(outputs, name))
-            places = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
-            total += np.where(values[places] == hashes, ratios[places], 0.0)
+            positions = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
+            total += np.where(values[positions] == hashes, ratios[positions], 0.0)
         # In steps of a quarter, so that sums are seen more than once.
         return np.rint(4 * total).astype(np.int64).view(np.uint64)
 

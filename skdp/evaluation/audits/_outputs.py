@@ -43,9 +43,9 @@ def read_columns(table: Any) -> Outputs:
     frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
     names = list(map(str, frame.columns))
     columns = {}
-    for place, name in enumerate(names):
-        label = f"column {name!r}" + f" ({place})" * (names.count(name) > 1)
-        columns[label] = frame.iloc[:, place].to_numpy()
+    for position, name in enumerate(names):
+        label = f"column {name!r}" + f" ({position})" * (names.count(name) > 1)
+        columns[label] = frame.iloc[:, position].to_numpy()
     return columns
 
 
@@ -58,8 +58,8 @@ def read_rows(released: Any, n_rows: int) -> Outputs:
         if values.dtype == object and isinstance(values[0], _LISTS):
             width = max(map(len, values))
             padded = [[*items, *[None] * (width - len(items))] for items in values]
-            for place, column in pd.DataFrame(padded, dtype=object).items():
-                columns[f"{name}, place {place}"] = column.to_numpy()
+            for position, column in pd.DataFrame(padded, dtype=object).items():
+                columns[f"{name}, item {position}"] = column.to_numpy()
         else:
             columns[name] = values
     if not columns:

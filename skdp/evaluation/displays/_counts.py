@@ -136,21 +136,21 @@ def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
         largest = table["count"].nlargest(MAX_VALUES).index
         table = table[table.index.isin(largest)]
         title = f"{title} ({n_hidden} smaller estimates not drawn)"
-    places = np.arange(len(table))
+    positions = np.arange(len(table))
     bars = axes.barh(
-        places, table["count"], height=0.7, color=COLOURS[5], label="estimate"
+        positions, table["count"], height=0.7, color=COLOURS[5], label="estimate"
     )
     # The interval of an unknown value has no ends.
     ends = table[["lower", "upper"]].replace([-np.inf, np.inf], np.nan).to_numpy(float)
     intervals = axes.hlines(
-        places, *ends.T, color=COLOURS[0], lw=2, label="95 % interval"
+        positions, *ends.T, color=COLOURS[0], lw=2, label="95 % interval"
     )
     for end in ends.T:
-        axes.plot(end, places, "|", color=COLOURS[0], ms=7)
+        axes.plot(end, positions, "|", color=COLOURS[0], ms=7)
     handles = [bars, intervals]
     if "true" in table:
         style = {"color": COLOURS[1], "mec": "white", "ms": 5.5}
-        handles += axes.plot(table["true"], places, "D", label="true count", **style)
+        handles += axes.plot(table["true"], positions, "D", label="true count", **style)
     axes.axvline(0, color=INK, lw=1)
     tidy_axes(axes, title)
     label_rows(axes, list(map(format_label, table.index)))

@@ -153,8 +153,8 @@ class FairnessDisplay(PanelDisplay):
             if title in PARITY:
                 axes.axvline(PARITY[title], color=INK, lw=1.2)
         handles = [
-            legend_entry(name, ls="none", **series_style(place))
-            for place, name in enumerate(names)
+            legend_entry(name, ls="none", **series_style(position))
+            for position, name in enumerate(names)
         ]
         if self.table["lower"].notna().any():
             handles.append(legend_entry("interval", lw=2, alpha=0.6))
@@ -178,13 +178,13 @@ def _metric_label(metric: Any) -> str:
 def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
     """Draw the reports beside one another in each row."""
     rows = list(dict.fromkeys(table["label"]))
-    for place, name in enumerate(names):
+    for position, name in enumerate(names):
         report = table[table["report"] == name]
         # From -0.3 to 0.3 within the row, so that reports do not cover each other.
-        shift = 0.6 * ((place + 0.5) / len(names) - 0.5)
+        shift = 0.6 * ((position + 0.5) / len(names) - 0.5)
         heights = report["label"].map(rows.index).to_numpy(float) + shift
         ends = report[["lower", "upper"]].to_numpy(float).clip(-MAX_END, MAX_END)
-        style = series_style(place)
+        style = series_style(position)
         axes.hlines(heights, *ends.T, color=style["color"], lw=2, alpha=0.6)
         axes.plot(report["value"], heights, ls="none", ms=5.5, **style)
     # An unbounded interval would shrink all other intervals to points.

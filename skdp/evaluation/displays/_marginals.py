@@ -225,10 +225,10 @@ def _draw_bars(axes: Any, table: pd.DataFrame) -> None:
         rare = table[~table.index.isin(frequent)]
         others = rare.sum().to_frame(f"({len(rare)} others)").T
         table = pd.concat([table[table.index.isin(frequent)], others])
-    places = np.arange(len(table))
+    positions = np.arange(len(table))
     for side, shift in (("real", -0.2), ("synthetic", 0.2)):
-        axes.barh(places + shift, table[side], height=0.4, color=SIDES[side])
-    axes.set_yticks(places, list(map(format_label, table.index)))
+        axes.barh(positions + shift, table[side], height=0.4, color=SIDES[side])
+    axes.set_yticks(positions, list(map(format_label, table.index)))
     axes.invert_yaxis()
     axes.set_xlabel("proportion")
 
@@ -270,9 +270,9 @@ def _draw_pair(
         image = axes.imshow(shares, norm=norm, cmap="Blues", aspect="auto")
         for axis, values in zip((axes.yaxis, axes.xaxis), levels, strict=True):
             step = math.ceil(len(values) / MAX_VALUES)
-            places = range(0, len(values), step)
-            labels = [format_label(values[place])[:20] for place in places]
-            axis.set_ticks(places, labels, fontsize="small")
+            positions = range(0, len(values), step)
+            labels = [format_label(values[position])[:20] for position in positions]
+            axis.set_ticks(positions, labels, fontsize="small")
         axes.xaxis.set_tick_params(rotation=90)
         axes.set(xlabel=str(names[1]), ylabel=str(names[0]))
     panels[0].set_title("real", loc="left", fontsize="medium")

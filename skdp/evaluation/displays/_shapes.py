@@ -161,8 +161,8 @@ class ShapeDisplay(PanelDisplay):
                 axes.axvline(0, color=INK, lw=1)
             tidy_axes(axes, str(name))
         handles = [
-            legend_entry(label, **series_style(place))
-            for place, label in enumerate(labels)
+            legend_entry(label, **series_style(position))
+            for position, label in enumerate(labels)
         ]
         if any(patch.get_hatch() for axes in panels for patch in axes.patches):
             from matplotlib.patches import Patch
@@ -180,8 +180,8 @@ def _draw_steps(axes: Any, shape: Any) -> None:
     n_bins = len(edges) - 1
     values = shape.values.reshape(len(shape.values), -1)[:n_bins]
     errors = Z * shape.std_error.reshape(len(shape.values), -1)[:n_bins]
-    for place, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
-        colour = series_style(place)["color"]
+    for position, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
+        colour = series_style(position)["color"]
         low, high = value - error, value + error
         axes.stairs(high, edges, baseline=low, fill=True, color=colour, alpha=0.25)
         axes.stairs(value, edges, color=colour, lw=1.6, baseline=None)
@@ -191,10 +191,10 @@ def _draw_steps(axes: Any, shape: Any) -> None:
 
 def _draw_dots(axes: Any, shape: Any) -> None:
     """Draw a function of declared values, for each class; those with the most records."""
-    places = np.sort(np.argsort(-shape.counts, kind="stable")[:MAX_VALUES])
-    values = shape.values.reshape(len(shape.values), -1)[places]
-    errors = Z * shape.std_error.reshape(len(shape.values), -1)[places]
-    for place, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
+    positions = np.sort(np.argsort(-shape.counts, kind="stable")[:MAX_VALUES])
+    values = shape.values.reshape(len(shape.values), -1)[positions]
+    errors = Z * shape.std_error.reshape(len(shape.values), -1)[positions]
+    for position, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
         axes.errorbar(
             value,
             np.arange(len(value)),
@@ -202,8 +202,10 @@ def _draw_dots(axes: Any, shape: Any) -> None:
             ls="",
             ms=5,
             capsize=2,
-            **series_style(place),
+            **series_style(position),
         )
-    label_rows(axes, [format_label(shape.bins.labels[place]) for place in places])
-    for row in np.flatnonzero(~shape.is_supported[places]):
+    label_rows(
+        axes, [format_label(shape.bins.labels[position]) for position in positions]
+    )
+    for row in np.flatnonzero(~shape.is_supported[positions]):
         axes.axhspan(row - 0.5, row + 0.5, **HATCH)

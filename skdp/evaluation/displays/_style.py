@@ -39,11 +39,11 @@ class PanelDisplay:
     def _draw_legend(self, ax: Any, handles: Sequence[Any]) -> None:
         """Draw a legend below a new figure, or in the first of given panels."""
         owner = self.figure_ if ax is None else self.ax_[0]
-        place = {"loc": "outside lower center", "ncols": min(len(handles), 3)}
+        layout = {"loc": "outside lower center", "ncols": min(len(handles), 3)}
         # matplotlib's legend omits labels that begin with an underscore.
         labels = [handle.get_label() for handle in handles]
         labels = [f" {label}" if label.startswith("_") else label for label in labels]
-        owner.legend(handles, labels, frameon=False, **(place if ax is None else {}))
+        owner.legend(handles, labels, frameon=False, **(layout if ax is None else {}))
 
 
 def draw_plain_text(plot: Any) -> Any:
@@ -88,9 +88,9 @@ def legend_entry(label: Any, **style: Any) -> Any:
     return Line2D([], [], label=str(label), **{"color": INK} | style)
 
 
-def series_style(place: int) -> dict[str, Any]:
+def series_style(position: int) -> dict[str, Any]:
     """Return a colour and a marker, which differ for 36 series."""
-    turn, colour = divmod(place, len(COLOURS))
+    turn, colour = divmod(position, len(COLOURS))
     marker = MARKERS[(colour + turn) % len(MARKERS)]
     return {"color": COLOURS[colour], "marker": marker}
 

@@ -1,16 +1,19 @@
-"""The experiments of the report: classifiers and their fairness, attacks on reports, and synthetic rows."""
+"""The experiments of the report: counts, classifiers and their fairness, attacks, and synthetic rows."""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
+from narwhals.typing import IntoDataFrame
+from numpy.typing import ArrayLike
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score, roc_auc_score
@@ -22,21 +25,32 @@ from sklearn.model_selection import (
     train_test_split,
 )
 
+from skdp.domain import Domain
 from skdp.evaluation._attacks import (
     AttackResult,
     attribute_inference,
     bayes_accuracy,
 )
+from skdp.evaluation._common import check_count, read_epsilons
 from skdp.evaluation._privacy_curve import privacy_curve
-from skdp.evaluation.report._study import LOGISTIC, PARAM_NAME, Study
+from skdp.evaluation.report._study import (
+    LOGISTIC,
+    PARAM_NAME,
+    Study,
+    encode_declared,
+)
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import (
+    count_error,
     debiased_fairness,
     fairness_report,
     marginal_error,
     train_on_synthetic,
 )
+from skdp.oracles import POSTPROCESSORS, RandomizedResponse
+from skdp.privacy import local_epsilon
 from skdp.synthesis import DPMarginalSynthesizer
+from skdp.tables import read_table
 
 TRUE_GROUPS, NAIVE, DEBIASED = (
     "true groups",
@@ -56,8 +70,13 @@ FAIRNESS = (
     "equal opportunity difference",
     "average odds difference",
 )
-_TEST_SHARE = 0.25
-_MODELS, _ATTACKS, _SYNTHESIS = 1, 2, 3  # the seeds of the parts of the study
+TEST_SIZE = 0.25
+
+# Keys of the seeds of the parts of the study.
+MODELS, ATTACKS, SYNTHESIS = 1, 2, 3
+
+# Half the width of a 95 % interval, in standard errors.
+Z = 1.959963984540054
 
 
 def score(
@@ -89,16 +108,16 @@ def score(
 def model_curves(study: Study, n_repeats: int) -> dict[str, pd.DataFrame]:
     """Score classifiers with the protected columns reported, as they are, and excluded."""
     scoring = partial(score, sensitive=study.sensitive, privileged=study.privileged)
-    splits = StratifiedShuffleSplit(n_repeats, test_size=_TEST_SHARE, random_state=0)
+    splits = StratifiedShuffleSplit(n_repeats, test_size=TEST_SIZE, random_state=0)
     curves = {}
-    for place, (name, classifier) in enumerate(CLASSIFIERS.items()):
+    for position, (name, classifier) in enumerate(CLASSIFIERS.items()):
         options: dict[str, Any] = {"param_name": PARAM_NAME, "scoring": scoring}
         options |= {"epsilons": study.epsilons, "cv": splits, "n_jobs": study.n_jobs}
         curves[name] = privacy_curve(
             study.model(classifier, protected="reported"),
             study.features,
             study.y,
-            random_state=study.seed(_MODELS, place),
+            random_state=study.seed(MODELS, position),
             **options,
         )
         scores = cross_validate(
@@ -132,7 +151,7 @@ def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
     true = _quietly(fairness_report, study.y, predicted, true_groups, **labels)
     audits = {}
     for epsilon in study.epsilons:
-        encoder = study.encoder(epsilon, _MODELS, 100)
+        encoder = study.encoder(epsilon, MODELS, 100)
         reports = encoder.transform(study.frame[study.columns])
         groups = reports[study.sensitive]
         naive = _quietly(fairness_report, study.y, predicted, groups, **labels)
@@ -164,7 +183,7 @@ def attacked_column(study: Study) -> Any:
     """Choose the protected column to attack: the sensitive one, otherwise the first with several values."""
     if study.sensitive is not None:
         return study.sensitive
-    # A column of one value is guessed right without an attack.
+    # A column with a single value needs no guess.
     for name in study.columns:
         if study.frame[name].nunique(dropna=False) > 1:
             return name
@@ -173,10 +192,10 @@ def attacked_column(study: Study) -> Any:
 
 def attacked_rows(study: Study) -> pd.DataFrame:
     """Draw the rows to attack."""
-    # One tree per value: fewer rows if there are many values.
+    # Boosting fits a tree for each value, so that many values need fewer rows.
     n_values = study.domain.select([attacked_column(study)]).size
-    most = max(1_000, min(4_000, 20 * 4_000 // n_values))
-    return study.frame.sample(min(len(study.frame), most), random_state=0)
+    n_rows = max(1_000, min(4_000, 20 * 4_000 // n_values))
+    return study.frame.sample(min(len(study.frame), n_rows), random_state=0)
 
 
 def attack_releases(study: Study) -> dict[float, AttackResult]:
@@ -190,10 +209,10 @@ def attack_releases(study: Study) -> dict[float, AttackResult]:
 def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
     """Attack the release at an epsilon."""
     column = attacked_column(study)
-    encoder = study.encoder(epsilon, _ATTACKS)
+    encoder = study.encoder(epsilon, ATTACKS)
     reports = encoder.transform(rows[study.columns])
     released = rows[[*study.columns, *study.others]].copy()
-    # What is published of each record: its reports, and all other columns as they are.
+    # The release has the reports, and all other columns unchanged.
     for name in study.columns:
         released[name] = reports[name]
     if study.target is not None:
@@ -206,7 +225,7 @@ def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
         # The same folds at each epsilon, so that only the reports differ.
         random_state=0,
     )
-    # The columns are reported together, so the bound is that of the joint report.
+    # The columns are reported together, so the joint report gives the bound.
     exact = _best_guess(encoder, rows[study.columns], column)
     if exact is None:
         return result
@@ -216,7 +235,7 @@ def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
 def _best_guess(
     encoder: RandomizedResponseEncoder, rows: pd.DataFrame, attacked: Any
 ) -> float | None:
-    """Return the share of correct best guesses of a column from the joint report of all protected ones."""
+    """Return the accuracy of the best guess of a column from the joint report of all protected columns."""
     domain = encoder.domain_
     cells = domain.join(domain.encode([rows[name] for name in domain.columns]))
     prior = np.bincount(cells.astype(np.intp), minlength=domain.size) / len(rows)
@@ -235,7 +254,7 @@ def synthesize(
     real, test = study.frame[list(study.domain.columns)], None
     if study.target is not None:
         real, test = train_test_split(
-            real, test_size=_TEST_SHARE, random_state=0, stratify=study.y
+            real, test_size=TEST_SIZE, random_state=0, stratify=study.y
         )
     calls = [delayed(_synthesize_at)(study, e, delta, real) for e in study.epsilons]
     tables = dict(
@@ -258,7 +277,7 @@ def _synthesize_at(
     study: Study, epsilon: float, delta: float, real: pd.DataFrame
 ) -> pd.DataFrame:
     """Return as many synthetic rows as there are real ones."""
-    seed = study.seed(_SYNTHESIS, study.epsilons.index(epsilon))
+    seed = study.seed(SYNTHESIS, study.epsilons.index(epsilon))
     synthesizer = DPMarginalSynthesizer(
         epsilon, delta=delta, domain=study.domain, random_state=seed
     )
@@ -284,3 +303,124 @@ def _train(
         for metric, value in values.items():
             row[f"{metric}, trained on {name} rows"] = value
     return row
+
+
+@dataclass(frozen=True)
+class CountStudy:
+    """Estimated counts of one release, and the errors of many, at each epsilon."""
+
+    releases: pd.DataFrame
+    errors: pd.DataFrame
+    expected: pd.DataFrame
+
+    def summary(self) -> pd.DataFrame:
+        """Summarize the errors over the repeats."""
+        grouped = self.errors.groupby("epsilon", sort=False)
+        table = pd.DataFrame({"n_repeats": grouped.size()})
+        for name in ("l1", "l2"):
+            table[f"{name}_mean"] = grouped[name].mean()
+            table[f"{name}_q05"] = grouped[name].quantile(0.05)
+            table[f"{name}_q95"] = grouped[name].quantile(0.95)
+        table["l2_rms"] = grouped["l2"].agg(lambda l2: np.sqrt((l2**2).mean()))
+        table["coverage"] = grouped["coverage"].mean()
+        return table.join(self.expected.add_suffix("_expected")).reset_index()
+
+
+def count_study(
+    frame: IntoDataFrame,
+    domain: Domain,
+    *,
+    epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
+    n_repeats: int = 500,
+    random_state: int | None = None,
+) -> CountStudy:
+    """Release the joint counts of some columns many times and measure the errors."""
+    epsilons = read_epsilons(epsilons)
+    check_count(n_repeats, "n_repeats", least=1)
+    codes = encode_declared(domain, read_table(frame).columns)
+    true = np.bincount(domain.join(codes), minlength=domain.size)
+    truth = pd.Series(true, index=domain.cells(), name="true")
+    releases, errors, expected = [], [], []
+    for index, epsilon in enumerate(epsilons):
+        # A separate seed for each epsilon, as all would use the same noise otherwise.
+        seed = None if random_state is None else random_state + index
+        encoder = RandomizedResponseEncoder(
+            epsilon, strategy="joint", categories=domain, random_state=seed
+        ).fit(frame)
+        expected.append(_expected_errors(encoder, truth))
+        protocol, (oracle,) = encoder.protocol_, encoder.oracles_
+        for repeat in range(n_repeats):
+            # As `transform` and `estimate_counts`, which would code the rows each time.
+            tally = protocol.tally(
+                protocol.randomize(list(codes), [], encoder._randomness())
+            )
+            if repeat == 0:
+                releases.append(
+                    pd.concat([truth, encoder.estimate_counts(tally)], axis=1)
+                )
+            counts = POSTPROCESSORS["none"](oracle, tally.counts[0], tally.n_reports)
+            margin = Z * np.sqrt(oracle.variance(counts, tally.n_reports))
+            errors.append(
+                {
+                    "epsilon": epsilon,
+                    "repeat": repeat,
+                    "l1": count_error(true, counts),
+                    "l2": count_error(true, counts, metric="l2"),
+                    "coverage": float((np.abs(counts - true) <= margin).mean()),
+                }
+            )
+    rows = pd.Index(epsilons, name="epsilon")
+    return CountStudy(
+        pd.concat(releases, keys=list(epsilons), names=["epsilon"]),
+        pd.DataFrame(errors),
+        pd.DataFrame(expected, index=rows, columns=["l1_mean", "l2_rms"]),
+    )
+
+
+def _expected_errors(encoder: Any, truth: pd.Series) -> tuple[float, float]:
+    """Return the mean L1 error, and the root mean square L2 error, of unbiased estimates."""
+    # The variances of the estimates at the true counts, in closed form.
+    variances = encoder.count_variances(truth)
+    # The mean of |N(0, s)| is s sqrt(2 / pi).
+    l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
+    return l1_mean, float(np.sqrt(variances.sum()))
+
+
+def errors_by_trust(
+    counts: ArrayLike,
+    *,
+    epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
+    delta: float = 1e-6,
+) -> pd.DataFrame:
+    """Compute the expected L2 errors of counts by epsilon in the local, shuffle and central model."""
+    true = np.asarray(counts)
+    is_counts = true.ndim == 1 and true.size > 1 and true.dtype.kind in "iu"
+    if not is_counts or true.min() < 0 or true.sum() < 1:
+        raise ValueError(
+            "counts must be whole numbers of at least 0, with at least two values and "
+            "one record"
+        )
+    epsilons = read_epsilons(epsilons)
+    n, k = int(true.sum()), true.size
+    rows = []
+    for epsilon in epsilons:
+        # The larger local epsilon of n reports that have this one after shuffling.
+        shuffled = local_epsilon(
+            epsilon, delta=delta, n=n, reporter=partial(RandomizedResponse, k)
+        )
+        # The variance of discrete Laplace noise of ratio r is 2 r / (1 - r)**2.
+        deviation = math.sqrt(2 * math.exp(-epsilon)) / -math.expm1(-epsilon)
+        rows.append(
+            {
+                "local": _error_of_reports(true, epsilon),
+                "shuffled": _error_of_reports(true, shuffled),
+                "central": math.sqrt(k) * deviation,
+            }
+        )
+    return pd.DataFrame(rows, index=pd.Index(epsilons, name="epsilon"))
+
+
+def _error_of_reports(true: Any, epsilon: float) -> float:
+    """Return the expected L2 error of counts by randomized response."""
+    oracle = RandomizedResponse(true.size, epsilon)
+    return math.sqrt(oracle.variance(true, int(true.sum())).sum())

@@ -27,12 +27,13 @@ from skdp.evaluation.displays import (
     MarginalDisplay,
     import_pyplot,
 )
-from skdp.evaluation.report._counts import count_study, errors_by_trust
 from skdp.evaluation.report._experiments import (
     DEBIASED,
     FAIRNESS,
     attack_releases,
     attacked_column,
+    count_study,
+    errors_by_trust,
     fairness_audits,
     model_curves,
     synthesize,
@@ -185,8 +186,8 @@ def study_report(
 
 
 def _check_folder(out: Path) -> None:
-    """Check in advance what would fail after minutes of work."""
-    # Of a folder that does not exist, the nearest one above must be writable.
+    """Check the folder and the optional packages before the experiments."""
+    # If a folder does not exist, the nearest existing parent must be writable.
     folder = next(filter(Path.exists, (out, *out.absolute().parents)))
     if not folder.is_dir():
         raise ValueError(f"`out` must be a folder, but {folder.name!r} is a file")
@@ -311,7 +312,7 @@ def _study_fairness(study: Study) -> Part:
         "Fairness seen through reports",
         f"A logistic regression without the protected columns, audited at epsilon "
         f"{study.example:g}: by the true groups, by reports taken for groups, and by "
-        "debiased reports with 95 % intervals over their noise.",
+        "debiased reports, with 95 % intervals over their noise.",
         {"fairness": _write_figure(display.figure_)},
     )
     compared = table[table["group"].isna()]
@@ -438,7 +439,7 @@ def _render_page(**content: Any) -> str:
 
 
 AGE_THRESHOLD = 37
-_NUMBERS_OF_ADULT: dict[str, Any] = {
+ADULT_NUMBERS: dict[str, Any] = {
     "education-num": list(range(1, 17)),
     "capital-gain": Interval(edges=[0, 1, 5000, 10_000, 100_000]),
     "capital-loss": Interval(edges=[0, 1, 1500, 2000, 5000]),
@@ -450,13 +451,13 @@ def age_sex_report(
     X: pd.DataFrame, y: pd.Series, out: str | os.PathLike[str], **options: Any
 ) -> Path:
     """Run the age × sex study on Adult and write its report, with options of `study_report`."""
-    # A weight of the survey, and education-num as text.
+    # fnlwgt is a weight of the survey, and education is education-num as text.
     frame = X.drop(columns=["fnlwgt", "education"])
     groups = pd.Index([f"{AGE_THRESHOLD} or younger", f"over {AGE_THRESHOLD}"])
     frame["age"] = pd.Categorical.from_codes(
         (frame["age"] > AGE_THRESHOLD).to_numpy().astype(int), groups
     )
-    declared = dict(_NUMBERS_OF_ADULT)
+    declared = dict(ADULT_NUMBERS)
     for name in frame.columns.difference(list(declared), sort=False):
         declared[name] = list(frame[name].cat.categories)
     domain = Domain(declared).select(frame.columns)

@@ -18,9 +18,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skdp.domain import Domain, Interval
+from skdp.domain import Codes, Domain, Interval
 from skdp.evaluation._common import read_epsilons
-from skdp.evaluation.report._counts import declared_codes
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import list_privileged, parse_classes
 
@@ -67,11 +66,11 @@ class Study:
         unnamed = [name for name in frame if not isinstance(name, str)]
         if unnamed:
             raise TypeError(
-                f"the names of the columns must be text, got {unnamed}; "
-                "`frame.rename(columns=str)` makes them so"
+                f"the names of the columns must be text, got {unnamed}. Use "
+                "`frame.rename(columns=str)`."
             )
         columns = list(domain.columns if columns is None else columns)
-        # All is checked here: a mistake that showed after minutes would be dear.
+        # All parameters are checked before the experiments, which take minutes.
         required = [*domain.columns, *([] if target is None else [target])]
         absent = [name for name in required if name not in frame]
         if absent:
@@ -89,10 +88,9 @@ class Study:
         )
         if domain.select(columns).size < 2:
             raise ValueError(
-                f"`columns`: {columns} can have one value only, so there is nothing to "
-                "protect"
+                f"`columns` must have at least two declared values, got {columns} with one."
             )
-        # From here on the target is whether a row is positive, for all models.
+        # All models predict whether a row is positive.
         if target is not None:
             frame = frame.assign(**{target: _positive(frame[target])})
             declared = {name: domain[name] for name in domain.columns}
@@ -123,14 +121,14 @@ class Study:
         return self.coded(self.frame.drop(columns=[self.target]), self.columns)
 
     def coded(self, frame: pd.DataFrame, unchanged: Sequence[Any] = ()) -> pd.DataFrame:
-        """Replace text by whole numbers, which encoders read in a hundredth of the time; missing is one of them."""
+        """Replace categories by whole numbers, which encoders read in a hundredth of the time."""
         columns: dict[Any, Any] = {}
         for name in frame.columns.difference([*unchanged, self.target], sort=False):
             if name in self.numbers:
                 columns[name] = frame[name].astype(float)
             else:
-                # By all rows of the study, so that train, test and synthetic rows have
-                # the same codes; missing values have the code -1.
+                # The codes of all rows of the study, so that training, test and
+                # synthetic rows have the same ones; missing values have the code -1.
                 values = pd.Index(self.frame[name].astype(object).dropna().unique())
                 columns[name] = values.get_indexer(frame[name].astype(object))
         return frame.assign(**columns)
@@ -147,7 +145,7 @@ class Study:
 
     @property
     def y(self) -> pd.Series:
-        """Whether the target is positive."""
+        """The target, True if it is positive."""
         return self.frame[self.target]
 
     @property
@@ -170,7 +168,7 @@ class Study:
 
     def encoder(self, epsilon: float, *key: int) -> RandomizedResponseEncoder:
         """Return a fitted encoder of the protected columns."""
-        # Epsilons do not share their noise, or errors would fall in step.
+        # With common noise, the errors at all epsilons would be correlated.
         seed = self.seed(*key, self.epsilons.index(epsilon))
         encoder = RandomizedResponseEncoder(
             epsilon, strategy="joint", categories=self.protected, random_state=seed
@@ -181,8 +179,7 @@ class Study:
         self, classifier: BaseEstimator | None = None, *, protected: str
     ) -> Pipeline:
         """Return a classifier of all columns, as `features` and `coded` return them."""
-        # Every model is made of the same parts, so that scores differ by what is done to
-        # the protected columns alone.
+        # Models differ in the protected columns alone, so that scores are comparable.
         names = self.others
         if protected == "as they are":
             # In synthetic rows, which have the declared columns.
@@ -199,22 +196,22 @@ class Study:
         parts += self._prepared(classifier, names)
         model = clone(LOGISTIC if classifier is None else classifier)
         if protected == "excluded" and not self.others:
-            # Nothing is left to predict from but the shares of the target.
+            # Only the proportions of the target are left.
             model = DummyClassifier()
         columns = ColumnTransformer(parts, remainder="drop")
         return Pipeline([("columns", columns), ("classifier", model)])
 
     def _prepared(self, classifier: Any, names: list[Any]) -> list[Any]:
         """Return the steps that prepare columns for a classifier."""
-        # Trees take codes, and missing numbers. Linear models need a column for each
-        # value, and numbers of one scale.
+        # Trees accept codes and missing numbers. Linear models need a column for each
+        # value, and scaled numbers.
         if isinstance(classifier, HistGradientBoostingClassifier):
             return [("others", "passthrough", names)]
         numbers = [name for name in names if name in self.numbers]
         categories = [name for name in names if name not in self.numbers]
         imputer = SimpleImputer(keep_empty_features=True)
-        # Beyond fifty, rare ones share a column, as names of people would be one column
-        # each.
+        # Rare values share a column, because a column of names would become as many
+        # columns as rows.
         one_hot = OneHotEncoder(
             handle_unknown="infrequent_if_exist",
             max_categories=50,
@@ -226,14 +223,27 @@ class Study:
         ]
 
 
+def encode_declared(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
+    """Encode columns, without undeclared values."""
+    codes = domain.encode(columns)
+    for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
+        if column.max(initial=0) == size:
+            raise ValueError(
+                f"column {name!r} has values outside its domain. Declare them, or widen "
+                "the bins."
+            )
+    return codes
+
+
 def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
+    """Check the target and the sensitive column."""
     if target in columns:
         raise ValueError(
             f"`target` {target!r} cannot be one of the protected columns {columns}"
         )
     if sensitive is not None and target is None:
         raise ValueError(
-            "`sensitive` needs `target`: fairness is about predictions of it"
+            "`sensitive` requires `target`, whose predictions are compared between groups"
         )
     if sensitive is not None and sensitive not in columns:
         raise ValueError(
@@ -245,10 +255,9 @@ def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
 def _with_labels(
     frame: pd.DataFrame, domain: Domain, names: list[Any], protected: list[Any]
 ) -> tuple[pd.DataFrame, Domain]:
-    """Check that all values are declared, and replace numbers of protected columns by the labels of their bins."""
-    # Encoders refuse undeclared values, too, but name no column of the study.
+    """Check that all values are declared, and replace protected numbers by the labels of their bins."""
     domain = domain.select(names)
-    codes = declared_codes(domain, [frame[name] for name in names])
+    codes = encode_declared(domain, [frame[name] for name in names])
     labelled: dict[Any, pd.Series] = {}
     for name, column in zip(names, codes, strict=True):
         if name in protected and isinstance(domain[name], Interval):
@@ -263,7 +272,7 @@ def _with_labels(
 
 
 def _positive(column: pd.Series) -> pd.Series:
-    """Return whether the target is 1."""
+    """Return True for each row with the target 1."""
     name = f"`target`: column {column.name!r}"
     if column.isna().any():
         raise ValueError(f"{name} has missing values. Exclude these rows.")
@@ -279,13 +288,12 @@ def _positive(column: pd.Series) -> pd.Series:
 
 
 def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]:
-    """Check the privileged values: declared ones, and not all, which some rows have."""
+    """Check that the privileged values are declared, and that there are two groups."""
     (values,) = list_privileged(privileged, [column.name])
     labels = list(domain[column.name].labels)
-    # Privileged must be a group that can occur, and leave one that is not.
     is_declared = pd.Series(values).isin(labels) & pd.Series(values).notna()
     if not is_declared.all() or len(set(values)) >= len(labels):
-        # Values that were read from the data are not written into an error.
+        # The message has no values of the data.
         raise ValueError(
             f"`privileged` must be some of the values of `sensitive` {column.name!r}, "
             "and not all of them; of numbers with bins, labels of these"
