@@ -450,12 +450,12 @@ PrivacyCurveDisplay.from_curve(curve)
 plt.show()
 
 # %%
-scores = curve.pivot(index=["epsilon", "fold"], columns="metric", values="value")
+scores = curve.pivot(index=["epsilon", "split"], columns="metric", values="value")
 change = scores.drop(index=math.inf) - scores.loc[math.inf]
 change.groupby("epsilon").agg(["mean", "sem"]).round(4)
 
 # %% [markdown]
-# Three splits are few, and the band is their range.
+# Three splits are few; the band is their standard deviation.
 #
 # ## Learning to be fair, with reports only
 #

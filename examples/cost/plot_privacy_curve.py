@@ -13,6 +13,7 @@ beside the same pipeline without it.
 import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.datasets import load_wine
+from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.naive_bayes import CategoricalNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
@@ -45,8 +46,7 @@ curve = privacy_curve(
     param_name="randomizedresponseencoder__epsilon",
     epsilons=[1, 2, 4, 8],
     scoring="accuracy",
-    n_repeats=2,
-    cv=3,
+    cv=RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0),
     random_state=0,
 )
 PrivacyCurveDisplay.from_curve(curve)

@@ -123,9 +123,9 @@ def fairness_study(
     Returns
     -------
     pandas.DataFrame
-        ``method, epsilon, repeat, fold, metric, value, n_train, n_test``, one row for
-        each score; ``repeat`` is the split. The epsilon of methods without privacy is
-        infinite. ``compare_to_baseline(study, baseline="columns excluded")`` estimates
+        ``method, epsilon, split, metric, value, n_train, n_test``, one row for each
+        score. The epsilon of methods without privacy is infinite.
+        ``compare_to_baseline(study, baseline="columns excluded")`` estimates
         differences with intervals.
 
     Raises
@@ -203,7 +203,7 @@ def fairness_study(
                 own_seed = seed_of(seed, epsilon, split, position)
                 arguments = name, clone(estimator), encoder, epsilon, own_seed
                 calls.append(delayed(_score_method)(table, split, *arguments))
-                keys.append((name, epsilon, split, 0))
+                keys.append((name, epsilon, split))
     rows = []
     for key, result in zip(keys, Parallel(n_jobs=n_jobs)(calls), strict=True):
         scores, *sizes = result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import warnings
@@ -28,13 +29,14 @@ from skdp.base import (
     check_row_order,
     draw_seed,
 )
-from skdp.evaluation._common import check_count, check_table, read_epsilons
+from skdp.evaluation._common import check_table, read_epsilons
 from skdp.local import OnFitOnly, PosteriorFeatures
 from skdp.privacy import WeakGuaranteeWarning
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 
-CELL = ["epsilon", "repeat", "fold"]
+CELL = ["epsilon", "split"]
 COLUMNS = [*CELL, "metric", "value", "n_train", "n_test"]
+Cell = tuple[float, int]
 
 # Steps whose `transform` does not release the rows to predict.
 NOT_REPEATED = (OnFitOnly, DPColumnSynthesizer, DPMarginalSynthesizer)
@@ -52,7 +54,6 @@ def privacy_curve(
     epsilons: Iterable[float],
     scoring: Any = None,
     cv: Any = 5,
-    n_repeats: int = 1,
     baseline: Any = "auto",
     n_jobs: int | None = None,
     random_state: int | None = None,
@@ -83,10 +84,9 @@ def privacy_curve(
         dict of numbers, such as fairness metrics by the true groups in X. By default
         accuracy for a classifier and R² for a regressor.
     cv : int, splitter or iterable of (train, test), default=5
-        An int is the number of folds, shuffled and stratified for a classifier,
-        different in each repeat. Other splits are used in every repeat.
-    n_repeats : int, default=1
-        Number of repeats of the cross-validation, with independent noise.
+        An int is the number of folds, shuffled and stratified for a classifier. Repeat
+        the cross-validation with a splitter such as
+        ``RepeatedStratifiedKFold(random_state=0)``. Each split has independent noise.
     baseline : "auto", estimator or None, default="auto"
         The model without privacy: by default the same estimator with an epsilon of 1e9
         and no ledger. For fairness, compare with a model without the sensitive columns,
@@ -95,7 +95,7 @@ def privacy_curve(
         Number of processes.
     random_state : int, optional
         None for secure randomness. An int gives each fit its own seed, which does not
-        change when epsilons or repeats are added.
+        change when epsilons or splits are added.
     path : str or path, optional
         A CSV file for the scores of finished fits. A call with the same arguments reads
         them and makes the other fits only.
@@ -103,8 +103,8 @@ def privacy_curve(
     Returns
     -------
     pandas.DataFrame
-        Columns ``epsilon, repeat, fold, metric, value, n_train, n_test``, one row for
-        each combination of the first four. The baseline has an infinite epsilon and
+        Columns ``epsilon, split, metric, value, n_train, n_test``, one row for each
+        combination of the first three. The baseline has an infinite epsilon and
         comes first.
 
     Raises
@@ -159,7 +159,6 @@ def privacy_curve(
     Name: value, dtype: float64
     """
     losses = read_epsilons(epsilons)
-    check_count(n_repeats, "n_repeats", least=1)
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
     seed = draw_seed(random_state)
@@ -169,20 +168,19 @@ def privacy_curve(
         )
     if scoring is None:
         scoring = "accuracy" if is_classifier(estimator) else "r2"
-    splits = _list_splits(estimator, X, y, cv, n_repeats)
+    splits = _list_splits(estimator, y, cv)
     if isinstance(baseline, str) and baseline == "auto":
         baseline = _set_epsilon(estimator, param_name, math.inf, None)
-    cells = [(math.inf, *key) for key in splits] if baseline is not None else []
-    cells += [(epsilon, *key) for epsilon in losses for key in splits]
+    levels = losses if baseline is None else [math.inf, *losses]
+    cells = list(itertools.product(levels, range(len(splits))))
     results = _ResultsFile(path, estimator, baseline, X, y, splits, scoring, seed)
 
-    def call(cell: tuple[float, int, int]) -> Any:
-        epsilon, repeat, fold = cell
+    def call(cell: Cell) -> Any:
+        epsilon, number = cell
         model = baseline
         if epsilon < math.inf:
             model = _set_epsilon(estimator, param_name, epsilon, seed_of(seed, *cell))
-        split = splits[repeat, fold]
-        return delayed(_score_split)(model, X, y, split, scoring, epsilon)
+        return delayed(_score_split)(model, X, y, splits[number], scoring, epsilon)
 
     # The baseline is finished before anything is charged.
     for is_private in (False, True):
@@ -196,29 +194,20 @@ def privacy_curve(
             results.add(cell, score)
     rows = []
     for cell in cells:
-        sizes = tuple(map(len, splits[cell[1:]]))
+        sizes = tuple(map(len, splits[cell[1]]))
         rows += [
             (*cell, name, value, *sizes) for name, value in results.scores[cell].items()
         ]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _list_splits(
-    estimator: Any, X: Any, y: Any, cv: Any, n_repeats: int
-) -> dict[tuple[int, int], Any]:
-    """Return the training and test rows of each repeat and fold."""
+def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:
+    """Return the training and test rows of each split."""
     folds = check_cv(cv, y, classifier=is_classifier(estimator))
-    given = None if isinstance(cv, Integral) else list(folds.split(X, y))
-    splits = {}
-    for repeat in range(n_repeats):
-        parts = given
-        if parts is None:
-            # The same splits in each call, so that epsilons can be added.
-            shuffled = type(folds)(folds.n_splits, shuffle=True, random_state=repeat)
-            parts = list(shuffled.split(np.zeros(len(y)), y))
-        for fold, (train, test) in enumerate(parts):
-            splits[repeat, fold] = np.asarray(train), np.asarray(test)
-    return splits
+    if isinstance(cv, Integral):
+        # The same splits in each call, so that epsilons can be added.
+        folds = type(folds)(folds.n_splits, shuffle=True, random_state=0)
+    return [tuple(map(np.asarray, split)) for split in folds.split(np.zeros(len(y)), y)]
 
 
 def _score_split(
@@ -241,12 +230,12 @@ def _score_split(
     return scores
 
 
-def seed_of(seed: int | None, epsilon: float, repeat: int, fold: int) -> int | None:
+def seed_of(seed: int | None, epsilon: float, *numbers: int) -> int | None:
     """Return a seed that belongs to one cell alone."""
     if seed is None:
         return None
     bits = int(np.float64(epsilon).view(np.uint64))
-    sequence = np.random.SeedSequence([seed, bits, repeat, fold])
+    sequence = np.random.SeedSequence([seed, bits, *numbers])
     return int(sequence.generate_state(1)[0])
 
 
@@ -322,7 +311,7 @@ class _ResultsFile:
 
     def __init__(self, path: Any, *arguments: Any) -> None:
         self.path = None if path is None else Path(path)
-        self.scores: dict[tuple[float, int, int], dict[str, float]] = {}
+        self.scores: dict[Cell, dict[str, float]] = {}
         self.table = pd.DataFrame()
         if self.path is None:
             return
@@ -339,11 +328,11 @@ class _ResultsFile:
             self.table["value"] = self.table["value"].map(float)
             own = self.table[self.table["study"] == self.study]
             for *cell, metric, value in own.itertuples(index=False, name=None):
-                _, epsilon, repeat, fold = cell
-                key = float(epsilon), int(repeat), int(fold)
+                _, epsilon, split = cell
+                key = float(epsilon), int(split)
                 self.scores.setdefault(key, {})[metric] = value
 
-    def add(self, cell: tuple[float, int, int], scores: dict[str, float]) -> None:
+    def add(self, cell: Cell, scores: dict[str, float]) -> None:
         """Add the scores of a finished cell."""
         self.scores[cell] = scores
         if self.path is None:
@@ -410,7 +399,7 @@ def compare_to_baseline(
     -----
     **Privacy.** Scores are computed from true rows and are not private.
 
-    Folds and repeats share most of their rows, so the usual standard error is too
+    Splits share most of their rows, so the usual standard error is too
     small. With n pairs, whose differences have the variance s², and m test rows for
     each training row, the standard error is ``sqrt((1 / n + m) s²)``, with Student's t
     with n - 1 degrees of freedom [1]_, [2]_. Where most of the variance is noise, which
@@ -428,17 +417,17 @@ def compare_to_baseline(
     >>> import pandas as pd
     >>> from skdp.evaluation import compare_to_baseline
     >>> rows = [
-    ...     (epsilon, 0, fold, "accuracy", score + 0.01 * fold * (epsilon < 2), 400, 100)
+    ...     (epsilon, split, "accuracy", score + 0.01 * split * (epsilon < 2), 400, 100)
     ...     for epsilon, score in ((float("inf"), 0.81), (1.0, 0.74))
-    ...     for fold in range(5)
+    ...     for split in range(5)
     ... ]
-    >>> names = ["epsilon", "repeat", "fold", "metric", "value", "n_train", "n_test"]
+    >>> names = ["epsilon", "split", "metric", "value", "n_train", "n_test"]
     >>> compare_to_baseline(pd.DataFrame(rows, columns=names)).round(3)
          metric  epsilon  difference  std_error  lower  upper  n_pairs
     0  accuracy      1.0       -0.05      0.011 -0.079 -0.021        5
     """
     check_curve(curve)
-    keys, split = ["metric", "epsilon"], ["metric", "repeat", "fold"]
+    keys = ["metric", "epsilon"]
     if baseline is None:
         is_baseline = np.isinf(curve["epsilon"])
     else:
@@ -451,11 +440,11 @@ def compare_to_baseline(
             "`baseline`."
         )
     private = curve[~is_baseline]
-    if private.duplicated([*keys, *split[1:]]).any():
+    if private.duplicated([*keys, "split"]).any():
         raise ValueError("curve must have each split once for each epsilon and metric.")
     pairs = private.merge(
-        curve.loc[is_baseline, [*split, "value"]],
-        on=split,
+        curve.loc[is_baseline, ["metric", "split", "value"]],
+        on=["metric", "split"],
         how="left",
         suffixes=("", "_baseline"),
         validate="many_to_one",

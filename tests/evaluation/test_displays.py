@@ -32,9 +32,9 @@ from tests.conftest import each
 
 RNG = np.random.default_rng(0)
 COUNTS = pd.DataFrame({"count": [1.0], "lower": [0.0], "upper": [2.0]}, index=pd.Index(["a"], name="x"))
-NAMES = ["epsilon", "repeat", "fold", "metric", "value", "n_train", "n_test"]
+NAMES = ["epsilon", "split", "metric", "value", "n_train", "n_test"]
 CURVE = pd.DataFrame(
-    [(e, r, f, m, RNG.random(), 80, 20) for m in "mn" for e in (np.inf, 4.0, 0.5) for r in (0, 1, 2) for f in (0, 1)],
+    [(e, split, m, RNG.random(), 80, 20) for m in "mn" for e in (np.inf, 4.0, 0.5) for split in range(6)],
     columns=NAMES,
 )
 SEX = [*"FFFFFMMMMM"]
@@ -134,7 +134,7 @@ class TestCounts:
 
 
 class TestCurves:
-    def test_lines_are_means_and_bands_deviations_over_repeats(self):
+    def test_lines_are_means_and_bands_deviations_over_splits(self):
         display = PrivacyCurveDisplay.from_curve(CURVE)
         assert titles(display) == ["m", "n"]
         for axes, metric in zip(display.ax_, "mn", strict=True):
@@ -145,18 +145,17 @@ class TestCurves:
             for epsilon, mean in zip((0.5, 4.0), line.get_ydata(), strict=True):
                 rows = own[own["epsilon"] == epsilon]
                 assert mean == pytest.approx(rows["value"].mean())
-                spread = np.std(rows.groupby("repeat")["value"].mean(), ddof=1)
+                spread = np.std(rows["value"], ddof=1)
                 drawn = {round(float(y), 9) for x, y in band if x == epsilon}
                 assert drawn == {round(mean - spread, 9), round(mean + spread, 9)}
             assert level.get_ydata()[0] == pytest.approx(own.loc[np.isinf(own["epsilon"]), "value"].mean())
-        assert texts(display.figure_.legends[0].get_texts())[-1] == "± 1 standard deviation over 3 repeats"
+        assert texts(display.figure_.legends[0].get_texts())[-1] == "± 1 standard deviation over the splits"
 
-    def test_one_repeat_shows_the_range_and_scores_that_are_not_finite_are_excluded(self):
-        curve = CURVE[CURVE["repeat"] == 0].reset_index(drop=True)
+    def test_scores_that_are_not_finite_are_excluded(self):
+        curve = CURVE[CURVE["split"] < 2].reset_index(drop=True)
         curve.loc[curve["epsilon"] == 0.5, "value"] = [np.nan, 0.25, np.inf, 0.75]
         display = PrivacyCurveDisplay.from_curve(curve)
         assert [axes.lines[0].get_ydata()[0] for axes in display.ax_] == [0.25, 0.75]
-        assert texts(display.figure_.legends[0].get_texts())[-1] == "range of the folds"
 
     def test_differences_have_their_intervals(self):
         expected = compare_to_baseline(CURVE)

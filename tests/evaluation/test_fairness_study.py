@@ -52,7 +52,7 @@ def study(encoder=None, X=PEOPLE, y=HIRED, **options):
 
 def rows_of(result, method, metric):
     part = result[(result["method"] == method) & (result["metric"] == metric)]
-    return part.sort_values(["epsilon", "repeat"])["value"].to_numpy()
+    return part.sort_values(["epsilon", "split"])["value"].to_numpy()
 
 
 def split(number):
@@ -144,6 +144,11 @@ def test_the_model_learns_from_reports_and_predicts_from_the_truth():
     men = (PEOPLE["sex"] == "m").to_numpy()
     assert 0.42 < (train["protected 1"] == men[train_rows]).mean() < 0.63  # .525 at epsilon .1
     assert (test["protected 1"] == men[test_rows]).all()
+    _Watched.matrices.clear()
+    both = RandomizedResponseEncoder(strategy="joint", categories={name: DOMAIN[name] for name in ("sex", "job")})
+    study(both, estimator=_Watched(), methods=["reported"], epsilons=[0.1])
+    reported = [f"protected {cell}" for cell in range(6)]
+    assert list(_Watched.matrices[0][0].columns) == ["number age", "number hours", *reported]
     # No scores, so no area under the curve.
     assert "roc_auc" not in set(result["metric"])
 
@@ -179,7 +184,7 @@ def test_seeds():
     one = study(methods=["reported"])
     pd.testing.assert_frame_equal(one, study(methods=["reported"], n_jobs=2))
     more = study(methods=["reported"], n_splits=3, epsilons=[4.0, 1.0])
-    keys = ["method", "epsilon", "repeat", "metric"]
+    keys = ["method", "epsilon", "split", "metric"]
     both = one.merge(more, on=keys)
     assert both["value_x"].tolist() == both["value_y"].tolist()
     first, second = (study(random_state=None, epsilons=[0.1], methods=["reported"]) for _ in range(2))

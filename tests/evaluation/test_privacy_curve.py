@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import KFold, RepeatedStratifiedKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -39,7 +38,7 @@ from tests.conftest import each
 ENCODER = "columns__private__encoder"
 EPSILON = f"{ENCODER}__epsilon"
 DOMAIN = {"group": ["a", "b"], "kind": ["u", "v", "w"]}
-COLUMNS = ["epsilon", "repeat", "fold", "metric", "value", "n_train", "n_test"]
+COLUMNS = ["epsilon", "split", "metric", "value", "n_train", "n_test"]
 fits = []  # the rows of each fit of a CountingClassifier, in this process
 releases = []  # the rows of each call of CountingEncoder.transform
 
@@ -113,12 +112,12 @@ def seeds_of(**parameters):
 class TestScores:
     def test_they_are_those_of_a_loop_by_hand(self):
         X, y = table()
-        result = curve(n_repeats=2, scoring=["accuracy", "roc_auc"], epsilons=[0.5])
-        seeds = iter(seeds_of(n_repeats=2, epsilons=[0.5]))
+        result = curve(scoring=["accuracy", "roc_auc"], epsilons=[0.5])
+        seeds = iter(seeds_of(epsilons=[0.5]))
         expected = []
-        for epsilon, repeat in product((math.inf, 0.5), range(2)):
-            folds = StratifiedKFold(2, shuffle=True, random_state=repeat).split(X, y)
-            for fold, (train, test) in enumerate(folds):
+        for epsilon in (math.inf, 0.5):
+            folds = StratifiedKFold(2, shuffle=True, random_state=0).split(X, y)
+            for split, (train, test) in enumerate(folds):
                 model = pipeline()
                 if epsilon == math.inf:
                     model.set_params(columns__private__encoder="passthrough")
@@ -128,8 +127,8 @@ class TestScores:
                 encoded = model[:-1].transform(X.iloc[test])
                 right = accuracy_score(y[test], model[-1].predict(encoded))
                 area = roc_auc_score(y[test], model[-1].decision_function(encoded))
-                expected += [(epsilon, repeat, fold, "accuracy", right, 120, 120)]
-                expected += [(epsilon, repeat, fold, "roc_auc", area, 120, 120)]
+                expected += [(epsilon, split, "accuracy", right, 120, 120)]
+                expected += [(epsilon, split, "roc_auc", area, 120, 120)]
         pd.testing.assert_frame_equal(result, pd.DataFrame(expected, columns=COLUMNS))
 
     def test_a_scorer_sees_true_rows_and_returns_several_numbers(self):
@@ -199,17 +198,17 @@ class TestSeedsAndSplits:
     def test_no_two_cells_share_a_seed_and_added_cells_change_none(self):
         some = seeds_of(epsilons=[0.5, 4.0])
         assert len(set(some)) == len(some) == 4
-        more = seeds_of(epsilons=[0.1, 0.5, 4.0], n_repeats=2)
+        more = seeds_of(epsilons=[0.1, 0.5, 4.0], cv=RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0))
         assert len(set(more)) == 12
         assert some == more[4:6] + more[8:10]
         assert not set(some) & set(seeds_of(epsilons=[0.5, 4.0], random_state=1))
         assert set(seeds_of(random_state=None)) == {None}
 
-    def test_splits_do_not_depend_on_the_randomness_and_given_ones_are_repeated(self):
+    def test_splits_do_not_depend_on_the_randomness_and_may_be_given(self):
         baselines = [curve(random_state=seed, epsilons=[0.5]).query("epsilon == inf") for seed in (None, 1)]
         pd.testing.assert_frame_equal(*baselines)
         X, y = table()
-        result = curve(cv=iter(list(StratifiedKFold(2).split(X, y))), n_repeats=2, epsilons=[0.5])
+        result = curve(cv=iter(2 * list(StratifiedKFold(2).split(X, y))), epsilons=[0.5])
         baseline, private = (result.query(f"epsilon == {e}")["value"].tolist() for e in ("inf", "0.5"))
         assert baseline[:2] == baseline[2:]
         assert private[:2] != private[2:]
@@ -265,9 +264,9 @@ class TestPath:
         fits.clear()
         pd.testing.assert_frame_equal(curve(model, path=path), expected)
         assert len(fits) == 3
-        more = curve(model, path=path, epsilons=[0.1, 0.5], n_repeats=2)
+        more = curve(model, path=path, epsilons=[0.1, 0.5])
         same = expected.query("epsilon != 4").reset_index(drop=True)
-        pd.testing.assert_frame_equal(more.query("epsilon != 0.1 and repeat == 0").reset_index(drop=True), same)
+        pd.testing.assert_frame_equal(more.query("epsilon != 0.1").reset_index(drop=True), same)
 
     @pytest.mark.parametrize("seed", [0, None])
     def test_what_is_read_is_neither_drawn_nor_charged_again(self, tmp_path, seed):
@@ -285,13 +284,14 @@ class TestPath:
         X, y = table()
         X["number"] = np.arange(240) + 0.73125
         path = tmp_path / "scores"
-        found = curve(data=(X, y), path=path)
+        study = {"data": (X, y), "path": path, "cv": KFold(2)}  # splits that do not depend on y
+        found = curve(**study)
         stored = pd.read_csv(path)
-        assert stored.columns.tolist() == ["study", "epsilon", "repeat", "fold", "metric", "value"]
+        assert stored.columns.tolist() == ["study", "epsilon", "split", "metric", "value"]
         assert stored["value"].tolist() == pytest.approx(found["value"].tolist())
         for change in ({"data": (X, np.roll(y, 1))}, {"random_state": 1}, {"cv": 3}, {"scoring": "f1_macro"}):
             n_studies = stored["study"].nunique()
-            curve(**{"data": (X, y), "path": path} | change)
+            curve(**study | change)
             stored = pd.read_csv(path)
             assert stored["study"].nunique() == n_studies + 1
         assert [file.name for file in tmp_path.iterdir()] == ["scores"]
@@ -312,7 +312,6 @@ class TestPath:
         ({"param_name": "epsilon"}, ValueError, "param_name must be a parameter of the estimator, got 'epsilon'"),
         ({"epsilons": [1, 1.0]}, ValueError, "epsilons must all be different"),
         ({"epsilons": 1.0}, TypeError, "epsilons must be a list of numbers, got float"),
-        ({"n_repeats": 0}, ValueError, "n_repeats must be at least 1"),
         ({"scoring": "no such"}, ValueError, "scoring"),
         ({"data": (table()[0], table(9)[1])}, ValueError, "inconsistent numbers of samples"),
     ],
@@ -324,11 +323,10 @@ def test_wrong_inputs_are_named_before_anything_is_released(parameters, error, m
 
 
 def scores(by_epsilon, metric="accuracy", sizes=(80, 20)):
-    """Write scores by epsilon, each a list of folds in a list of repeats."""
+    """Write scores by epsilon, one for each split."""
     rows = []
-    for epsilon, repeats in by_epsilon.items():
-        for repeat, folds in enumerate(repeats):
-            rows += [(epsilon, repeat, fold, metric, value, *sizes) for fold, value in enumerate(folds)]
+    for epsilon, splits in by_epsilon.items():
+        rows += [(epsilon, split, metric, value, *sizes) for split, value in enumerate(np.ravel(splits))]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

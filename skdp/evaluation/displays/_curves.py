@@ -22,10 +22,10 @@ from skdp.evaluation.displays._style import (
 class PrivacyCurveDisplay(PanelDisplay):
     """Plot of scores against epsilon, a panel for each metric.
 
-    Use `from_curve`. A line is the mean over folds and repeats, the dashed line is the
-    baseline without privacy. The band of scores is one standard deviation of the mean
-    over the folds, over the repeats; with one repeat, the range of the folds. It is no
-    confidence interval. Scores that are not finite are excluded.
+    Use `from_curve`. A line is the mean over the splits, the dashed line is the
+    baseline without privacy. The band of scores is one standard deviation over the
+    splits, as in scikit-learn's `ValidationCurveDisplay`. It is no confidence interval.
+    Scores that are not finite are excluded.
 
     Parameters
     ----------
@@ -52,11 +52,11 @@ class PrivacyCurveDisplay(PanelDisplay):
     --------
     >>> import pandas as pd
     >>> rows = [
-    ...     (epsilon, repeat, 0, "accuracy", 0.6 + 0.02 * epsilon, 80, 20)
+    ...     (epsilon, split, "accuracy", 0.6 + 0.02 * epsilon, 80, 20)
     ...     for epsilon in (1.0, 4.0)
-    ...     for repeat in (0, 1)
+    ...     for split in (0, 1)
     ... ]
-    >>> names = ["epsilon", "repeat", "fold", "metric", "value", "n_train", "n_test"]
+    >>> names = ["epsilon", "split", "metric", "value", "n_train", "n_test"]
     >>> display = PrivacyCurveDisplay.from_curve(pd.DataFrame(rows, columns=names))
     >>> display.ax_[0].get_title(loc="left")
     'accuracy'
@@ -123,7 +123,8 @@ class PrivacyCurveDisplay(PanelDisplay):
             table = table.rename(columns={"difference": "mean"})
             label = "95 % interval"
         else:
-            table, label = _summarize(self.curve)
+            table = _summarize(self.curve)
+            label = "± 1 standard deviation over the splits"
         panels = self._use_panels(ax, len(metrics))
         for axes, metric in zip(panels, metrics, strict=True):
             _draw_metric(axes, table[table["metric"] == metric])
@@ -155,17 +156,11 @@ def _draw_metric(axes: Any, table: pd.DataFrame) -> None:
     axes.set_xlabel("epsilon (smaller is more private)")
 
 
-def _summarize(curve: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the mean and the band of each metric and epsilon, and the name of the band."""
+def _summarize(curve: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean and the band of each metric and epsilon."""
     finite = curve.assign(value=curve["value"].where(np.isfinite(curve["value"])))
-    keys = ["metric", "epsilon"]
-    grouped = finite.groupby(keys, sort=False)["value"]
-    table = grouped.agg(["mean", "min", "max"])
-    n_repeats = curve["repeat"].nunique()
-    if n_repeats == 1:
-        table = table.rename(columns={"min": "lower", "max": "upper"})
-        return table.reset_index(), "range of the folds"
-    means = finite.groupby([*keys, "repeat"], sort=False)["value"].mean()
-    spread = means.groupby(keys, sort=False).std()
-    table["lower"], table["upper"] = table["mean"] - spread, table["mean"] + spread
-    return table.reset_index(), f"± 1 standard deviation over {n_repeats} repeats"
+    grouped = finite.groupby(["metric", "epsilon"], sort=False)["value"]
+    table = grouped.agg(["mean", "std"])
+    table["lower"] = table["mean"] - table["std"]
+    table["upper"] = table["mean"] + table["std"]
+    return table.reset_index()

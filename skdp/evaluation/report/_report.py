@@ -258,7 +258,7 @@ def _study_models(study: Study) -> Part:
     rows = []
     panels = {}
     for name, curve in curves.items():
-        if "repeat" not in curve:
+        if "split" not in curve:
             continue
         excluded = curves[f"{name}, columns excluded"]["value"]
         costs = compare_to_baseline(curve)
