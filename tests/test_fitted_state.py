@@ -75,7 +75,7 @@ SUBJECTS = [
 SUBJECTS += [(made(name), X) for name, (_, X) in EVERY.items()]
 IDS = [f"{place}-{type(estimator).__name__}" for place, (estimator, _) in enumerate(SUBJECTS)]
 
-pytestmark = pytest.mark.filterwarnings("ignore:(the noise (exceeds|hides)|the edges of .* coincide):UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:(the noise (exceeds|is about)|the edges of .* coincide):UserWarning")
 
 
 class Stop(BaseException):

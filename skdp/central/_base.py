@@ -302,15 +302,16 @@ class CentralStatistic(CentralEstimator):
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             The private table: numbers, which may be missing or infinite (clipped to the bounds), or declared values.
-            What is no number in a column of Python objects counts as missing: an error would show that there is such a
-            record. Estimators whose tag ``allow_nan`` is False, such as `DPPCA`, refuse both. Or a large
-            table that `skdp.engines` names, such as a Polars LazyFrame, of which only sums and counts are read.
+            In a column of Python objects, a value that is not a number counts as missing, because an error would reveal
+            that the record exists. Estimators whose tag ``allow_nan`` is False, such as `DPPCA`, raise an error for
+            both. Large tables that `skdp.engines` supports, such as a Polars LazyFrame, are also accepted; only sums
+            and counts of them are read.
         y : None
             Ignored.
         groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. The guarantee
-            is then for all rows of one person. For a large table, the name of a column, of which no statistic is
-            released; the rows with the least hashes are used.
+            The person of each row. At most `max_rows_per_person` rows of each person are used, chosen at random, and
+            the guarantee covers all rows of one person. For a large table, the name of a column, which is excluded from
+            the statistics; the rows with the smallest hashes are used.
 
         Returns
         -------
@@ -321,15 +322,15 @@ class CentralStatistic(CentralEstimator):
         ------
         TypeError, ValueError
             If a parameter is out of range, a declaration does not fit the columns, or X is 1-D, sparse, not numeric
-            where it must be, or holds values that are to be an error; or groups is a series with the row labels of X in
-            another order.
+            where it must be, or contains values that the estimator does not accept; or if `groups` is a series with the
+            row labels of X in another order.
         BudgetExceeded
             If the ledger does not cover it.
 
         Warns
         -----
         UserWarning
-            If a statistic is refused, or the noise hides it; if a column of numbers is of dtype object.
+            If a statistic is not released, or is smaller than its noise; if a numeric column has dtype object.
         """
         return self._fit(X, None, groups)
 
@@ -342,7 +343,7 @@ class CentralStatistic(CentralEstimator):
             self._check_promise(), rows=n_most, by_person=groups is not None
         )
         rows = self._read(X, y, groups, n_most)
-        share = self._settled(share, rows)
+        share = self._choose_share(share, rows)
 
         # Plan.
         names = self._bounded(rows).names
@@ -384,7 +385,7 @@ class CentralStatistic(CentralEstimator):
         return Batches(table.take(np.flatnonzero(is_within)))
 
     def _chooser(self) -> np.random.Generator:
-        """Return the generator that chooses rows of persons, which shares no random bits with the noise."""
+        """Return a generator to select rows of persons, independent of the noise."""
         return np.random.default_rng(draw_seed(self.random_state))
 
     def _charge(self, plan: Plan, share: Share, rows: Batches) -> ByteSource:
@@ -414,8 +415,8 @@ class CentralStatistic(CentralEstimator):
         """Read all columns of the release."""
         return self._read_table(X)
 
-    def _settled(self, share: Share, rows: Batches) -> Share:
-        """Return the budget for these columns."""
+    def _choose_share(self, share: Share, rows: Batches) -> Share:
+        """Return the budget that the release of these columns spends, by default all of it."""
         return share
 
     def _bounded(self, rows: Batches) -> Batches:
@@ -452,7 +453,7 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
         Returns
         -------
         same kind as X
-            The transformed rows, which are as private as those of X: no noise is added to them.
+            The transformed rows. No noise is added, so they are as sensitive as X.
 
         Raises
         ------

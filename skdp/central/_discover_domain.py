@@ -229,14 +229,14 @@ def discover_domain(
 
     # Release.
     found = contents.declared | plan.find_intervals(source) | plan.find_texts(source)
-    _warn_of_absent([name for name in contents.names if name not in found])
+    _warn_of_missing_columns([name for name in contents.names if name not in found])
     domain = Domain({name: found[name] for name in contents.names if name in found})
     words = uniform_integers(source, 1 << 32, 4)
     release_id = "".join(f"{word:08x}" for word in words)
     return domain.with_guarantee(guarantee, release_id=release_id)
 
 
-def _warn_of_absent(names: Sequence[Any]) -> None:
+def _warn_of_missing_columns(names: Sequence[Any]) -> None:
     if names:
         warn(
             f"Columns {names} are not in the domain: too few records share a text, or "
@@ -761,9 +761,9 @@ def extend(
 
 
 def estimate_tail(counts: Floats, ends: Floats, n_clear: int, error: float) -> Floats:
-    """Estimate how many numbers are in the cells of a tail beyond the clear ones."""
-    # Posterior means over shapes of tails, and over the cells where they may end.
-    # (n_shapes, n_cells)
+    """Estimate the counts of the cells of a tail beyond its first `n_clear` cells, whose counts exceed the noise."""
+    # Posterior means over tail shapes and over the cells where the tail may end. Arrays
+    # are (n_shapes, n_cells).
     expected = tail_shapes(ends, n_clear)
     in_clear = expected[:, :n_clear].sum(axis=1, keepdims=True)
     expected *= max(counts[:n_clear].sum(), error) / np.maximum(in_clear, 1e-9)

@@ -72,9 +72,9 @@ class DPKBinsDiscretizer(CentralTransformer):
     Where values may be missing, declare None to a local transformer that comes next, and the dtype of its reports does
     not depend on that.
 
-    The middle edge is chosen by the exponential mechanism, and the others in the same way on both sides of it ([1]_),
-    with epsilon / (d l) on each of l levels for d columns. Two bins have one level, and four, eight and sixteen bins
-    have two, three and four. The candidates are 10,000 even steps between the bounds, such that all whole numbers
+    The middle edge is chosen by the exponential mechanism, and the other edges in the same way on both sides of it
+    ([1]_), with epsilon / (d l) on each of l levels for d columns. Two bins have one level, and four, eight and sixteen
+    bins have two, three and four. The candidates are 10,000 even steps between the bounds, such that all whole numbers
     between whole bounds are among them; if there are more whole numbers, these alone, up to 100,000.
 
     A missing value stays missing (nan).

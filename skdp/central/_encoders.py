@@ -263,7 +263,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     bounds_ : ndarray of shape (1, 2)
         The bounds of the target.
     guarantee_ : PrivacyGuarantee
-        Guarantee of `fit`, for the columns of X and the target.
+        Guarantee of `fit` for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of columns, and their names if all of them are strings.
 

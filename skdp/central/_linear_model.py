@@ -62,7 +62,7 @@ _CUT = 0.2
 
 
 # Penalties, over sums of squares: a larger one leaves less than a thousandth of a slope,
-# and would hide small sums of products in the rounding of floats.
+# and small sums of products would be lost in the rounding of floats.
 MAX_PENALTY = 2.0**10
 
 
@@ -165,14 +165,14 @@ class Moments:
         inverse = np.linalg.inv(products)
         coefficients = inverse @ with_target
 
-        # The coefficients follow the noise, too, which makes the errors look smaller
-        # than they are.
+        # The coefficients also fit the noise, so the errors on noisy moments are too
+        # small.
         noise = self._noise(factors * coefficients) * np.outer(factors, factors)
         of_model = coefficients @ products @ coefficients
         error = self.sums[-1, -1] - 2 * coefficients @ with_target + of_model
         unexplained = max(float(error + np.trace(inverse @ noise)), self.square_error)
-        # What the ridge shrinks the slopes by is seen with the noise of slopes without
-        # it, as far as these are known.
+        # The bias of the ridge is estimated from slopes without it, in the directions
+        # where these exceed the noise.
         of_slopes = vectors / np.maximum(values, self.size) @ vectors.T
         bias = to_all @ (of_slopes @ target - coefficients[:n_columns])
         of_all = to_all @ of_slopes @ to_all.T
@@ -185,15 +185,14 @@ class Moments:
 
     def _ridge(self, values: Floats, with_target: Floats) -> float:
         """Choose the ridge of the least estimated error of prediction, by eigenvalues."""
-        # If the noise is a tenth of the number of rows or more, little else can be
-        # learnt. And floats have to divide by the least sum.
+        # If the noise is at least a tenth of the number of rows, little can be learnt.
+        # The smallest sum must also allow a division of floats.
         n_rows = max(float(self.products[-1, -1]), self.error)
         least_sum = MIN_RIDGE * self.size * max(1.0, 10 * self.error / n_rows)
         least_sum = max(least_sum, 2.0**-40 * float(values[-1]))
         least = max(0.0, least_sum - float(values[0]))
-        # The error on noisy moments, plus what the noise makes it look smaller by
-        # (Stein's identity, to first order): the coefficients move by the inverse times
-        # the noise.
+        # The error on noisy moments, plus its bias (Stein's identity, to first order):
+        # the coefficients change by the inverse times the noise.
         tries = least + self.size * np.append(0.0, 2.0 ** np.arange(-3, 12))
         risks = []
         for ridge in tries:
@@ -514,8 +513,8 @@ class DPLinearRegression(_LinearRegression):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
-        of a budget in rho or mu, which has a delta of its own.
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
+        a budget in rho or mu, which has its own delta.
     delta : float, optional
         The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
         whose noise grows with the square of the number of columns: of more than about five, a delta is better.
@@ -543,8 +542,8 @@ class DPLinearRegression(_LinearRegression):
     coef_ : ndarray of shape (n_features,)
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
-        Their standard errors: of the sample, if errors have one variance, of the noise, and of what the ridge takes
-        from the coefficients, as far as the noise lets it be seen.
+        Their standard errors. They include the sampling error (assuming equal error variances), the noise, and the bias
+        of the ridge as far as it can be estimated.
     intercept_ : float
         The noisy constant; 0 without `fit_intercept`.
     intercept_std_error_ : float
@@ -570,9 +569,9 @@ class DPLinearRegression(_LinearRegression):
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta;
-    the latter is Gaussian differential privacy ([1]_). Predictions are post-processing, and cost nothing: but those for
-    a row of the table are about this row. The number of rows is protected too, and a table without rows is answered.
-    Not covered: an error shows that a value is missing.
+    the latter is Gaussian differential privacy ([1]_). Predictions are post-processing and cost nothing, but a
+    prediction for a row of the table is computed from this row. The number of rows is protected too, and a table
+    without rows is answered. Not covered: an error shows that a value is missing.
 
     Values are integers on a grid between the bounds. Without delta, all sums of products of two columns, a constant and
     the target change by at most 1 in units of the bounds, and get noise of density ``e**(-epsilon max|z|)`` together.
@@ -676,13 +675,13 @@ class DPRidge(_LinearRegression):
     coef_ : ndarray of shape (n_features,)
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
-        Their standard errors, as in `DPLinearRegression`, about what they are on average with the penalty `alpha`.
+        Their standard errors, as in `DPLinearRegression`, relative to their expectation with the penalty `alpha`.
     intercept_ : float
         The noisy constant; 0 without `fit_intercept`.
     intercept_std_error_ : float
         Its standard error; 0 without `fit_intercept`.
     ridge_ : float
-        What the noise adds to the penalty, as in `DPLinearRegression`.
+        Penalty added because of the noise, as in `DPLinearRegression`.
     bounds_ : ndarray of shape (n_features + 1, 2)
         The bounds of the columns and, last, of the target; of the target alone if it is protected.
     guarantee_ : PrivacyGuarantee

@@ -427,7 +427,7 @@ def sample_and_aggregate(
         The smallest and largest value of each output, from public knowledge. A pair means one output.
     n_chunks : int
         The number of chunks, at least 1, chosen without looking at the data. More chunks mean less noise, but fewer
-        rows each, whose statistic may be farther from that of the table.
+        rows each, so the statistic of a chunk may be farther from the statistic of the table.
     epsilon : float, Rho or Mu
         Privacy loss, finite and > 0.
     ledger : PrivacyLedger, optional
@@ -438,9 +438,9 @@ def sample_and_aggregate(
     Returns
     -------
     Release
-        The statistic as ``value`` (a float for one output, else an array), with its ``guarantee``. Its ``std_error`` is
-        that of the noise only. Its ``n_failed`` is a noisy number of chunks without a value; if that is more than half
-        of them, the release is refused, at the same cost: nan, with ``released=False``.
+        The statistic as ``value`` (a float for one output, else an array), with its ``guarantee``. Its ``std_error``
+        accounts for the noise only. Its ``n_failed`` is a noisy number of chunks without a value; if it exceeds half of
+        the chunks, ``value`` is nan and ``released`` is False, at the same cost.
 
     Raises
     ------
@@ -490,7 +490,7 @@ def sample_and_aggregate(
     n_rows = len(tables[0])
     if len(tables[-1]) != n_rows:
         # The numbers of rows are private.
-        raise ValueError("X and y must have as many rows as each other")
+        raise ValueError("X and y must have the same number of rows")
     ends = _read_output_bounds(bounds)
     n_chunks = check_size(n_chunks, least=1, most=1 << 31, name="n_chunks")
     share = read_share(epsilon)
@@ -524,8 +524,8 @@ def sample_and_aggregate(
     else:
         warn(
             f"the statistic gave no value in about {n_failed:,} of {n_chunks:,} chunks "
-            "(a noisy number): nothing is released, at the same cost. It may "
-            "raise errors, or there are fewer rows than chunks; try it on public rows",
+            "(a noisy number), so the released value is nan. It may raise errors, or "
+            "there are fewer rows than chunks. Try it on public rows.",
             UserWarning,
             about="guide/curator_statistics",
             stacklevel=2,

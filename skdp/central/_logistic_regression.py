@@ -200,8 +200,8 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
-        of a budget in rho or mu, which has a delta of its own.
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
+        a budget in rho or mu, which has its own delta.
     delta : float, optional
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
@@ -236,7 +236,8 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     domain_ : Domain
         The target and its classes.
     n_iter_ : int
-        The number of steps; those of Newton's method, which read nothing private, if the target alone is.
+        The number of gradient steps; with a private target alone, the number of Newton steps, which read only released
+        sums.
     bounds_ : ndarray of shape (n_features, 2)
         The bounds of the columns. Not there if they are public.
     guarantee_ : PrivacyGuarantee
@@ -253,9 +254,9 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     Notes
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
-    changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is that of Gaussian
-    differential privacy for mu ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing, and cost
-    nothing: but those for a row of the table are about this row. The number of rows is protected too, and a table
+    changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is mu-Gaussian
+    differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and cost nothing, but a
+    prediction for a row of the table is computed from this row. The number of rows is protected too, and a table
     without rows is answered. Not covered: an error shows that a value is missing, or that a class is not declared.
 
     An eighth of mu**2 is spent beforehand: on noisy numbers of rows by their norm, which choose a limit that about a
@@ -269,9 +270,9 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     Residuals of certain and wrong predictions are the longest, and noise is in proportion to them. So rows are weighted
     by their predictions: of two classes, a row of which the likelier has the probability q counts 1 / (2 q), and its
     residual is at most 1/2, as at equal probabilities; of K classes, the residuals have a norm of at most
-    sqrt(1 - 1 / K). The weight is that of all classes of a row, so the coefficients remain those of a logistic model,
-    and the probabilities need no correction: they are estimated with half of the noise, and from certain rows with half
-    of the information ([5]_). Where the model does not hold, it is closer at uncertain rows than maximum likelihood.
+    sqrt(1 - 1 / K). All classes of a row have the same weight, so the model remains logistic, and the probabilities
+    need no correction: they are estimated with half of the noise, and from certain rows with half of the information
+    ([5]_). Where the model does not hold, it is closer at uncertain rows than maximum likelihood.
 
     If mu times the noisy number of rows is above 8,000, and above 8 times the 3/2nd power of the number of columns, a
     further eighth of mu**2 is spent on the sums of the products of two columns. Their inverse scales all steps ([4]_),
@@ -279,12 +280,12 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
 
     With ``protect="target"`` the guarantee is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``groups``, the persons are public, and a ledger must
-    be for these values. What the columns tell of the target is not limited. The loss of a row is a public function of
-    the coefficients less the logit of its class, so that the sums of the rows of each class are all that is private:
-    they are released once, and the rest is post-processing. Columns are standardized, and rows have public weights in
-    the loss: 1 for the quarter that is shortest, and less for longer ones, which are thereby as long as the longest of
-    these. A target changes the sums by its row, or by that of two classes if there are more. A penalty of squared
-    coefficients has the smallest estimated error of predictions.
+    be for these values. The information of the columns about the target is not limited. The loss of a row is a public
+    function of the coefficients less the logit of its class, so that the sums of the rows of each class are all that is
+    private: they are released once, and the rest is post-processing. Columns are standardized, and rows have public
+    weights in the loss: 1 for the quarter that is shortest, and less for longer ones, which are thereby as long as the
+    longest of these. A target changes the sum of one class by its row, or the sums of two classes if there are more
+    than two. A penalty of squared coefficients has the smallest estimated error of predictions.
 
     References
     ----------
@@ -381,8 +382,9 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
 
     def _place(self, rows: Batches, ends: Floats, classes: Classes) -> Placement:
         """Return rows on a grid."""
-        # With a constant, columns may be measured from the point of their bounds that is
-        # nearest to 0: from 0, large numbers would hide what differs between rows.
+        # With a constant, columns may be measured from the point of their bounds that
+        # is nearest to 0. Measured from 0, large numbers would lose the differences
+        # between rows to rounding.
         starts = np.zeros(len(ends))
         if self.fit_intercept:
             starts = np.clip(0.0, *ends.T)
@@ -431,11 +433,11 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         n_classes = len(classes.values)
         loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
-        # Too small a number would make the steps too long.
+        # If the number of rows is too small, the steps are too long.
         n_rows = max(1.0, limits.n_rows + 2 * limits.error)
         mu_squared = limits.rest.mu_squared
-        # What the noise leaves of the rows. From some strength on, steps that are
-        # scaled are worth the moments that scale them, and noise does not hide these.
+        # Ratio of the rows to the noise. If it is large, scaling the steps is worth the
+        # budget for the moments that scale them.
         strength = math.sqrt(mu_squared) * limits.n_rows
         if strength > max(8_000, 8 * rows.n_columns**1.5):
             square = largest_moments(limits.square, 2 * UNIT)

@@ -71,11 +71,11 @@ class DPMean(CentralStatistic):
     distribution of all that is released by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. `fit` reads
     the values of all columns, and their number is protected too: a missing value adds nothing, and a table without rows
     is answered. Values are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is
-    drawn exactly: discrete K-norm noise for the hull of what one record can add to all sums, which for a single column
-    is Laplace noise on two sums.
+    drawn exactly: discrete K-norm noise for the convex hull of the contributions of one record to all sums. For a
+    single column this is Laplace noise on two sums.
 
-    `interval_` is for the mean of the values clipped to the bounds. If `discover_domain` found these, how far clipping
-    moves the mean is not known.
+    `interval_` is for the mean of the values clipped to the bounds. If the bounds are from `discover_domain`, the bias
+    of clipping is unknown.
 
     References
     ----------

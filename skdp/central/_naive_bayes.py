@@ -71,8 +71,8 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
     def _log_likelihood(self, table: Table) -> Floats:
         """Return the logarithms of the densities of rows in each class."""
 
-    def _settled(self, share: Share, rows: Batches) -> Share:
-        """Spend a number on noise without a delta, or with its delta on Gaussian noise: whichever is less."""
+    def _choose_share(self, share: Share, rows: Batches) -> Share:
+        """Return the budget, without its delta if pure noise is smaller than Gaussian noise."""
         pure = replace(
             read_share(self.epsilon), rows=share.rows, by_person=share.by_person
         )
@@ -124,11 +124,11 @@ class DPCategoricalNB(NaiveBayes):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
-        of a budget in rho or mu, which has a delta of its own.
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
+        a budget in rho or mu, which has its own delta.
     delta : float, optional
-        The delta of an `epsilon` that is a number. It is spent only where Gaussian noise is less than that of a pure
-        epsilon: from about nine columns on at an epsilon of 1 and a delta of 1e-6. None or 0 for pure privacy.
+        The delta of an `epsilon` that is a number. It is spent only if Gaussian noise is smaller than the noise for a
+        pure epsilon: from about nine columns on at an epsilon of 1 and a delta of 1e-6. None or 0 for pure privacy.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge.
         None among the values declares missing as a category; an `Interval` makes bins of numbers.
@@ -149,19 +149,21 @@ class DPCategoricalNB(NaiveBayes):
     Attributes
     ----------
     feature_log_prob_ : list of ndarray of shape (n_classes, n_categories)
-        Of each column, the logarithms of the shares of its declared values in each class.
+        For each column, the logarithms of the proportions of its declared values in
+        each class.
     class_count_ : ndarray of shape (n_classes,)
         The noisy numbers of rows.
     class_count_std_error_ : float
         The standard deviation of their noise.
     class_prior_ : ndarray of shape (n_classes,)
-        The shares of the classes, each of at least the standard deviation of its noise.
+        The proportions of the classes, each at least the standard deviation of its
+        noise.
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     domain_ : Domain
         The values of each column, and of the target.
     guarantee_ : PrivacyGuarantee
-        Guarantee of `fit`, for the columns of X and the target.
+        Guarantee of `fit` for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of columns, and their names if all of them are strings.
 
@@ -175,16 +177,16 @@ class DPCategoricalNB(NaiveBayes):
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
-    Predictions are post-processing, and cost nothing: but those for a row of the table are about this row. The number
-    of rows is protected too, and a table without rows is answered. Not covered: an error shows that a value or a class
-    is not declared.
+    Predictions are post-processing and cost nothing, but a prediction for a row of the table is computed from this row.
+    The number of rows is protected too, and a table without rows is answered. Not covered: an error shows that a value
+    or a class is not declared.
 
-    Of each of d columns, the rows are counted by value and class. A record is in one cell of each table: it changes d
+    For each of d columns, the rows are counted by value and class. A record is in one cell of each table: it changes d
     counts by 1. So Laplace noise of scale d over epsilon, or Gaussian noise for a change of the root of d, drawn
-    exactly, protects all counts together; the exact error of both decides, where there is a delta. The rest is
+    exactly, protects all counts together. With a delta, the noise with the smaller exact error is used. The rest is
     post-processing. A row is classified by the shares of the classes among the rows with each of its values, ``P(c | v)
-    / P(c)``; these are drawn towards 1 by how much the values of a column differ and how much of that is noise
-    (empirical Bayes, [1]_), so that rare values, and columns that noise hides, say little.
+    / P(c)``; these are shrunk towards 1 by the ratio of the noise to the variance between the values of a column
+    (empirical Bayes, [1]_), so rare values, and columns with effects below the noise, have little influence.
 
     References
     ----------
@@ -289,7 +291,7 @@ class DPCategoricalNB(NaiveBayes):
             raise undeclared_error(undeclared[0], domain, "categories")
         logs = np.zeros((len(codes[0]), len(self.classes_)))
         for of_values, column in zip(self.feature_log_prob_, codes, strict=True):
-            # An undeclared value says nothing.
+            # An undeclared value does not change the class probabilities.
             logs += np.pad(of_values, ((0, 0), (0, 1))).T[column]
         return logs
 
@@ -316,7 +318,7 @@ def _log_shares(noisy: Floats, prior: Floats, variance: float) -> Floats:
         shares[place] = np.maximum(share + shift, least)
     # For a value v:
     #     P(v | c) = P(c | v) P(v) / P(c).
-    # What is taken for P(v) is the same for all classes.
+    # The estimate of P(v) is the same for all classes.
     shares *= np.maximum(n, error)
     return np.log(shares) - np.log(shares.sum(axis=1, keepdims=True))
 
@@ -327,11 +329,11 @@ class DPGaussianNB(NaiveBayes):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
-        of a budget in rho or mu, which has a delta of its own.
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
+        a budget in rho or mu, which has its own delta.
     delta : float, optional
-        The delta of an `epsilon` that is a number. It is spent only where Gaussian noise is less than that of a pure
-        epsilon: from about 25 columns on at an epsilon of 1 and a delta of 1e-6, or twice as many without sums of
+        The delta of an `epsilon` that is a number. It is spent only if Gaussian noise is smaller than the noise for a
+        pure epsilon: from about 25 columns on at an epsilon of 1 and a delta of 1e-6, or twice as many without sums of
         squares. None or 0 for pure privacy.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. Values outside are
@@ -359,7 +361,8 @@ class DPGaussianNB(NaiveBayes):
     class_count_std_error_ : float
         The standard deviation of their noise.
     class_prior_ : ndarray of shape (n_classes,)
-        The shares of the classes, each of at least the standard deviation of its noise.
+        The proportions of the classes, each at least the standard deviation of its
+        noise.
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     domain_ : Domain
@@ -367,7 +370,7 @@ class DPGaussianNB(NaiveBayes):
     bounds_ : ndarray of shape (n_features, 2)
         The bounds of the columns.
     guarantee_ : PrivacyGuarantee
-        Guarantee of `fit`, for the columns of X and the target.
+        Guarantee of `fit` for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of columns, and their names if all of them are strings.
 
@@ -381,16 +384,16 @@ class DPGaussianNB(NaiveBayes):
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
-    Predictions are post-processing, and cost nothing: but those for a row of the table are about this row. The number
-    of rows is protected too, also that of each class, and a table without rows is answered. Not covered: an error
-    shows that a value is missing, or that a class is not declared.
+    Predictions are post-processing and cost nothing, but a prediction for a row of the table is computed from this row.
+    The number of rows of each class is protected too, and a table without rows is answered. Not covered: an error shows
+    that a value is missing, or that a class is not declared.
 
-    Values are integers on a grid between the bounds. Of each class, the number of rows and, of each of d columns, the
-    sum and the sum of squares are released: a record changes those of its own class, 1 + 2 d numbers, by at most 1
-    each in units of the bounds, and nothing of the others. So all classes get independent noise of the whole epsilon,
-    of the density ``e**(-epsilon max|z|)``, or Gaussian noise for a change of ``sqrt(1 + 2 d)``. What follows is
-    post-processing: how much the classes differ is estimated from their noisy moments, less what noise adds, and the
-    moments are drawn towards each other by this ([1]_).
+    Values are integers on a grid between the bounds. For each class, the number of rows and, for each of d columns, the
+    sum and the sum of squares are released. A record changes these 1 + 2 d numbers of its own class by at most 1 each,
+    in units of the bounds, and the numbers of other classes not at all. So each class gets independent noise with the
+    whole epsilon, of the density ``e**(-epsilon max|z|)``, or Gaussian noise for a change of ``sqrt(1 + 2 d)``. The
+    rest is post-processing: the variance between the classes is estimated from their noisy moments, less the variance
+    of the noise, and the moments are shrunk towards their mean accordingly ([1]_).
 
     References
     ----------
@@ -462,8 +465,8 @@ class DPGaussianNB(NaiveBayes):
         self.domain_ = classes.domain
         n_rows = np.maximum(counts, 1.0)
         shares = (n_rows / n_rows.sum())[:, np.newaxis]
-        mean, of_mean = _drawn_together(moments.mean, moments.mean_error, shares)
-        variance, _ = _drawn_together(moments.variance, moments.variance_error, shares)
+        mean, of_mean = _shrink_to_mean(moments.mean, moments.mean_error, shares)
+        variance, _ = _shrink_to_mean(moments.variance, moments.variance_error, shares)
         self.theta_ = to_values(mean, sums.bounds)
         width = sums.bounds[:, 1] - sums.bounds[:, 0]
         limits = np.finfo(float)
@@ -483,10 +486,10 @@ class DPGaussianNB(NaiveBayes):
         return log_densities
 
 
-def _drawn_together(
+def _shrink_to_mean(
     estimates: Floats, errors: Floats, shares: Floats
 ) -> tuple[Floats, Floats]:
-    """Draw the numbers of the classes towards their mean, as far as noise hides that they differ; and square errors."""
+    """Shrink the estimates of the classes to their mean by empirical Bayes; return them and their squared errors."""
     squares = np.maximum(errors, 1 / GRID) ** 2
     middle = np.average(estimates, axis=0, weights=1 / squares)
     excess = (shares * ((estimates - middle) ** 2 - squares)).sum(axis=0)

@@ -41,8 +41,8 @@ class Covariance(NamedTuple):
 
     matrix: NDArray[np.float64]
     mean: NDArray[np.float64]
-    # Standard deviations of the noise of a value of the matrix, and of the number of
-    # rows, over this number.
+    # Standard deviations of the noise of a value of the matrix, and of the relative
+    # noise of the number of rows.
     error: float
     error_of_count: float
 
@@ -53,15 +53,15 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
-        of a budget in rho or mu, which has a delta of its own.
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
+        a budget in rho or mu, which has its own delta.
     n_components : int or float, optional
-        The number of components; or, between 0 and 1, the share of the noisy variance that they explain at least. None
-        for as many as columns.
+        The number of components; or, between 0 and 1, the smallest fraction of the noisy variance that they explain.
+        None keeps as many components as columns.
     delta : float, optional
         The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
-        which has more noise: that of the largest eigenvalue grows with the number of columns to the power of 1.5, and
-        to that of 0.5 with a delta.
+        which has more noise: the noise of the largest eigenvalue is proportional to the number of columns to the power
+        of 1.5, with a delta to the power of 0.5.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not. Noise is in proportion to the roots of the widths, so columns of small numbers
@@ -83,8 +83,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         The noisy variance along each, at least its standard error. Long rows count less in it.
     explained_variance_std_error_ : ndarray of shape (n_components,)
         The standard deviation of its noise, for a direction that does not depend on the noise. The first components
-        follow the noise, and seem to explain more than they do where it is large. What long rows count less, which
-        differs from fit to fit, is not in it.
+        follow the noise, and seem to explain more than they do where it is large. It does not include the effect of
+        shortening long rows, which differs from fit to fit.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Its fraction of the total noisy variance, which is the sum of the explained variances of all components.
     mean_ : ndarray of shape (n_features,)
@@ -109,9 +109,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta; the latter is
     Gaussian differential privacy. `fit` reads the values of all columns, and the number of rows is protected too: a
     table without rows is answered. **The output of** `transform` **is the rows themselves**, turned: no noise is added
-    to it, and it is as private as X. Not covered: a row without all of its values has no products of columns, so that a
-    missing value, or what is no number in a column of Python objects, is an error, which shows that there is such a
-    record. Fill in missing values before, by a public rule or by `DPSimpleImputer`.
+    to it, and it is as private as X. Not covered: a missing value, or a value that is not a number in a column of
+    Python objects, raises an error, which reveals that such a record exists. Fill in missing values first, by a public
+    rule or with `DPSimpleImputer`.
 
     Values are integers on a grid between the bounds, in units of the root of the width of each column. An eighth of the
     budget is spent on noisy numbers of rows by their norm, twice, and on the mean of the rows, from which they are then
@@ -225,7 +225,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         # The norm of symmetric noise is about twice the norm of a row of it.
         if 3 * covariance.error * float(np.linalg.norm(shares)) > values[0]:
             warn(
-                "the noise hides the components: there are too few rows for this "
+                "the noise exceeds the components: there are too few rows for this "
                 "epsilon",
                 UserWarning,
                 about="answers/which_epsilon",
@@ -279,9 +279,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covariance:
     """Release the covariance of rows that are shortened, with a constant."""
     size = rows.n_columns + 1
-    # The norm of the noise, in squared norms of a row: where it is small, few rows are
-    # to count less. Half or twice as many as 20 times it gain on some tables, and lose
-    # on others.
+    # The norm of the noise, in squared norms of a row. If it is small, few rows are
+    # shortened. Half or twice the factor of 20 is better for some tables and worse for
+    # other tables.
     of_unit = _noise_of_products(share, size, UNIT**2, UNIT)
     most = 20 * 2 * math.sqrt(size) * in_units(of_unit.error)
     limits = find_limits(rows, share, _CUT, source, centred=True, most=most)

@@ -229,7 +229,7 @@ class DPMinMaxScaler(InvertibleTransformer):
         The quantiles that replace the bounds, ascending, between 0 and 1 (not in percent), for bounds far wider than
         nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
     clip : bool, default=False
-        Whether to move what `transform` would put outside of `feature_range` to its nearer end.
+        If True, `transform` clips values to `feature_range`.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
         `fit` drops further rows at random; without, the number is not checked.
@@ -265,7 +265,7 @@ class DPMinMaxScaler(InvertibleTransformer):
     answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the
     input row, without noise.
 
-    The quantiles are released as those of `DPKBinsDiscretizer`, by two halvings.
+    The quantiles are released as in `DPKBinsDiscretizer`, by two halvings.
 
     Examples
     --------
@@ -374,7 +374,7 @@ class DPRobustScaler(AffineScaler):
     """Scale columns by a median and a range of quantiles that are released with differential privacy.
 
     A value x becomes ``(x - center) / scale``, as by scikit-learn's `RobustScaler`. Few extreme values, and bounds far
-    wider than nearly all values, hardly matter, unlike those of `DPStandardScaler`.
+    wider than nearly all values, hardly matter, unlike in `DPStandardScaler`.
 
     Parameters
     ----------
@@ -420,7 +420,7 @@ class DPRobustScaler(AffineScaler):
     is answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of
     the input row, without noise.
 
-    The quantiles are released as those of `DPKBinsDiscretizer`: two or three quantiles by two halvings.
+    The quantiles are released as in `DPKBinsDiscretizer`: two or three quantiles by two halvings.
 
     Examples
     --------
@@ -543,7 +543,7 @@ class DPQuantileTransformer(InvertibleTransformer):
     answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the
     input row, without noise.
 
-    The quantiles are released as those of `DPKBinsDiscretizer`, by halving: n quantiles share the budget on about
+    The quantiles are released as in `DPKBinsDiscretizer`, by halving: n quantiles share the budget on about
     log2(n) levels. Fewer quantiles have less noise, and values between two quantiles are interpolated.
 
     A missing value stays missing.

@@ -70,8 +70,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
-        of a budget in rho or mu, which has a delta of its own.
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
+        a budget in rho or mu, which has its own delta.
     k : int, default=10
         The number of columns to keep, all if there are not more.
     delta : float, optional
@@ -95,12 +95,12 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        The noisy correlation ratio or absolute correlation of each chosen column, from 0 to 1; nan for the others, of
-        which nothing is released.
+        The noisy correlation ratio or absolute correlation of each chosen column, from 0 to 1; nan for other columns,
+        for which nothing is released.
     ranking_ : ndarray of int, shape (k,)
         The positions of the chosen columns, in the order in which they were chosen.
     guarantee_ : PrivacyGuarantee
-        Guarantee of `fit`, for the columns of X and the target.
+        Guarantee of `fit` for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of columns, and their names if all of them are strings.
 

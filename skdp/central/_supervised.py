@@ -60,12 +60,12 @@ class SupervisedStatistic(CentralStatistic):
             The private rows, without missing values unless these are declared. Naive Bayes and `DPTargetEncoder` also
             take a large table that `skdp.engines` names, such as a Polars LazyFrame; only sums of it are read.
         y : series or array-like of shape (n_samples,)
-            The private target, without missing values; `guarantee_` has it under its name, or as ``"target"`` if it has
-            none, or that of a column of X. For a large table, the name of a column of X.
+            The private target, without missing values. `guarantee_` lists it by its name, or as ``"target"`` if it has
+            no name or the name of a column of X. For a large table, the name of a column of X.
         groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row: of each at most `max_rows_per_person` rows are used, chosen at random. The guarantee
-            is then for all rows of one person. For a large table, the name of a column, which is no part of what is
-            learnt; the rows with the least hashes are used.
+            The person of each row. At most `max_rows_per_person` rows of each person are used, chosen at random, and
+            the guarantee covers all rows of one person. For a large table, the name of a column, which is not used as a
+            feature; the rows with the smallest hashes are used.
 
         Returns
         -------
@@ -75,9 +75,9 @@ class SupervisedStatistic(CentralStatistic):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse, or holds values
-            that it must not hold, or y has another number of rows, misses a value or holds an undeclared class; or
-            y or groups is a series with the row labels of X in another order.
+            If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse, or contains
+            invalid values, or y has another number of rows, a missing value or an undeclared class; or if y or groups
+            is a series with the row labels of X in another order.
         BudgetExceeded
             If the ledger does not cover it.
 
@@ -86,7 +86,7 @@ class SupervisedStatistic(CentralStatistic):
         PrivacyLeakWarning
             If classes are read from the target.
         UserWarning
-            If the noise hides the number of rows, or the bounds: there are too few rows for this epsilon.
+            If there are too few rows for this epsilon: the noise is about as large as their number.
         """
         return self._fit(X, y, groups)
 

@@ -353,7 +353,7 @@ class WordCoder:
         return numbers
 
     def list_tails(self, n: int) -> tuple[NDArray[np.int64], Symbols]:
-        """List the combinations of n symbols in words, as integers and as symbols."""
+        """List the valid combinations of n consecutive symbols of a word, as integers and as arrays of symbols."""
         numbers = np.arange(1 << n * self.symbol_bits)
         shifts = np.arange(n - 1, -1, -1) * self.symbol_bits
         tails = (numbers[:, np.newaxis] >> shifts) & ((1 << self.symbol_bits) - 1)

@@ -181,7 +181,7 @@ def _list_values(title: str, values: Any) -> list[Any]:
     ndim = getattr(values, "ndim", 1)
     if isinstance(values, list | tuple):
         return list(values)
-    # Of NumPy and pandas, of polars, and of pyarrow.
+    # Methods of NumPy and pandas, polars, and pyarrow.
     names = [
         name for name in ("tolist", "to_list", "to_pylist") if hasattr(values, name)
     ]
@@ -194,7 +194,7 @@ def _list_values(title: str, values: Any) -> list[Any]:
 
 
 def are_distinct(records: Sequence[bytes]) -> bool:
-    """Return whether no two records are equal."""
+    """Return True if all records are distinct."""
     return len({*records}) == len(records)
 
 
@@ -328,7 +328,7 @@ class PermanentDraws:
             self.marks,
         )
 
-    def written(self, values: Sequence[bytes]) -> NDArray[np.uint8]:
+    def digest_values(self, values: Sequence[bytes]) -> NDArray[np.uint8]:
         """Return values of any length as keyed bytes, of shape (n_values, 16)."""
         digests = keyed_digests(self.memo.key, (self.context, "value"), values)
         return digests[:, :BLOCK_BYTES]
@@ -398,11 +398,11 @@ class MemoisedReports:
         Notes
         -----
         **Privacy.** Any number of reports, for neighboring histories: values that are
-        replaced by others, and change in the same calls (with hashing, read "buckets"
-        for "values", and for numbers "positions of the grid"). A record has one
-        permanent report of each distinct value, so their epsilons add. The guarantee
-        does not cover *that* a value changes, and when: two different permanent reports
-        of a record prove a change. A second round of noise blurs it.
+        replaced by other values, and change in the same calls (with hashing, read
+        "buckets" for "values", and for numbers "positions of the grid"). A record has
+        one permanent report of each distinct value, so their epsilons add. The
+        guarantee does not cover *that* a value changes, and when: two different
+        permanent reports of a record prove a change. A second round of noise blurs it.
         """
         check_is_fitted(self)
         check_size(n_values, least=1, most=1 << 62, name="n_values")

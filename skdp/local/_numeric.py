@@ -68,7 +68,7 @@ MECHANISMS = ("optimal", "square_wave", "laplace")
 MAX_COUNTED = 1 << 16
 
 # Bins of a distribution by default, and about the number of cells that are smoothed and
-# then joined to bins: smoothing must not reach far.
+# then joined to bins: smoothing must stay local.
 N_BINS = 32
 N_CELLS = 512
 
@@ -379,7 +379,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
 
     strategy : {'split', 'sample'}, default='split'
         How epsilon is allocated. 'split' divides it equally among all columns. 'sample'
-        reports some random columns per record [4]_; the others are missing.
+        reports some random columns per record [4]_; the other columns are missing.
 
     n_sampled : int or 'auto', default='auto'
         Number of columns that a record reports with `strategy='sample'`. 'auto' takes

@@ -224,7 +224,7 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
         parameters[name] = add_guarantee(_make_domain(name, parameters[name]), found)
     transformer = transformer_class(**parameters)
     if content["permanent"] is True:
-        # A new key: the transformer does not repeat the reports of others.
+        # A new key, so that permanent reports differ from the reports of other clients.
         transformer.set_params(secret_key=SecretKey.generate())
     is_secure = content["guarantee"]["secure"] is True and not content["seeded"]
     columns = list(map(read_value, content["columns"]))

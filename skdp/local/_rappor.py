@@ -123,7 +123,7 @@ class BloomField(Field):
         # The cohort belongs to the record: other words of a record have the same one.
         cohorts = draws.integers("cohort", self.n_cohorts)
         bits = self.filters(cohorts, words)
-        sources = draws.sources("bits", draws.written(words.tolist()))
+        sources = draws.sources("bits", draws.digest_values(words.tolist()))
         for row, source in zip(bits, sources, strict=True):
             row ^= bernoulli(source, self._flip, self.n_bits)
         return np.column_stack([cohorts, bits])
@@ -150,7 +150,7 @@ class BloomField(Field):
         return filters
 
     def bit_indices(self, cohort: int, word: bytes) -> NDArray[np.intp]:
-        """Return the bits that a word sets: by SHA-256, the same in every version."""
+        """Return the indices of the bits that a word sets, by SHA-256. They must not change between versions."""
         digests = []
         for block in range(math.ceil(self.n_hashes / 4)):
             prefix = f"skdp bloom filter {cohort} {block} ".encode()
@@ -207,7 +207,7 @@ class BloomField(Field):
         ]
         counts, errors = np.full((2, len(words)), np.nan)
         if filters:
-            # Of shape (n_cohorts, n_bits, n_candidates).
+            # (n_cohorts, n_bits, n_candidates)
             design = np.stack(filters).swapaxes(1, 2).astype(float)
             counts, errors = decode_counts(design, sums[cohorts], self.oracle)
         index = pd.Index(list(candidates[self.name]), dtype=object, name="candidate")
@@ -441,7 +441,8 @@ class RapporEncoder(ReportTransformer):
         pandas.DataFrame
             Columns 'count' and 'std_error', indexed by candidate for one column, by
             (column, candidate) for several. The standard error is of least squares on
-            the selected candidates; it is nan for all others, whose count is 0.
+            the selected candidates; it is nan for all other candidates, whose count is
+            0.
 
         Raises
         ------

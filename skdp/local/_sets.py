@@ -161,12 +161,12 @@ class SetValuedEncoder(ReportTransformer):
         The values that may be in the lists of each column, at least two: required, and
         never read from the data. An `Interval` puts numbers into bins.
     max_size : int or mapping of column name to int, default=5
-        How many values of a list are reported; public. Fewer have less error. Of a
-        longer list, as many are drawn at random, and this record counts less for each
-        value.
+        Number of values of a list that are reported, from public knowledge. A smaller
+        number has a smaller error. From a longer list, `max_size` values are drawn at
+        random, and its record counts less for each value.
     handle_unknown : {"error", "ignore"}, default="error"
-        Whether a value that is not declared is refused, which shows that one occurs, or
-        left out of the set.
+        Treatment of undeclared values. ``"error"`` raises an error, which reveals that
+        such a value occurs; ``"ignore"`` excludes them from the set.
     ledger : PrivacyLedger, optional
         Charged with `guarantee_` at each call of `transform`, before any draw.
     random_state : int, optional
@@ -187,15 +187,14 @@ class SetValuedEncoder(ReportTransformer):
 
     Notes
     -----
-    **Privacy.** Local model: for each record, under replacement of its whole lists in
-    the fitted columns by any others, of whatever length. The order of a list and values
-    that occur twice in it do not matter. `fit` reads column names and nothing else.
-    Each `transform` is a new release. The guide page "What all encoders share" explains
-    what is not covered.
+    **Privacy.** Local model: for each record, under replacement of its lists in the
+    fitted columns by any other lists, of any length. The order and repetition of values
+    in a list do not matter. `fit` reads column names only. Each `transform` is a new
+    release. The guide page "What all encoders share" explains what is not covered.
 
     The cells of a column are lists, tuples, sets or 1-D arrays (pandas, NumPy), or of
-    the List types of polars and pyarrow. Others are refused, a missing one too: write
-    an empty list.
+    the List types of polars and pyarrow. Other cells, including missing ones, raise an
+    error. Use an empty list for no values.
 
     References
     ----------
@@ -304,10 +303,10 @@ class SetValuedEncoder(ReportTransformer):
             (column, value) for several. A record with s > `max_size` values counts as
             ``max_size / s`` for each of them: the counts of such records are too small
             by the sum of ``1 - max_size / s``, at most their number, and nothing else
-            is biased. The standard error is that of the unbiased estimate (a plug-in of
-            its variance), without the choice of the values that are kept of such
-            records, which adds at most half the root of their number; the interval is a
-            normal approximation.
+            is biased. The standard error is for the unbiased estimate (a plug-in of its
+            variance), without the random choice of the values of such records, which
+            adds at most half the root of their number; the interval is a normal
+            approximation.
 
         Raises
         ------

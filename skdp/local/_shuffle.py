@@ -35,8 +35,8 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
     Parameters
     ----------
     reports : dataframe or array-like of shape (n_samples, n_columns)
-        What `transform` returned: reports only. All columns are kept and stay together,
-        so no column may tell who sent a row, or when.
+        Output of `transform`, without further columns. The values of a row stay
+        together, so no column may identify its sender or time.
     random_state : int, optional
         None is secure. An int is reproducible, and not private, as the order can be
         undone: for tests only.
@@ -99,12 +99,12 @@ def _permutation(n: int, source: ByteSource) -> NDArray[np.intp]:
             return order
 
 
-# How columns are stored may tell of the order of the rows before: the categories of a
+# The storage of columns may reveal the original order of the rows: the categories of a
 # dtype, the dictionary or the chunks of an Arrow array, the views of polars.
 
 
 def _rows_of_pandas(table: pd.DataFrame, order: NDArray[np.intp]) -> pd.DataFrame:
-    columns = {}  # by place, as names may occur twice
+    columns = {}  # by position, because names may occur twice
     for place in range(table.shape[1]):
         column = table.iloc[:, place].take(order).reset_index(drop=True)
         columns[place] = _without_storage_order(column)

@@ -359,8 +359,8 @@ class LocalTableEncoder(ReportTransformer):
         Returns
         -------
         pandas.DataFrame
-            ``frequency, std_error, lower, upper``: those of `estimate_counts`, divided
-            by the number of records.
+            ``frequency, std_error, lower, upper``: the results of `estimate_counts`,
+            divided by the number of records.
 
         Raises
         ------

@@ -50,7 +50,7 @@ INCLUSION_UNITS = 1 << 24
 
 @dataclass(frozen=True)
 class GroupReport:
-    """The report of a group of columns of categories, or of a column of numbers."""
+    """The report of a group of categorical columns, or of a numeric column."""
 
     group: Group
     # Name of an oracle, or of a mechanism for numbers.
@@ -86,7 +86,7 @@ class TablePlan:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The oracle, or the mechanism for numbers, of each group."""
+        """The name of the oracle or numeric mechanism of each group."""
         return tuple(report.kind for report in self.reported)
 
     @property

@@ -565,7 +565,7 @@ def warn_of_reports(texts: Sequence[str | None]) -> None:
 def input_names(
     estimator: Any, columns: Sequence[Any], input_features: Any
 ) -> list[str]:
-    """Return the names of the input columns, by default those of `fit`."""
+    """Return the names of the input columns, by default the columns of `fit`."""
     fitted_names = getattr(estimator, "feature_names_in_", None)
     if input_features is None:
         return list(map(str, columns if fitted_names is None else fitted_names))

@@ -129,8 +129,8 @@ def to_aif360(
     numeric[LABEL] = is_positive.astype(np.float64)
     if numeric.columns.has_duplicates:
         raise ValueError(
-            "an encoded column 'column=value' has the name of another column; rename "
-            "that one"
+            "An encoded column 'column=value' has the name of another column. Rename "
+            "a column of X."
         )
     dataset = datasets.BinaryLabelDataset(
         df=numeric,

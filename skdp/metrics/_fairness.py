@@ -299,8 +299,8 @@ def debiased_fairness(
     because few rows may be misreported. At 95 %, they cover in at least 93 % of tables
     with 50 rows a group.
 
-    A metric with a small divisor is not hidden: metrics that are shown only if the
-    noise makes their group large are biased.
+    Metrics with a small divisor are included, because metrics that are reported only if
+    the noise makes their group large would be biased.
 
     Differences between *reported* groups are too close to 0: let a and b be the
     probabilities of a privileged report of a privileged and of an unprivileged row,

@@ -296,7 +296,7 @@ class SupportCounts(ABC):
             return check_bits(columns, self.k).view(np.uint8)
         if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.n_reports:
             raise ValueError(
-                f"reports must be integers from 0 to {self.n_reports - 1}, got others."
+                f"reports must be integers from 0 to {self.n_reports - 1}."
             )
         return columns.astype(np.min_scalar_type(self.n_reports))
 
@@ -331,18 +331,19 @@ def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None
 def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     """Return the smallest probability of a uniform report that epsilon allows, times 2**64.
 
-    With the probability l of a lie, a protocol reports uniformly from all of its
-    reports, otherwise uniformly from those that support the true value, a share 1 / w
-    of all. One of these is ``1 + w (1 - l) / l`` times likelier than any other report,
-    which is at most e^epsilon for ``l >= w / (e^epsilon - 1 + w)``.
+    With probability l, a protocol draws its report uniformly from all reports;
+    otherwise, it draws uniformly from the reports that support the true value, a
+    fraction 1 / w of all reports. A supporting report is ``1 + w (1 - l) / l`` times as
+    likely as any other report, which is at most e^epsilon for ``l >= w / (e^epsilon - 1
+    + w)``.
 
     Parameters
     ----------
     epsilon : float or Fraction
         The requested privacy loss, finite and > 0.
     weight : int or Fraction
-        The number w, at least 1: the number of reports, over the number of those that
-        support a value.
+        The number w, at least 1: the number of reports, divided by the number of
+        reports that support a value.
 
     Returns
     -------
@@ -354,7 +355,7 @@ def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     ------
     TypeError, ValueError
         If epsilon is not a number, or out of range; or if it is so small, about ``w /
-        2**64``, that every report would be a lie.
+        2**64``, that every report would be uniform.
 
     Notes
     -----
@@ -556,7 +557,7 @@ class FrequencyOracle(SupportCounts):
         -------
         list of list of Fraction
             One row per true value, one column per report; vectors of bits in the order
-            of binary numbers, the first value first, sets in that of
+            of binary numbers, the first value first, and sets in the order of
             `itertools.combinations`.
 
         Raises
@@ -663,8 +664,8 @@ class FrequencyOracle(SupportCounts):
         -------
         dict
             For `client_report`, and as JSON for clients in other languages. Numbers of
-            64 bits are text, since not all languages read them exactly. Nothing in it
-            is secret.
+            64 bits are text, since not all languages read them exactly. It contains no
+            secrets.
 
         Raises
         ------
@@ -708,14 +709,14 @@ class FrequencyOracle(SupportCounts):
         values: NDArray[np.uint8],
         digests: Callable[..., NDArray[np.uint8]],
     ) -> NDArray[Any]:
-        """Compute permanent reports: the same report for a record whenever its `state` is the same.
+        """Draw permanent reports, which depend only on keyed digests of the records.
 
         Parameters
         ----------
         codes : ndarray of unsigned integers, shape (n,)
             True values.
         values : ndarray of uint8, shape (n, width)
-            The value of each record, as bytes.
+            The true value of each record, encoded as bytes.
         digests : callable
             ``digests(purpose)`` or ``digests(purpose, values)`` returns a keyed digest
             for each record (an array of uint8, of shape (n, 32)), which depends on the

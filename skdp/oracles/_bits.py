@@ -291,7 +291,7 @@ class SubsetSelection(FrequencyOracle):
     true value is in the set with probability ``p = w e^eps / (w e^eps + k - w)``, and
     the rest of the set is uniform ([1]_, [2]_). Equivalently, with probability ``l = (k
     / w) / (e^eps - 1 + k / w)``, rounded up to an integer over 2**64, the set is
-    uniform among all sets, otherwise among those that contain the true value. No
+    uniform among all sets, otherwise among the sets that contain the true value. No
     protocol has a smaller worst mean squared error ([2]_).
 
     Parameters
@@ -451,7 +451,7 @@ class SubsetSelection(FrequencyOracle):
 
 
 def _all_sets(k: int, size: int) -> NDArray[np.uint8]:
-    """Return the bits of all sets of a size."""
+    """Return all sets of `size` of k values, as rows of bits."""
     members = np.array(list(combinations(range(k), size)), np.intp)
     sets = np.zeros((len(members), k), np.uint8)
     np.put_along_axis(sets, members, 1, axis=1)

@@ -1,4 +1,4 @@
-"""The oracles by name, and the best one for a number of values and an epsilon."""
+"""The oracles by name, and the choice of an oracle by its error."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ class AffineHash:
     b) takes each of its P² values for exactly one (a, b): the matrix of the two
     equations has the determinant x - y ≠ 0 modulo the prime. The two are therefore
     independent and uniform. With P = m g + s, s buckets have m + 1 residues and the
-    others m, and the values collide with probability exactly ``c = (s (m + 1)² + (g -
-    s) m²) / P²``, the same for every pair.
+    other buckets have m, and the values collide with probability exactly ``c = (s (m +
+    1)² + (g - s) m²) / P²``, the same for every pair.
 
     Parameters
     ----------
@@ -317,8 +317,8 @@ class LocalHashing(FrequencyOracle):
     >>> oracle.n_buckets, oracle.report_bytes, round(oracle.mean_squared_error, 2)
     (4, 5, 3.69)
 
-    Each report draws a hash function into g buckets, and randomises the bucket of its
-    value by randomised response over the g buckets. It supports all values of the
+    Each report draws a hash function into g buckets, and randomizes the bucket of its
+    value by randomized response over the g buckets. It supports all values of the
     reported bucket ([1]_, section 4).
 
     Parameters
@@ -347,9 +347,9 @@ class LocalHashing(FrequencyOracle):
     of the value, so it may be public; given the seed, the bucket is a report of
     randomised response.
 
-    Hashes of two values are independent, those of three are not: values whose
-    differences have a small ratio share a bucket more often. Errors of groups of values
-    are therefore estimated from the reports, or from simulated ones.
+    Hashes of two values are independent, but hashes of three values are not: values
+    whose differences have a small ratio share a bucket more often. Errors of groups of
+    values are therefore estimated from the reports, or from simulated ones.
 
     References
     ----------
@@ -494,7 +494,7 @@ class LocalHashing(FrequencyOracle):
         is_bucket = reports[:, 1].max(initial=0) < self.n_buckets
         if not is_bucket or not self.hash_family.valid(reports[:, 0]):
             raise ValueError(
-                "reports must have seeds and buckets of this oracle, got others."
+                f"reports must have valid seeds and buckets below {self.n_buckets}."
             )
 
     def channel(self, seed: int = 0) -> list[list[Fraction]]:

@@ -104,8 +104,8 @@ class NumericMechanism(ABC):
         Returns
         -------
         ReportPair
-            As of `FrequencyOracle.shuffle_pair`; by default those of the worst
-            randomiser with this `worst_ratio`.
+            As for `FrequencyOracle.shuffle_pair`; by default the pair of the worst
+            randomizer with this `worst_ratio`.
         """
         return ReportPair.of_any(self.worst_ratio)
 
@@ -355,7 +355,7 @@ def _odds(ratio: Fraction, squarings: int) -> list[tuple[int, int]]:
 
 
 def square_wave_width(epsilon: float) -> float:
-    """Return the width of the window of the square wave mechanism, as a share of the range."""
+    """Return the width of the window of the square wave mechanism, as a fraction of the range."""
     if epsilon < 1e-3:
         # Numerator and denominator vanish; the next term is of order epsilon squared.
         return 1 - 2 * epsilon / 3
@@ -371,11 +371,11 @@ class SquareWave(NumericMechanism):
 
     This is the square wave mechanism ([1]_): in units of the range, the window has the
     width ``(eps e^eps - e^eps + 1) / (e^eps (e^eps - 1 - eps))``, which maximises the
-    information about the distribution. With w positions in the window, there are ``N =
-    steps + w`` places. With probability l a report is uniform over all places,
-    otherwise over the w places ``t .. t + w - 1``, where t is the position. One of
-    these is ``1 + (N / w) (1 - l) / l`` times likelier than any other, which is e^eps
-    in integers, with l rounded up.
+    information about the distribution. With a window of w reports, there are ``N =
+    steps + w`` reports. With probability l the report is uniform among all of them,
+    otherwise among the w reports ``t .. t + w - 1``, where t is the true position. A
+    report in the window is ``1 + (N / w) (1 - l) / l`` times as likely as any other
+    report; this ratio is e^eps, with l rounded up to an integer over 2**64.
 
     Parameters
     ----------

@@ -63,8 +63,8 @@ def solve_program(
     their nodes. The mirror images of these outcomes have the same probabilities.
     """
     # Every private channel is a mixture of outcomes that are e^epsilon times as probable
-    # at some nodes as at all others (Kairouz et al. 2016, theorem 2). Nearly all of the
-    # best outcomes are windows of nodes.
+    # at some nodes as at all other nodes (Kairouz et al. 2016, theorem 2). Nearly all
+    # of the best outcomes are windows of nodes.
     odds = math.exp(epsilon)
     unit = (odds + 1) / (odds - 1)
     positions = np.array(nodes)
@@ -114,12 +114,12 @@ class Optimal(NumericMechanism):
 
     The position is rounded at random, without bias, to one of up to 33 nodes. The
     report is one of finitely many outcomes, each of which is e^eps times as probable at
-    some nodes as at all others: every private mechanism is a mixture of such outcomes
-    ([1]_, theorem 2). Outcomes, probabilities and estimates solve a linear program over
-    outcomes that are likelier in a window of nodes. The worst-case variance exceeds the
-    smallest possible one by 0.1 % for ``epsilon = 1``, 1 % for 4, and 4 % for 6. The
-    solution is rounded to integers, toward more noise; the remaining probability is of
-    an outcome for the middle.
+    some nodes as at all other nodes: every private mechanism is a mixture of such
+    outcomes ([1]_, theorem 2). Outcomes, probabilities and estimates solve a linear
+    program over outcomes that are likelier in a window of nodes. The worst-case
+    variance exceeds the smallest possible one by 0.1 % for ``epsilon = 1``, 1 % for 4,
+    and 4 % for 6. The solution is rounded to integers, toward more noise; the remaining
+    probability is of an outcome for the middle.
 
     Parameters
     ----------
@@ -136,22 +136,23 @@ class Optimal(NumericMechanism):
     Attributes
     ----------
     outcomes : tuple of (int, int, int)
-        Half of the outcomes; the others are their mirror images. The probability at
-        nodes outside of the third number, whose bits are nodes, in units of 2**-64; the
-        estimate in units of 2**-32 steps from the middle; and the nodes.
+        Half of the outcomes, as (probability, estimate, nodes); the other half is their
+        mirror images. The bits of ``nodes`` mark the nodes at which the outcome is
+        e^eps times likelier; the probability is for all other nodes, in units of
+        2**-64. The estimate is in units of 2**-32 steps from the middle.
     nodes : ndarray of int64
         The nodes, ascending.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, or the outcomes are not those of a private and
+        If a parameter is out of range, or the outcomes do not form a private and
         unbiased mechanism.
 
     Notes
     -----
-    **Privacy.** As for `NumericMechanism`: `epsilon` is computed from the integers,
-    whatever the solver returns.
+    **Privacy.** As for `NumericMechanism`: `epsilon` is computed from the integers and
+    does not depend on the solver.
 
     The estimates are unbiased up to 2**-24 steps.
 
@@ -204,7 +205,9 @@ class Optimal(NumericMechanism):
             raise ValueError("outcomes must have positive probabilities, at most 1.")
         self.worst_ratio = max(Fraction(max(column), min(column)) for column in columns)
         if self.worst_ratio > max_ratio:
-            raise ValueError(f"outcomes must keep epsilon={float(capped):g}.")
+            raise ValueError(
+                f"outcomes must have a privacy loss of at most {float(capped):g}."
+            )
         values = [value * VALUE_UNIT for _, value, _ in self.outcomes]
         middle = Fraction(self.steps, 2)
         lower = [middle - value for value in reversed(values)]
@@ -273,7 +276,7 @@ def _choose_n_gaps(epsilon: float) -> int:
 
 def _place_nodes(steps: int, n_gaps: int) -> NDArray[np.int64]:
     """Return the positions of the nodes, symmetric about the middle."""
-    if n_gaps > 1:  # an odd number of gaps has none in the middle
+    if n_gaps > 1:  # an odd number of gaps has no node in the middle
         n_gaps -= (steps - n_gaps) % 2
     n_gaps = max(1, min(steps, n_gaps))
     lower = np.arange(n_gaps // 2 + 1) * steps // n_gaps
@@ -311,7 +314,7 @@ def _correct_estimates(
     values = np.array([float(value * VALUE_UNIT) for _, value, _ in outcomes])
     for _ in range(2):
         missing = nodes - nodes[-1] / 2 - excess @ values
-        # Floats cancel large estimates up to their precision.
+        # The tolerance grows with the estimates, because large estimates lose float precision.
         if np.abs(missing).max() <= MAX_BIAS + 1e-13 * np.abs(values).max():
             break
         values = values + np.linalg.lstsq(excess, missing, rcond=None)[0]

@@ -1,8 +1,8 @@
 """Postprocessing of unbiased estimates to nonnegative counts, or counts with a fixed sum.
 
 The values of ``postprocess=``, where e are the unbiased estimates of n reports.
-Postprocessing has no privacy cost. Changed estimates are biased; intervals are those of
-e.
+Postprocessing has no privacy cost. Changed estimates are biased; intervals are the
+intervals of e.
 
 - ``none``: e.
 - ``clip``: e, cut to ``[0, n]``.

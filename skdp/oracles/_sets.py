@@ -76,10 +76,11 @@ class SetSelection(SupportCounts):
     set of w of all K = k + m codes is e^eps times likelier if it has a member in common
     with the padded set than if it has none ([1]_). Equivalently, with a certain
     probability it is uniform among all sets, otherwise among the sets that meet the
-    padded set. The codes that stand for "none" are then left out. A larger set is
-    replaced by m of its members. The error grows as m. With m = 1 it is subset
-    selection; with w = 1 a member is sampled and reported by randomised response, whose
-    epsilon sampling amplifies to ``ln(m (e^eps - 1) + 1)`` ([2]_).
+    padded set. The codes that stand for "none" are then removed. A larger set is
+    replaced by m of its members. The error is proportional to m. With m = 1 it is
+    subset selection; with w = 1 a member is sampled and reported by randomized
+    response, whose epsilon is amplified by sampling to ``ln(m (e^eps - 1) + 1)``
+    ([2]_).
 
     Parameters
     ----------
@@ -100,8 +101,8 @@ class SetSelection(SupportCounts):
         Probabilities in units of 2**-64: of a uniform set, and of sets whose first member
         in common with the padded set is its i-th.
     p, q : Fraction
-        The probabilities that a report holds a value of the true set (the mean over its
-        m places), and another one; exact but for m 2**-60.
+        The probabilities that a report contains a value of the true set (the mean over
+        its m members), and any other value; exact up to m 2**-60.
     has_bits : bool
         True: a report is one bit per value.
 
@@ -111,13 +112,13 @@ class SetSelection(SupportCounts):
     `variance`, it adds at most 1/4.
 
     **Privacy.** Local model, replacement of the whole set, of whatever size, by any
-    other one. With C(n, r) sets of r of n
-    codes, weight W_0 of a lie and weights W_i, a set has a probability, times 2**64, of
-    ``W_0 / C(K, w)`` if it does not meet the padded set, and otherwise ``W_0 / C(K, w)
-    + W_i / C(K - i, w - 1)``, if its first member in common is the i-th. W_i is rounded
-    down, with a lower bound of e^eps, such that ``W_i C(K, w) <= (e^eps - 1) W_0 C(K -
-    i, w - 1)``: no quotient of two of these probabilities exceeds e^eps. `worst_ratio`
-    is the largest quotient, computed back from the weights and rounded up.
+    other one. With C(n, r) sets of r of n codes, weight W_0 of a uniform set and
+    weights W_i, a set has a probability, times 2**64, of ``W_0 / C(K, w)`` if it does
+    not meet the padded set, and otherwise ``W_0 / C(K, w) + W_i / C(K - i, w - 1)``, if
+    its first member in common is the i-th. W_i is rounded down, with a lower bound of
+    e^eps, such that ``W_i C(K, w) <= (e^eps - 1) W_0 C(K - i, w - 1)``: no quotient of
+    two of these probabilities exceeds e^eps. `worst_ratio` is the largest quotient,
+    computed back from the weights and rounded up.
 
     References
     ----------

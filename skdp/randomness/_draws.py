@@ -116,7 +116,7 @@ class SeededSource(ByteSource):
 class DigestSource(ByteSource):
     """The SHAKE-256 stream of a keyed digest."""
 
-    # As unpredictable as the digest, of which no byte is in the stream.
+    # The stream is as unpredictable as the digest, and does not contain it.
 
     def __init__(self, digest: bytes | NDArray[np.uint8]) -> None:
         self._shake = hashlib.shake_256(bytes(digest))
@@ -132,7 +132,7 @@ class DigestSource(ByteSource):
 
 
 def _shake_length(n_bytes: int) -> int:
-    """Return the number of bytes to hash where some are needed."""
+    """Return the number of bytes to compute, at least `n_bytes`."""
     # A longer digest begins with the shorter one, and is hashed from its beginning:
     # powers of two keep the work of a growing stream linear.
     n_blocks = -(-n_bytes // _SHAKE_BYTES)
@@ -592,7 +592,7 @@ def subsets(
             drawn = rows_of(source, rows).bytes(4 * n_cells * rows.size)
             words = drawn.view(">u4").reshape(rows.size, n_cells).astype(np.uint32)
             if required is not None:
-                # The required cell comes before all others, and may tie with them.
+                # The required cell comes before all other cells, and may tie with them.
                 has_cell = np.flatnonzero(required[rows] >= 0)
                 words[has_cell, required[rows[has_cell]]] = 0
             last_words = np.partition(words, size - 1, axis=1)[:, [size - 1]]

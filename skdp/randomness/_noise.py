@@ -516,7 +516,7 @@ def cube_noise(
     dimension = check_size(dimension, least=1, name="dimension")
     n_parts = dimension + 1
     parts = geometric(source, scale, size * n_parts).reshape(size, n_parts)
-    # Otherwise a sum exceeds 63 bits less than once in 2**1000.
+    # With smaller scales, a sum exceeds 63 bits with probability below 2**-1000.
     if n_parts * scale > _MAX_INT64_SCALE:
         parts = parts.astype(object)
     ends = partial(_radius_bounds, 1 / scale, dimension)

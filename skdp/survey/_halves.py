@@ -33,9 +33,9 @@ HALVES = (0, 1)
 class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     """Randomize two random halves with different epsilons, to estimate non-compliance.
 
-    Respondents who always report "no" do so in both halves; the reports of all others
-    differ between the halves as the two epsilons imply. So the proportion of
-    non-compliant respondents can be estimated together with the frequencies [1]_.
+    Respondents who always report "no" do so in both halves; the reports of all other
+    respondents differ between the halves as the two epsilons imply. So the proportion
+    of non-compliant respondents can be estimated together with the frequencies [1]_.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         Returns
         -------
         ndarray of str
-            Columns of the reports, and of the halves.
+            The report columns, and the column `group` with the half of each row.
 
         Raises
         ------

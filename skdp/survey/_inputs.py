@@ -130,8 +130,9 @@ def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
     is_reported = protocol.rows(reports)
     questions = []
     for index, field in enumerate(protocol.fields):
-        # A report is more probable by the support ratio given a value that it supports.
-        # A row that does not report the field has the same likelihood for all values.
+        # Given a value that it supports, a report is more probable by the factor
+        # `support_ratio`. A row that does not report the field has the same likelihood
+        # for all values.
         excess = float(field.oracle.support_ratio - 1)
         supports = field.oracle.supports(reports[index])
         supports = supports & is_reported[:, index, np.newaxis]

@@ -1,4 +1,4 @@
-"""The likelihood of a regression on hidden values, its maximum, and robust standard errors."""
+"""The likelihood of a regression on latent values, its maximum, and robust standard errors."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class HiddenModel:
         linear = self.predictors.linear(coefficients)
         log_cells = self.predictors.log_cells(cells) + self.predictors.log_reports
         joint = self.target.log_densities(linear, scale) + log_cells
-        # The sum over all true values, which are hidden.
+        # The sum over all true values, which are latent.
         values = log_sum(joint.reshape(-1, joint.shape[2]))
         return values, np.exp(joint - values)
 

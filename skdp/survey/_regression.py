@@ -246,9 +246,10 @@ def _warn_of_no_maximum() -> None:
 
 def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
     """Warn if the fit has other proportions of the reported values than the reports."""
-    # If the effect of a true predictor has another form, hidden values can explain the
-    # residuals instead of the reports. If the model holds, the fit is more precise than the
-    # reports alone, so the variance of the reports is an upper bound (Hausman 1978).
+    # If the effect of a true predictor has another form, latent values can explain the
+    # residuals instead of the reports. If the model holds, the fit is more precise than
+    # the reports alone, so the variance of the reports is an upper bound (Hausman
+    # 1978).
     cells = model.posterior(fit.parameters)[1].sum(axis=0)
     sizes = [len(question.values) for question in rows.questions]
     for axis, question in enumerate(rows.questions):
@@ -335,8 +336,8 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
     **Privacy.** Post-processing of reports: free, and repeatable. True predictors and
     targets are not protected.
 
-    The model is the one of `ReportLogisticRegression` with a normal distribution of the
-    target. If the errors are not normal, the coefficients may be biased, so `fit`
+    The model is the model of `ReportLogisticRegression` with a normal distribution of
+    the target. If the errors are not normal, the coefficients may be biased, so `fit`
     requires ten distinct values.
 
     References
@@ -514,8 +515,8 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
 
     The likelihood of a row is the sum, over the true values of the reported columns, of
     the probability of these values given the true predictors, of the reports given the
-    values, and of the target given both ([1]_ for two values). Standard errors are those
-    of the sandwich, which also holds for a wrong model.
+    values, and of the target given both ([1]_ for two values). Standard errors are
+    sandwich estimates, which are also valid for a wrong model.
 
     A design with non-compliant respondents (`ReportDesign.with_cheaters`) has "cheaters"
     as a further class.

@@ -235,7 +235,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     def fit_transform(
         self, X: TableLike, y: ColumnLike | None = None, **fit_params: Any
     ) -> Any:
-        """Fit to a table, and resample its private columns given all others and the target.
+        """Fit to a table, and resample its private columns given all other columns and the target.
 
         Parameters
         ----------

@@ -78,7 +78,7 @@ class CountErrors:
 
     @property
     def supported(self) -> NDArray[np.bool_]:
-        """Whether a measured marginal has each count."""
+        """True for each count that a measured marginal contains."""
         return np.isfinite(self.std_error)
 
 

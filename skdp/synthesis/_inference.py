@@ -96,7 +96,7 @@ def synthetic_inference(
 
     A term is not supported if no measured marginal counts all combinations of its columns (rare values that were
     counted together are none), if it is not linear within its margin of error, such as the mean of a group whose
-    records may all be noise, or if all rows change it alike, as they do a median or the number of rows.
+    records may all be noise, or if all rows change it equally, such as a median or the number of rows.
 
     **Privacy.** Post-processing of noisy counts: free and repeatable; no record is read.
 
@@ -176,7 +176,7 @@ class _Axis:
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """All combinations of points, and their shares by the model."""
+    """All combinations of points, and their proportions by the model."""
 
     axes: Sequence[_Axis]
     rows: pd.DataFrame
@@ -332,7 +332,7 @@ class _Linear:
 
 
 def _differentiate(statistic: Callable[[Any], Any], cells: _Cells) -> _Linear:
-    """Differentiate a function of rows: one row of each cell is added in turn."""
+    """Compute the influence of each cell on a statistic, by adding one row of the cell."""
     rows = _make_rows(cells, cells.shares.ravel())
     terms, values = _read_terms(statistic(rows))
     if not np.isfinite(values).all():
@@ -475,7 +475,7 @@ def _is_linear(
     term: int,
     margin: float,
 ) -> bool:
-    """Return whether a statistic changes by its margin of error where it should."""
+    """Check that a change of the counts by the margin of error changes the statistic by about this margin."""
     if margin == 0:
         return True
     for sign in (-1, 1):

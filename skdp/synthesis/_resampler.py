@@ -127,7 +127,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         X : same kind as X
             Synthetic rows.
         y : same kind as y
-            Their targets, under the same name; None, if there were none.
+            Targets of the synthetic rows, under the same name; None if `y` is None.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
             return rows, y
         synthesizer.fit(X, y, groups=groups)
         self.synthesizer_ = synthesizer
-        return _sampled(synthesizer, self.n_samples, y)
+        return _draw_samples(synthesizer, self.n_samples, y)
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:
@@ -189,11 +189,10 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         return self.synthesizer_.feature_names_in_
 
 
-def _sampled(
+def _draw_samples(
     synthesizer: DPMarginalSynthesizer, n_samples: int | None, y: Any
 ) -> tuple[Any, Any]:
-    """Draw synthetic rows, and write the target in the library of y."""
-    # That may be another one than the library of X.
+    """Draw synthetic rows and targets; the targets are returned in the library of y, the rows in the library of X."""
     n, rng = synthesizer._start_sample(n_samples)
     domain = synthesizer.domain_
     template = synthesizer._template

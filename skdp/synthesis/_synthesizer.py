@@ -147,8 +147,8 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         ``"independent"`` measures the columns, ``"full"`` all columns together. A list names marginals, which get the
         same noise.
     workload : list of tuple of column names, optional
-        Marginals that matter, among which ``"auto"`` selects; by default all pairs. A warning names those that are not
-        measured, with the reason.
+        Marginals that matter, among which ``"auto"`` selects; by default all pairs. A warning lists the marginals that
+        are not measured, with the reason.
     target : column name, optional
         Column that downstream models predict (an array y is called ``"target"``). Pairs with it get a larger fraction
         of the budget.
@@ -437,7 +437,7 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         return _Rows(table, features, is_used, large)
 
     def _plan(self, domain: Domain) -> Plan:
-        """Plan the marginals, and warn of those of the workload that are never measured."""
+        """Plan the marginals, and warn if marginals of the workload are never measured."""
         plan = make_plan(
             domain, self.marginals, self.workload, self.target, self.max_cells
         )
@@ -637,7 +637,7 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         Returns
         -------
         iterator of the same type as X of `fit`
-            Tables, as `sample` returns them. Rows that fit into one batch equal those of `sample`.
+            Tables, as `sample` returns them. If all rows fit into one batch, they equal the rows of `sample`.
 
         Raises
         ------

@@ -70,7 +70,7 @@ def kind_of(value: Any) -> str:
             return "timedelta"
         if isinstance(value, bytes):
             return "bytes"
-    except Exception:  # an object that hides its class
+    except Exception:  # `isinstance` may fail, for example if `__class__` raises
         pass
     return type(value).__name__
 
@@ -489,7 +489,7 @@ def _number(value: Any, kinds: set[str]) -> float:
     except OverflowError:
         return np.inf if value > 0 else -np.inf
     except Exception:
-        # Not a number in spite of its class, or an object that hides its class.
+        # The conversion or `isinstance` may fail.
         return np.nan
 
 
@@ -558,6 +558,6 @@ def _to_datetime(value: Any) -> Any:
             time = _clip_years(np.array([value])).astype("datetime64[us]")[0]
         elif is_time and getattr(value, "tzinfo", None) is None:
             time = np.datetime64(value, "us")
-    except Exception:  # an object that hides its class, or is no date in spite of it
+    except Exception:  # the conversion or `isinstance` may fail
         pass
     return time

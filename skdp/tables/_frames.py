@@ -1,4 +1,4 @@
-"""Tables of any library in, tables of the same library out."""
+"""Read tables of any library, and build tables of the same library."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Table:
         return replace(self, columns=columns, persons=persons)
 
     def rebuild(self, columns: Sequence[Any], names: Sequence[Any]) -> Any:
-        """Build a table of the same library and row index from other columns, or 2-D arrays of several."""
+        """Build a table of the same library and row index from columns, or from 2-D arrays of several columns."""
         # Nothing else is copied: the ``attrs`` of pandas may contain private data.
         if isinstance(self.native, np.ndarray):
             return np.column_stack(_align_dtypes(columns))

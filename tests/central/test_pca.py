@@ -75,5 +75,5 @@ def test_too_few_rows_are_warned_of(delta):
     with pytest.warns(UserWarning, match="too few rows for this epsilon"):
         pca.fit(TABLE[:20])
     assert np.isfinite(pca.transform(TABLE)).all(axis=None)
-    with pytest.warns(UserWarning, match="the noise hides the components"):
+    with pytest.warns(UserWarning, match="the noise exceeds the components"):
         DPPCA(epsilon=0.1, delta=delta, bounds=(-5, 5), random_state=0).fit(rng.normal(size=(6_000, 40)))

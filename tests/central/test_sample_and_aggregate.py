@@ -118,7 +118,7 @@ class TestSampleAndAggregate:
         ({"bounds": np.empty((0, 2))}, r"bounds must be a pair \(low, high\), or one for each output"),
         ({"X": np.array(8.5123)}, "X must be a dataframe or an array of rows"),
         ({"n_chunks": 0}, "n_chunks"),
-        ({"y": [1]}, "as many rows"),
+        ({"y": [1]}, "same number of rows"),
         ({"X": np.ma.zeros((3, 1))}, "masked array"),
         ({"X": pl.DataFrame({"a": [1]}).lazy()}, "skdp.engines"),
         ({"random_state": 1.5}, "random_state"),

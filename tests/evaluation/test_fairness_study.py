@@ -160,7 +160,7 @@ def test_parity_that_is_estimated_from_reports():
     assert abs(rows_of(result, "private parity", PARITY).mean()) < 0.2
 
 
-@pytest.mark.filterwarnings("ignore:the noise hides")
+@pytest.mark.filterwarnings("ignore:the noise (is about|exceeds)")
 @pytest.mark.parametrize("name", [pytest.param("synthetic rows", marks=pytest.mark.long), "resampled columns"])
 def test_releases_of_a_curator(name):
     """At a large epsilon, about the model without privacy."""

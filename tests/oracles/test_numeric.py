@@ -214,7 +214,7 @@ def test_biased_estimates_are_corrected():
         ([[(weight * 11) // 10, value, nodes] for weight, value, nodes in TWO], "positive probabilities"),
         ([[1 << 61, 1, 0]], "nodes of the grid"),
         ([[1 << 61, 1, 7]], "unbiased estimates"),
-        ([[int(2**64 / (1 + math.e)) - 10**9, 1 << 20, 4]], "keep epsilon|positive"),
+        ([[int(2**64 / (1 + math.e)) - 10**9, 1 << 20, 4]], "privacy loss|positive"),
     ],
 )
 def test_outcomes_that_are_none_are_refused(outcomes, message):

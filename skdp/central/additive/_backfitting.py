@@ -132,8 +132,8 @@ class _AdditiveTerm:
         # Noise variances of the averaged sums, and the weights of all epochs in them.
         self._noise_variances = np.zeros(shape)
         self._epoch_weights = np.zeros(shape)
-        # Counts are at least these, by all sums: (n_bins, 1).
-        self._least_counts = np.zeros((shape[0], 1))
+        # Lower bounds of the counts, from all sums: (n_bins, 1).
+        self._min_counts = np.zeros((shape[0], 1))
 
     def std_errors_with_mean(self) -> Floats:
         """Return the standard errors of the values, less their mean by the noisy sizes: (n_bins, n_outputs)."""
@@ -151,10 +151,10 @@ class _AdditiveTerm:
         variances: Floats,
         epoch: Epoch,
     ) -> None:
-        """Take in the noisy sums of an epoch, where residuals have these curvatures and variances."""
+        """Update the function with the noisy sums of an epoch."""
         self._average(noisy, curvatures, epoch)
         values = self._smooth(variances, epoch.row_variance)
-        self.values = _centred(np.clip(values, -_MAX_RESPONSE, _MAX_RESPONSE))
+        self.values = _center_classes(np.clip(values, -_MAX_RESPONSE, _MAX_RESPONSE))
         n_rows = self.sizes.sum()
         self.mean = self.sizes @ self.values / n_rows
         self.variance = self.sizes @ (self.values - self.mean) ** 2 / n_rows
@@ -162,16 +162,16 @@ class _AdditiveTerm:
         self.integer_values[:-1] = np.rint(self.values * epoch.response_unit)
 
     def _average(self, noisy: Floats, curvatures: Floats, epoch: Epoch) -> None:
-        """Add the sums of an epoch to the averages."""
-        # A row adds at most the bound to a sum, so that the excess over the noise says how
-        # many rows there are at least.
+        """Update the averages of the noisy sums with the sums of an epoch."""
+        # A row adds at most the bound to a sum, so the excess of a sum over its noise is a
+        # lower bound of the number of rows.
         excess = np.maximum(np.abs(noisy) - epoch.error, 0.0)
         n_needed = excess.max(axis=1, keepdims=True) / epoch.bound
-        self._least_counts = np.maximum(self._least_counts, n_needed)
-        # A step by a count that is too small would be too long.
+        self._min_counts = np.maximum(self._min_counts, n_needed)
+        # A count that is too small would make the step too long.
         deviations = np.sqrt(self.bins.variances)[:, np.newaxis]
         counts = np.maximum(self.sizes[:, np.newaxis], MIN_COUNT_ERRORS * deviations)
-        counts = np.maximum(counts, self._least_counts)
+        counts = np.maximum(counts, self._min_counts)
         slopes = counts * curvatures
         self._epoch_weights += epoch.weight
         share = epoch.weight / self._epoch_weights
@@ -181,7 +181,7 @@ class _AdditiveTerm:
         self._noise_variances += share**2 * epoch.error**2
 
     def _smooth(self, variances: Floats, unit: float) -> Floats:
-        """Return the values that the averages and the priors say, and set their errors."""
+        """Return the posterior means of the values, and set their standard errors."""
         sizes = self.sizes
         centre = np.eye(sizes.size) - sizes / sizes.sum()
         values = np.zeros(self.values.shape)
@@ -199,7 +199,7 @@ class _AdditiveTerm:
 
 
 class Epoch(NamedTuple):
-    """How the sums of an epoch are measured."""
+    """Measurement of the sums of an epoch."""
 
     # Standard deviation of the noise of a sum.
     error: float
@@ -219,11 +219,11 @@ def backfit(
     source: ByteSource,
 ) -> Shapes:
     """Fit a function of each column in turn, by noisy sums of residuals that are released once each."""
-    # Sums are ``slopes * (f - function)`` of the function f that fits best, nearly. So
-    # ``slopes * function + sums`` is about f, for any function: its average
-    # over epochs has the noise of all of the budget, and is shrunk as a whole. Steps
-    # that are shrunk each, as of boosting, add up without a limit where noise is larger
-    # than what bins say.
+    # Sums are approximately ``slopes * (f - function)``, where f is the function that
+    # fits best. So ``slopes * function + sums`` estimates ``slopes * f`` for any
+    # function: its average over epochs has the noise of the whole budget, and is shrunk
+    # once. In boosting, each step is shrunk separately, so the noise of bins with few
+    # rows accumulates without a limit.
     residuals = start.residuals
     n_outputs = len(start.response)
     functions = [_AdditiveTerm(column, n_outputs) for column in bins]
@@ -257,7 +257,10 @@ def backfit(
             curvatures, residual_variances = residuals.scales(means, variances)
             before = function.integer_values
             function.update(
-                _centred(noisy / residuals.unit), curvatures, residual_variances, epoch
+                _center_classes(noisy / residuals.unit),
+                curvatures,
+                residual_variances,
+                epoch,
             )
             responses += (function.integer_values - before).T[:, codes[column]]
     function_means = [function.mean for function in functions]
@@ -282,15 +285,15 @@ def _response_moments(
     return means, variance
 
 
-def _centred(values: Floats) -> Floats:
-    """Return what several classes differ in: their mean changes no probability, and is noise."""
+def _center_classes(values: Floats) -> Floats:
+    """Subtract the mean over several classes, which is noise and changes no probability."""
     if values.shape[1] == 1:
         return values
     return values - values.mean(axis=1, keepdims=True)
 
 
 def _share_of_noise(n_outputs: int) -> float:
-    """Return the deviation of centred noise of several classes, over the deviation of the noise."""
+    """Return the ratio of the standard deviations of noise after and before centering over classes."""
     if n_outputs == 1:
         return 1.0
     return math.sqrt(1 - 1 / n_outputs)

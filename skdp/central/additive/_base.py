@@ -88,7 +88,7 @@ class Shape(NamedTuple):
     std_error: Floats
     # The noisy numbers of rows, above 0: by them, the mean of the values is 0.
     counts: Floats
-    # False where errors do not say how far the values may be from the truth.
+    # False where values may be farther from the truth than their errors state.
     is_supported: NDArray[np.bool_]
 
 
@@ -297,8 +297,8 @@ class AdditiveModel(SupervisedStatistic):
             Its `bins`, a last one of missing numbers included; its `values`, which a record in a bin adds to the
             prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`, given the functions of the other
             columns; the noisy `counts` of rows, by which the mean of the values is 0; and whether each bin
-            `is_supported`: if not, its error does not say how far it may be from the truth. Bins are not supported
-            where noise may hide that there are no rows, at a wide end, and after fewer than four epochs.
+            `is_supported`. Otherwise its value may be farther from the truth than its error states, because it may have
+            no rows, because it is a wide outer bin, or because there were fewer than four epochs.
 
         Raises
         ------
@@ -331,7 +331,7 @@ class AdditiveModel(SupervisedStatistic):
 
 
 def _check_numbers(table: Table) -> None:
-    """Refuse columns of which the dtype says that they hold other values, and no values are declared."""
+    """Raise an error if a column without declared values has a dtype of text."""
     for name, column in zip(table.names, table.columns, strict=True):
         if kind_of_dtype(column) == "string":
             raise TypeError(
@@ -341,7 +341,7 @@ def _check_numbers(table: Table) -> None:
 
 
 def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:
-    """Return the bins that surely have rows, and within which the function of a number is nearly a step."""
+    """Return the bins that have clearly more rows than noise, except wide outer bins of numbers."""
     is_supported = bins.counts > MIN_COUNT * np.sqrt(bins.variances)
     if is_number and isinstance(bins.attribute, Interval):
         widths = np.diff(bins.attribute.edges)
@@ -364,7 +364,7 @@ def noisy_floats(
 
 
 def check_number_of_rows(n_rows: float, error: float) -> float:
-    """Warn of few rows; return their number, at least that which the noise is sure to hide."""
+    """Warn if there are few rows, and return their number, at least one standard deviation of its noise."""
     if n_rows < 3 * error:
         warn_of_few()
     return max(n_rows, error, 1.0)

@@ -36,19 +36,19 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
-        of a budget in rho or mu, which has a delta of its own.
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
+        a budget in rho or mu, which has its own delta.
     delta : float, optional
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
-        The smallest and largest value of all columns that `categories` does not declare, or of each, from what is
-        publicly known. Values outside belong to the outer bins. Bounds that are far too wide hide
-        small effects: use `discover_domain`.
+        The smallest and largest value of all columns that `categories` does not declare, or of each, from public
+        knowledge. Values outside belong to the outer bins. Do not set bounds far too wide, because small effects are
+        then not found: use `discover_domain`.
     categories : mapping, Domain, list of array-like or Interval, optional
-        The values of the columns that are no numbers between bounds, by name, from public knowledge: each is a
-        bin. None among them declares missing as one; an `Interval` makes public bins. A list or an `Interval` is for
-        all columns.
+        The values of each categorical column, by name, from public knowledge: each value is a bin. Include None to
+        declare missing values as a bin; an `Interval` declares public bins of a numeric column. A list or an `Interval`
+        applies to all columns.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
@@ -56,7 +56,7 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
         Treatment of an undeclared value of a column of `categories`: an error reveals that there is one.
         ``"ignore"``: it adds nothing to its column in `fit`, nor to the prediction in `predict`.
     max_bins : int, default=24
-        About how many bins a column of numbers has at most, from 2 to 256; noise allows fewer.
+        Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
         `fit` drops further rows at random; without, the number is not checked.
@@ -68,12 +68,12 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     Attributes
     ----------
     shapes_ : list of ndarray of shape (n_bins,) or (n_bins, n_classes)
-        Of each column, what its bins add to the logit of the second of two classes, or of each class. The mean over
-        rows, by `bin_counts_`, is 0.
+        For each column, the contribution of its bins to the logit of the second of two classes, or of each class. The
+        mean over rows, by `bin_counts_`, is 0.
     shape_std_errors_ : list of ndarray
         Their standard errors.
     bin_counts_ : list of ndarray of shape (n_bins,)
-        The noisy numbers of rows in the bins, above 0.
+        The noisy number of rows in each bin, positive.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constants.
     classes_ : ndarray of shape (n_classes,)
@@ -81,11 +81,12 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     domain_ : Domain
         The bins of each column, and the classes.
     n_iter_ : int
-        The number of epochs, from 2 to 12: of each column, as many sums are released.
+        The number of epochs, from 2 to 12. Each epoch releases the sums of each column
+        once.
     bounds_ : ndarray of shape (n_numbers, 2)
         The bounds of the columns of numbers.
     guarantee_ : PrivacyGuarantee
-        Guarantee of `fit`, for the columns of X and the target.
+        Guarantee of `fit` for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of columns, and their names if all of them are strings.
 
@@ -97,27 +98,26 @@ class DPAdditiveClassifier(ProbabilisticClassifier, AdditiveModel):
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record,
     with its target, changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is
-    that of Gaussian differential privacy for mu ([1]_), also stated as rho = mu**2 / 2. Predictions are
-    post-processing, and cost nothing: but those for a row of the table are about this row. The number of rows is
-    protected too, and a table without rows is answered. Missing numbers are a bin. Not covered: an error shows that a
-    value is not declared, or that a target is missing or of no declared class.
+    mu-Gaussian differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and cost
+    nothing, but a prediction for a row of the table is computed from this row. The number of rows is protected too, and
+    a table without rows is answered. Missing numbers are a bin. Not covered: an error reveals that a value is not
+    declared, or that a target is missing or of no declared class.
 
-    A hundredth of mu**2 is spent on noisy counts of the classes; 15 % on the counts of fine cells of all columns, of
-    which a record changes one each by 1. Neighbouring cells are joined to bins of about as many records by their noisy
-    counts. What is left pays in equal parts for
-    the sums by bin of what the model leaves of the target, of one column after another, in 2 to 12 epochs: a record
-    adds an integer of bounded size to one bin of the column (its gradient, weighted as in `DPLogisticRegression`: of
-    two classes, at most 1/2). All noise is rounded Gaussian, drawn exactly for integers.
+    The budget mu**2 is spent as follows: 1 % on the noisy counts of the classes, and 15 % on the counts of fine cells,
+    where a record changes one count of each column by 1. The remaining budget is divided equally among the sums of
+    residuals by bin, for one column after another, in 2 to 12 epochs. A record adds its gradient, weighted as in
+    `DPLogisticRegression` (for two classes, at most 1/2), to one bin of each column. Neighbouring cells are merged into
+    bins with about equal noisy counts. All noise is rounded Gaussian, drawn exactly for integers.
 
-    Each sum, plus what the function of its column was, is about the function that fits best; so it is averaged over
-    the epochs, and smoothed as a whole: by priors of rough functions, smooth ones and lines, weighted by how likely
-    they make the sums (backfitting, [2]_, with empirical Bayes, [3]_). Boosting, where each step is shrunk by itself,
-    adds up the noise of all steps in bins with few records ([4]_).
+    Each sum, added to the current function of its column, estimates the function that fits best. The estimates are
+    averaged over the epochs and smoothed together, by priors for rough functions, smooth functions and lines, weighted
+    by their marginal likelihood (backfitting, [2]_, with empirical Bayes, [3]_). In boosting, each step is shrunk
+    separately, so the noise of all steps accumulates in bins with few records ([4]_).
 
-    Standard errors include the noise, the sample, what smoothing leaves out, and the counts by which the mean is 0.
-    They hold given the functions of the other columns, and are too small where columns are correlated. With 10,000
-    rows of four columns and an epsilon of 0.5 to 4, intervals of 95 % covered 86 to 94 % of the supported bins of
-    independent columns, 88 to 95 % with a correlation of 0.5 between all columns, and 62 to 74 % with 0.8.
+    Standard errors include the noise, the sampling error, the bias of smoothing, and the error of the counts by which
+    the mean is 0. They are conditional on the functions of the other columns, and too small if columns are correlated.
+    With 10,000 rows of four columns and an epsilon of 0.5 to 4, intervals of 95 % covered 86 to 94 % of the supported
+    bins of independent columns, 88 to 95 % with a correlation of 0.5 between all columns, and 62 to 74 % with 0.8.
 
     References
     ----------

@@ -44,27 +44,27 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a share
-        of a budget in rho or mu, which has a delta of its own.
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
+        a budget in rho or mu, which has its own delta.
     delta : float, optional
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
-        The smallest and largest value of all columns that `categories` does not declare, or of each, from what is
-        publicly known. Values outside belong to the outer bins. Bounds that are far too wide hide
-        small effects: use `discover_domain`.
+        The smallest and largest value of all columns that `categories` does not declare, or of each, from public
+        knowledge. Values outside belong to the outer bins. Do not set bounds far too wide, because small effects are
+        then not found: use `discover_domain`.
     target_bounds : pair of float, or Domain
-        The smallest and largest value of the target, from public knowledge. `fit` clips values outside. Of a
-        target with a long tail, such as a price, its logarithm is learnt better.
+        The smallest and largest value of the target, from public knowledge. `fit` clips values outside. If the target
+        has a long tail, such as a price, fit its logarithm.
     categories : mapping, Domain, list of array-like or Interval, optional
-        The values of the columns that are no numbers between bounds, by name, from public knowledge: each is a
-        bin. None among them declares missing as one; an `Interval` makes public bins. A list or an `Interval` is for
-        all columns.
+        The values of each categorical column, by name, from public knowledge: each value is a bin. Include None to
+        declare missing values as a bin; an `Interval` declares public bins of a numeric column. A list or an `Interval`
+        applies to all columns.
     handle_unknown : {"error", "ignore"}, default="error"
         Treatment of an undeclared value of a column of `categories`: an error reveals that there is one.
         ``"ignore"``: it adds nothing to its column in `fit`, nor to the prediction in `predict`.
     max_bins : int, default=24
-        About how many bins a column of numbers has at most, from 2 to 256; noise allows fewer.
+        Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
         `fit` drops further rows at random; without, the number is not checked.
@@ -76,21 +76,22 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     Attributes
     ----------
     shapes_ : list of ndarray of shape (n_bins,)
-        Of each column, what its bins add to the prediction. The mean over rows, by `bin_counts_`, is 0.
+        For each column, the contribution of its bins to the prediction. The mean over rows, by `bin_counts_`, is 0.
     shape_std_errors_ : list of ndarray
         Their standard errors.
     bin_counts_ : list of ndarray of shape (n_bins,)
-        The noisy numbers of rows in the bins, above 0.
+        The noisy number of rows in each bin, positive.
     intercept_ : float
         The constant.
     domain_ : Domain
         The bins of each column.
     n_iter_ : int
-        The number of epochs, from 2 to 12: of each column, as many sums are released.
+        The number of epochs, from 2 to 12. Each epoch releases the sums of each column
+        once.
     bounds_ : ndarray of shape (n_numbers + 1, 2)
         The bounds of the columns of numbers, and of the target.
     guarantee_ : PrivacyGuarantee
-        Guarantee of `fit`, for the columns of X and the target.
+        Guarantee of `fit` for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of columns, and their names if all of them are strings.
 
@@ -103,28 +104,27 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     -----
     **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record,
     with its target, changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is
-    that of Gaussian differential privacy for mu ([1]_), also stated as rho = mu**2 / 2. Predictions are
-    post-processing, and cost nothing: but those for a row of the table are about this row. The number of rows is
-    protected too, and a table without rows is answered. Missing numbers are a bin. Not covered: an error shows that a
-    value is not declared, or that a target is missing.
+    mu-Gaussian differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and cost
+    nothing, but a prediction for a row of the table is computed from this row. The number of rows is protected too, and
+    a table without rows is answered. Missing numbers are a bin. Not covered: an error reveals that a value is not
+    declared, or that a target is missing.
 
-    A hundredth of mu**2 is spent on the noisy number of rows and sum of the target; 15 % on the counts of fine cells
-    of all columns, of which a record changes one each by 1. Neighbouring cells are joined to bins of about as many
-    records by their noisy counts. 3 % is spent on counts of what is left of the target, by size, in up to four of the
-    epochs: they make a bound that few rows exceed. What is left pays in equal parts for the sums by bin of what the
-    model leaves of the target, of one column after another, in 2 to 12 epochs: a record adds an integer of bounded
-    size to one bin of the column (what is left, cut at this bound). All noise is rounded Gaussian, drawn exactly for
-    integers.
+    The budget mu**2 is spent as follows: 1 % on the noisy number of rows and the noisy sum of the target; 15 % on the
+    counts of fine cells, where a record changes one count of each column by 1; and 3 % on counts of residuals by size,
+    in up to four of the epochs, which determine a bound that few residuals exceed. The remaining budget is divided
+    equally among the sums of residuals by bin, for one column after another, in 2 to 12 epochs. A record adds its
+    residual, clipped to the bound, to one bin of each column. Neighbouring cells are merged into bins with about equal
+    noisy counts. All noise is rounded Gaussian, drawn exactly for integers.
 
     For how sums are averaged and smoothed, see `DPAdditiveClassifier`.
 
-    Standard errors include the noise, the sample, what smoothing leaves out, and the counts by which the mean is 0.
-    They hold given the functions of the other columns, and are too small where columns are correlated. With 10,000
-    rows of four columns and an epsilon of 0.5 to 4, intervals of 95 % covered 94 to 97 % of the supported bins of
-    independent columns, 91 to 93 % with a correlation of 0.5 between all columns, and 42 to 65 % with 0.8.
+    Standard errors include the noise, the sampling error, the bias of smoothing, and the error of the counts by which
+    the mean is 0. They are conditional on the functions of the other columns, and too small if columns are correlated.
+    With 10,000 rows of four columns and an epsilon of 0.5 to 4, intervals of 95 % covered 94 to 97 % of the supported
+    bins of independent columns, 91 to 93 % with a correlation of 0.5 between all columns, and 42 to 65 % with 0.8.
 
-    What is left of the target is cut at a bound, so in a bin where it has a long tail, such as the last of a skewed
-    column, the function is nearer to the median than to the mean; by how much is not released.
+    Residuals are clipped to a bound. In a bin where they have a long tail, such as the last bin of a skewed column, the
+    function is therefore nearer to the median than to the mean. The size of this bias is not released.
 
     References
     ----------

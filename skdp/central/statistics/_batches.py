@@ -1,4 +1,4 @@
-"""Rows of a table in memory, which are one batch, or of a large table; and the rows of persons."""
+"""Batches of rows, from a table in memory or from a large table, and the rows of each person."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class RowSums:
 class Batches:
     """The rows of a table: one batch in memory, or as many as an engine reads."""
 
-    # All rows in memory; of a large table, its columns without rows.
+    # All rows of a table in memory; for a large table, its columns without rows.
     table: Table
     large: LargeTable | None = None
 

@@ -180,7 +180,7 @@ def _join(counts: NDArray[Any], least: float, error: float) -> list[int]:
     firsts = [0]
     n_records = 0.0
     for cell, count in enumerate(counts):
-        # A cell with enough records, such as the cell of zeros, is not joined to many others.
+        # A cell with enough records, such as the cell of zeros, is not merged with many cells.
         if cell > firsts[-1] and count >= least and n_records >= least / 2:
             firsts.append(cell)
             n_records = 0.0

@@ -259,7 +259,7 @@ class CutScores:
         return self._first(-most) - self.low, self._first(most + 1) - self.low
 
     def gap(self, index: int) -> int:
-        """Return how far the score of a cut, counted from `low`, is below the best."""
+        """Return the difference of the best score and the score of a cut, counted from `low`."""
         return self._miss(self.low + index) - self._least_miss
 
     def between_cells(self) -> NDArray[Any]:

@@ -189,8 +189,8 @@ class Hierarchy:
 
     def variance(self, weights: NDArray) -> float:
         """Return the variance of a weighted sum of the estimates of the cells."""
-        # Given the count of a group, the weighted sum within has a slope in it, and a
-        # variance around that.
+        # Given the count of a group, the weighted sum within the group is linear in the
+        # count, with a variance around the line.
         slopes, around = np.asarray(weights, float), 0.0
         for variances, parts in zip(self._own, self._parts, strict=False):
             above = self._gather(slopes * variances) / parts
@@ -206,9 +206,9 @@ class Hierarchy:
         # of these sums over j, the variances of all ranges add up to ``(k + 1) (V(0) + … +
         # V(k)) - W``.
         size = self.sizes[0]
-        # For each group: the ends j of prefixes that fall into it, before its last cell;
-        # the sums over them of the slope of the prefix in its count, of the square of
-        # that, and of the variance around it, as in `variance`.
+        # For each group: the number of prefixes that end in it, before its last cell,
+        # and the sums over these prefixes of their slopes in the count of the group, of
+        # the squared slopes, and of the variances around them, as in `variance`.
         ends, slopes, squares, around = (
             np.ones(size),
             np.zeros(size),

@@ -44,7 +44,7 @@ def noisy_products(
 def widths(
     ends: NDArray[np.float64], starts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the distance of the end of each pair of bounds that is farther from a start."""
+    """Return the distance from each start to the farther one of its bounds."""
     distances: NDArray[np.float64] = np.abs(ends.T - starts).max(axis=0)
     return distances
 
@@ -171,7 +171,7 @@ class Rows:
         return total
 
     def centred(self, middle: NDArray[np.int16]) -> Rows:
-        """Subtract a public row of integers, of less than `UNIT` in size."""
+        """Subtract a public row of integers, each smaller than `UNIT` in absolute value."""
         most = (np.abs(middle.astype(np.int64)) + self.most).astype(np.int64)
         return replace(
             self, places=self.places - middle, square=int((most**2).sum()), most=most
@@ -201,13 +201,13 @@ def _slices(table: NDArray[Any]) -> Iterator[slice]:
 _SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
 
 TOO_FEW = (
-    "the noise hides how many rows there are, and so what they say: there are too few"
-    " rows for this epsilon"
+    "the noise is about as large as the number of rows, so the fitted values are"
+    " unreliable: there are too few rows for this epsilon"
 )
 
 
 def warn_of_few() -> None:
-    """Warn that a release says little."""
+    """Warn that there are too few rows for the noise."""
     warn(
         TOO_FEW,
         UserWarning,

@@ -142,9 +142,10 @@ def sums_of_groups(
     groups: NDArray[Any] | None = None,
     n_groups: int = 1,
 ) -> list[Integers]:
-    """Add up rows for `GroupSums`; rows of no group have the number after the last."""
-    # The number of values of each column that are not finite, the rows of each group,
-    # and, of columns by groups, numbers of values, sums of positions and of squares.
+    """Compute the exact sums of `GroupSums` for rows; rows without a group have the code ``n_groups``."""
+    # Returns the number of values that are not finite, by column; the number of rows, by
+    # group; and the number of values, the sum of positions and the sum of squares, each
+    # by column and group.
     if groups is None:
         groups = np.zeros(len(columns[0]), np.intp)
     groups = groups.astype(np.intp)
@@ -289,7 +290,8 @@ def mean_estimates(
 ) -> Estimate:
     """Estimate means between bounds, by Fieller's intervals of a quotient: arrays (n_groups, n_columns)."""
     # E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16. With r the
-    # reach over the count, the ends solve ``(mean - x)² = r² (1 + x²)``.
+    # margin of the noise over the count, the bounds x solve ``(mean - x)² = r² (1 +
+    # x²)``.
     is_counted = noisy.counts > 0
     counts = np.where(is_counted, noisy.counts, 1.0)
     mean = np.where(is_counted, noisy.places / counts, 0.0)

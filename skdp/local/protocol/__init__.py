@@ -1,4 +1,4 @@
-"""What client and server agree on: rows to reports, and reports to estimates."""
+"""The protocol shared by client and server: from rows to reports, and from reports to estimates."""
 
 from skdp.local.protocol._columns import SAMPLED as SAMPLED
 from skdp.local.protocol._columns import attributes_of as attributes_of

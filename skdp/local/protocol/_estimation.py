@@ -187,7 +187,7 @@ def _warn_of_impossible(columns: Sequence[Any], estimates: SampledCounts) -> Non
 def column_groups(
     protocol: Any, columns: Sequence[Any] | None
 ) -> list[tuple[Any, ...]]:
-    """Return the columns that are counted together, by default those of each field."""
+    """Return the groups of columns that are counted together, by default the columns of each field."""
     if columns is None:
         return [field.columns for field in protocol.fields]
     chosen = check_columns(protocol.domain.columns, columns)

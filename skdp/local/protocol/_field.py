@@ -99,7 +99,7 @@ class Field(ABC):
         Returns
         -------
         list
-            Names, by default those of the input columns.
+            Names, by default the names of the input columns.
         """
         return list(self.columns if inputs is None else inputs)
 

@@ -25,7 +25,7 @@ from skdp.local.protocol._columns import (
 )
 from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Reports
 from skdp.local.protocol._oracle_fields import CategoryField, OracleField
-from skdp.local.protocol._sampling import Sampling, drawn_pair, mark_chosen
+from skdp.local.protocol._sampling import Sampling, combine_pairs, mark_chosen
 from skdp.privacy import PrivacyGuarantee, Released, ReportPair, any_pair
 from skdp.tables import Table, missing_for_nan, read_table
 
@@ -457,7 +457,7 @@ class ReportProtocol:
         Raises
         ------
         TypeError, ValueError
-            If the columns are others; no error contains a value.
+            If the columns differ from `report_columns`. Errors contain no values.
         """
         return read_report_table(reports, self.report_columns)
 
@@ -736,7 +736,7 @@ class ReportProtocol:
             if pair is None:
                 return worst_case
             pairs.append(pair)
-        return drawn_pair(pairs, self.sampling, released) or worst_case
+        return combine_pairs(pairs, self.sampling, released) or worst_case
 
     def cost_of_changes(self, n_values: int) -> Fraction:
         """Sum the epsilons of the permanent reports of a record.

@@ -90,22 +90,22 @@ def read_weights(
     return amounts
 
 
-def drawn_pair(
+def combine_pairs(
     pairs: Sequence[ReportPair], sampling: Sampling | None, released: Released
 ) -> tuple[ReportPair, ...] | None:
     """Return the pair of each part of a report that is shuffled separately.
 
-    None if it does not follow from the pairs of the fields.
+    None if the pairs of the fields do not determine it.
     """
     is_alike = all(pair == pairs[0] for pair in pairs)
     if not is_alike and not all(pair.is_symmetric for pair in pairs):
         return None
     # The pair of records whose values differ in each field bounds all pairs. With the
-    # ratios (a, b) = (P(y | x0) / m(y), P(y | x1) / m(y)) of one field and (A, B) of the
-    # others, convex f and t > 0, the function f(A a - t B b) is convex and has decreasing
-    # differences in (a, b). So its mean over (u, v) and (v, u) is at least the mean over
-    # (u, u) and (v, v), for equal values, and the mean over any (u', v') and (v', u')
-    # between.
+    # ratios (a, b) = (P(y | x0) / m(y), P(y | x1) / m(y)) of one field and (A, B) of
+    # the other fields, convex f and t > 0, the function f(A a - t B b) is convex and
+    # has decreasing differences in (a, b). So its mean over (u, v) and (v, u) is at
+    # least the mean over (u, u) and (v, v), for equal values, and the mean over any
+    # (u', v') and (v', u') between.
     if sampling is None:
         return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
     if sampling.size == 1:

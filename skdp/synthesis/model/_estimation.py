@@ -119,7 +119,7 @@ def _start_column(
     clear = np.flatnonzero(counts >= CLEAR_STD_ERRORS * std_error)
     margin = START_STD_ERRORS
     if has_tails and clear.size:
-        # Otherwise the noise of a long tail would decide the mean of the column.
+        # The noise of a long tail could otherwise dominate the mean of the column.
         counts[: clear[0]] = 0
         counts[clear[-1] + 1 :] = 0
         margin = START_STD_ERRORS_IN_TAILS

@@ -99,7 +99,7 @@ class GraphicalModel:
         rng: np.random.Generator,
         columns: Iterable[int] | None = None,
     ) -> NDArray[np.int32]:
-        """Draw n rows as codes (n_columns, n); some columns only, others are left at 0."""
+        """Draw n rows as codes (n_columns, n); columns that are not selected are 0."""
         # Each column is drawn given the columns of its clique that are drawn already.
         tree = self.tree
         rows = np.zeros((len(tree.sizes), n), np.int32)

@@ -90,7 +90,7 @@ class Propagation:
             self._projections.append(_Projection(clique, columns, tree.sizes))
 
     def run(self, factors: Table) -> tuple[list[Table], Table]:
-        """Return the marginals of all cliques, and of the measured columns."""
+        """Return the distributions of all cliques, and the measured marginals in the layout of `factors`."""
         # Messages are scaled to a maximum of 1.
         logs: list[list[tuple[Clique, Table]]] = [[] for _ in self._tree.cliques]
         tables = self._layout.split(factors)
@@ -114,7 +114,7 @@ class Propagation:
                 messages[index] = message
                 with np.errstate(divide="ignore"):
                     logs[link.parent].append((link.separator, np.log(message)))
-        # Messages that contradict each other by more than floats hold leave only zeros.
+        # Contradictory messages may underflow to zeros.
         beliefs[0] /= beliefs[0].sum() or 1.0
 
         sums = [self._projections[0].sum(beliefs[0])]

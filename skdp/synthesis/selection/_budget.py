@@ -72,7 +72,7 @@ class NoiseBudget:
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether the noise is Gaussian; discrete Laplace otherwise."""
+        """True if the noise is Gaussian; otherwise it is discrete Laplace."""
         return self._share.kind == "mu"
 
     @property

@@ -234,8 +234,8 @@ def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
 
 def find_masks(domain: Domain, max_cells: int) -> Masks:
     """List the impossible cells of constraints between columns of listed values."""
-    # Constraints on numbers, and those that take too many cells, hold because rows that
-    # break them are drawn again.
+    # Constraints on numbers, and constraints with too many cells, are enforced by
+    # resampling rows that violate them.
     graph = Elimination(domain.sizes)
     masks: dict[Clique, NDArray[np.bool_]] = {}
     for constraint in domain._constraints:
@@ -262,8 +262,8 @@ def find_masks(domain: Domain, max_cells: int) -> Masks:
 def _check_possible(domain: Domain, masks: Mapping[Clique, NDArray[np.bool_]]) -> None:
     """Raise if the masks leave no combination of declared values."""
     columns = sorted(set(itertools.chain(*masks)))
-    # Eliminate one column after the other: a combination of the others is possible if
-    # some value of the column is possible with it.
+    # Eliminate one column after the other: a combination of the other columns is
+    # possible if some value of the column is possible with it.
     tables = [(clique, ~mask) for clique, mask in masks.items()]
     order = Elimination(domain.sizes, masks).order
     for column in sorted(columns, key=order.__getitem__):

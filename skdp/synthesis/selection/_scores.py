@@ -152,7 +152,7 @@ def group_rare_values(
     count_error: float = 0.0,
     max_rare_share: float = 1.0,
 ) -> NDArray[np.intp] | None:
-    """Group the values of a column that are rare against the noise of pairs."""
+    """Merge the values of a column whose counts are small compared with the noise of pairs."""
     # Bins per column that a pair can afford.
     n_affordable = max(1.0, math.sqrt(PAIR_NOISE * n_records / (NOISE_COST * noise)))
     min_count = RARE_STD_ERRORS * noise

@@ -169,7 +169,7 @@ def estimate_column_error(
 def plan_scores(
     private: PrivateCounts, plan: Plan, counts: Sequence[NDArray[np.float64]]
 ) -> list[tuple[list[Clique], Fraction]]:
-    """List the marginals to score: with the target, with columns of two values, and others."""
+    """List the marginals to score, with the target, with labels, and without either, and the budget of each list."""
     with_target = []
     with_label = []
     others = []

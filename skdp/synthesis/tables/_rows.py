@@ -120,7 +120,7 @@ def draw_numbers(
     shapes: Mapping[int, Shape] | None = None,
     positions: Mapping[int, NDArray[np.float64]] | None = None,
 ) -> DrawnRows:
-    """Draw numbers and dates within the bins of rows."""
+    """Draw a number or date within the bin of each row; `positions` fixes the position within the bin."""
     numbers = {}
     for column, name in enumerate(domain.columns):
         values = domain[name]
