@@ -501,6 +501,7 @@ def test_the_headline_says_first_what_is_released_unprotected():
     for fitted, said_first in (
         (parts, "2 of 4 columns are unprotected: age, pay. Guarantee: epsilon = 1, local model, replacing"),
         (always().fit(SEX, Y), "No column is unprotected. The target is unprotected. Guarantee: "),
+        (make_pipeline(StandardScaler(), LogisticRegression()), "No guarantee yet for: (all columns). The target is"),
     ):
         assert said_first in privacy_statement(fitted).to_dict()["headline"]
         assert said_first in str(privacy_statement(fitted))

@@ -128,19 +128,21 @@ class PrivacyStatement(JsonRecord):
 
     def _headline(self) -> str:
         """List the unprotected columns, then the guarantee of the other columns."""
-        texts = [self._describe_unprotected()]
+        waiting = self._columns_with(NOT_FITTED, NOT_SEEN)
+        texts = []
+        if self.unprotected_columns or not waiting:
+            texts.append(self._describe_unprotected())
+        if waiting:
+            texts.append(f"No guarantee yet for: {_join_some(waiting)}")
         if any("target is unprotected" in note for note in self.notes):
             texts.append("The target is unprotected")
         unprotected = self.unprotected_columns
         in_fit = [x for x in self._columns_with(ROWS_IN_FIT) if x not in unprotected]
         if in_fit:
             texts.append(f"Protected in fit only: {_join_some(in_fit)}")
-        waiting = self._columns_with(NOT_FITTED, NOT_SEEN)
-        if waiting:
-            texts.append(f"Without a guarantee yet: {_join_some(waiting)}")
-        if self.total is None:
+        if self.total is None and not waiting:
             texts.append("No column has a guarantee")
-        else:
+        if self.total is not None:
             is_fitted = all(step.fitted for step in self.steps)
             texts.append(f"{'Guarantee' if is_fitted else 'Plan'}: {self.total}")
         return f"{'. '.join(texts)}."
