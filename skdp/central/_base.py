@@ -202,7 +202,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         planned = self._planned_guarantee()
         if not guarantee.epsilon and not guarantee.delta:
             return self._is_free(guarantee.scope)
-        share = self._check_promise()
+        share, budget = self._check_promise(), read_share(self.epsilon)
         epsilons = {planned.epsilon}
         if share.given is not None:
             stated = share.stated(guarantee.losses, Fraction(0), None)
@@ -215,6 +215,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         return (
             guarantee.epsilon in epsilons
             and guarantee.delta in deltas
+            and (budget.given is None or guarantee.rho == planned.rho)
             and (guarantee.relation == "replace_values") == is_of_values
             and guarantee.relation != "replace"
             and guarantee.trust == "central"

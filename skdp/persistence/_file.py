@@ -136,7 +136,9 @@ def load(
     -----
     **Privacy.** The file is not signed. The guarantee of a local transformer is computed
     from its parameters; the epsilon and delta of other estimators are compared with
-    them. All other numbers are as the author of the file wrote them.
+    them, and so is the rho of a `Rho` or `Mu` budget. All other numbers, the unit, the
+    columns, and the losses from which a `Rho` budget may derive a smaller epsilon, are
+    as the author of the file wrote them.
 
     Examples
     --------

@@ -234,14 +234,19 @@ def name_of_dtype(column: Any) -> str:
     """Name the dtype of a column for a message, without parts that depend on the values."""
     library = library_of(column)
     if library == "pyarrow":
-        return str(column.type)
+        return _name_without_parts(column.type)
     if library == "polars":
         return str(column.dtype.base_type())  # without the values of an Enum
     dtype = column.dtype
     if isinstance(dtype, np.dtype) and dtype.kind in "SUV":
         # Without the width of text, which is the length of the longest value.
         return dtype.type.__name__
-    return str(dtype)
+    return _name_without_parts(dtype)
+
+
+def _name_without_parts(dtype: Any) -> str:
+    """Name a dtype without the fields of a struct, which may be keys of the data."""
+    return str(dtype).partition("<")[0]
 
 
 def has_zone(column: Any) -> bool:

@@ -19,6 +19,7 @@ from skdp import (
     DPStandardScaler,
     Interval,
     NumericPerturber,
+    RandomizedResponseEncoder,
 )
 from tests.conftest import each
 
@@ -212,3 +213,14 @@ def test_numbers_in_another_byte_order_are_numbers(library):
             fitted = estimator.set_params(random_state=0).fit(X)
             outputs.append(np.asarray(fitted.transform(X)) if hasattr(fitted, "transform") else fitted.mean_)
         assert np.array_equal(*outputs)
+
+
+@pytest.mark.parametrize("convert", [pa.table, pl.DataFrame, pd.DataFrame])
+def test_an_error_shows_no_field_of_a_struct(convert):
+    # Keys of records in cells become the names of fields.
+    table = convert({"c": pa.array([{"hunter2": 1}])} if convert is pa.table else {"c": [{"hunter2": 1}]})
+    encoder = RandomizedResponseEncoder(1.0, categories={"c": [1, 2]})
+    for reads in (encoder.fit_transform, Domain({"c": [1, 2]}).value_counts):
+        with pytest.raises((TypeError, ValueError), match="column 'c'") as caught:
+            reads(table)
+        assert "hunter2" not in str(caught.value)

@@ -159,14 +159,16 @@ def has_own_column_function(transformer: Any) -> bool:
     return False
 
 
-def find_domains(estimator: Any) -> dict[str, PrivacyGuarantee]:
+def find_domains(estimator: Any) -> dict[Any, PrivacyGuarantee]:
     """Return the guarantees of the domains of an estimator and its parts, by their releases."""
+    # Releases with one seed have one name, whatever columns they read.
     releases = {}
     for part in all_parts(estimator):
         for value in getattr(part, "__dict__", {}).values():
             # A Domain, which this package does not import.
             if hasattr(value, "with_guarantee") and value.guarantee is not None:
-                releases[value._release_id] = value.guarantee
+                name = (value._release_id, value.guarantee.scope)
+                releases[name] = value.guarantee
     return releases
 
 

@@ -133,7 +133,7 @@ class Walk:
         self.notes: dict[str, list[str]] = {name: [] for name in NOTES}
         self.ledgers: dict[Any, PrivacyLedger] = {}
         # Guarantees of domains, with the columns of the steps that use them, by releases.
-        self._domains: dict[str, tuple[PrivacyGuarantee, set[Any]]] = {}
+        self._domains: dict[Any, tuple[PrivacyGuarantee, set[Any]]] = {}
         self._targets: set[Any] = set()
         self._trusted = tuple(trusted)
         self._is_plan = is_plan
