@@ -49,7 +49,7 @@ CUT = 0.05
 
 
 class Pace(NamedTuple):
-    """How steps add up."""
+    """Momentum, rate and maximum number of the gradient steps."""
 
     momentum: float
     # Over the inverse of the largest curvature. With the momentum b, no quadratic loss

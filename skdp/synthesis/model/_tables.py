@@ -138,7 +138,7 @@ class Marginal:
         return self.groups[self.clique.index(column)] if self.groups else None
 
     def has_cells_of(self, columns: Iterable[int]) -> bool:
-        """Return whether each combination of values of some columns has a count."""
+        """Return True if every combination of values of the columns has a count."""
         return all(c in self.clique and self.groups_of(c) is None for c in columns)
 
     def counts_of(self, columns: Sequence[int]) -> tuple[Table, float]:

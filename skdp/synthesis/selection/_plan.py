@@ -115,7 +115,7 @@ class Plan:
 
 
 def is_within(clique: Clique, marginals: Iterable[Clique]) -> bool:
-    """Return whether one of some marginals has all columns of another one."""
+    """Return True if one of the marginals has all columns of the clique."""
     return any(set(clique) <= set(marginal) for marginal in marginals)
 
 

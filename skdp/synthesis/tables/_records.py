@@ -118,7 +118,7 @@ def encode_records(
 
 
 def _is_clipped(name: Any, domain: Domain, handle_unknown: Any) -> bool:
-    """Return whether numbers beyond the bounds of a column move to its end bins."""
+    """Return True if numbers beyond the bounds of a column move to its outer bins."""
     policy = handle_unknown
     if isinstance(handle_unknown, Mapping):
         policy = handle_unknown.get(name)
@@ -246,7 +246,7 @@ def replace_columns(domain: Domain, columns: Mapping[Any, Any]) -> Domain:
 
 
 def _is_ordered(column: Any) -> bool:
-    """Return whether a column has ordered categories of pandas."""
+    """Return True if a column has an ordered categorical dtype of pandas."""
     dtype = getattr(column, "dtype", None)
     return isinstance(dtype, pd.CategoricalDtype) and bool(dtype.ordered)
 
@@ -261,13 +261,13 @@ def _declared_names(table: Table, declared: Any) -> set[Any]:
 
 
 def _has_order(values: Categories | Interval) -> bool:
-    """Return whether values are numbers or dates."""
+    """Return True if values are numbers or dates."""
     listed = present(values.values)
     return bool(listed) and kind_of(listed[0]) in ORDERED_KINDS
 
 
 def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, ...]:
-    """Return whether the codes of each column have an order."""
+    """Return for each column whether its codes are ordered."""
     # Bins and ordered categories do. Declared numbers in a list may be codes, such as of
     # occupations; numbers that were read from public columns are sorted.
     orders = []
