@@ -339,6 +339,18 @@ class TestFoundDomains:
         plan = privacy_statement(RandomizedResponseEncoder(1.0, categories=self.domain()))
         assert [step.fitted for step in plan.steps] == [False, True]
 
+    def test_public_facts_are_added_to_a_found_domain(self):
+        ages = pd.DataFrame({"age": [20.0, 40.0] * 500, "wage": [10.0, 30.0] * 500})
+        found = Domain(discover_domain(ages, 1.0, 0.0), constraints=["wage <= age"])
+        domain = Domain(found, derived={"rest": "age - wage"}, constraints=["wage >= 0"])
+        assert domain.constraints == ("wage <= age", "wage >= 0")
+        assert domain.derived == {"rest": "age - wage"}
+        means = [DPMean(0.5, bounds=bounds).fit(ages) for bounds in (found, domain)]
+        assert privacy_statement(means).total.epsilon == 2.0
+        for wrong in ({"constraints": "wage <= age"}, {"derived": ["age"]}):
+            with pytest.raises(TypeError, match=next(iter(wrong))):
+                Domain(found, **wrong)
+
     def test_two_releases_with_equal_guarantees_count_twice(self, tmp_path):
         ages = pd.DataFrame({"age": [20.0, 40.0] * 500})
         found = [discover_domain(ages, 0.5, 1e-6) for _ in range(2)]

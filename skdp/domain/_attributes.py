@@ -202,8 +202,9 @@ class Interval:
     low, high : float, date or datetime, optional
         The bounds of the range: both numbers, both dates, or both datetimes (without a
         time zone). A sequence as the first argument is `edges`.
-    bins : int, default=10
-        The number of bins between `low` and `high`, from 1 to 2**22. Bins of numbers have
+    bins : int, optional
+        The number of bins between `low` and `high`, from 1 to 2**22; by default 10, and fewer
+        where `decimals` is 0 and bins would be narrower than 1. Bins of numbers have
         equal widths: their edges are the floats nearest to decimal fractions, such as 0.3
         for 10 bins from 0 to 1. Bins of dates have equal numbers of months, if the range is
         a whole number of months that `bins` divides and does not start on the 29th or
@@ -261,6 +262,8 @@ class Interval:
     True
     >>> Interval(18, 100, bins=20).real, Interval(0, 1, bins=10).real
     (False, True)
+    >>> Interval(1, 5, decimals=0).labels  # answers from 1 to 5
+    ('[1, 2)', '[2, 3)', '[3, 4)', '[4, 5]')
     >>> Interval(0, 100, bins=2, missing=True).encode(np.array([10.0, np.nan])).tolist()
     [0, 2]
     >>> from datetime import date
@@ -297,7 +300,8 @@ class Interval:
                 "high alone"
             )
         if edges is None:
-            edges = _edges_between(low, high, _DEFAULT_BINS if bins is None else bins)
+            bins = _choose_bins(low, high, decimals) if bins is None else bins
+            edges = _edges_between(low, high, bins)
         self.edges = read_edges(edges, "the edges")
         if len(self.edges) < 2:
             raise ValueError("Interval requires at least 2 edges")
@@ -454,6 +458,14 @@ def is_whole_by_default(edges: Sequence[Any], has_bounds: bool) -> bool:
     # Bins between whole bounds have uneven widths, if whole numbers are cut into them.
     are_wide = all(right - left >= 1 for left, right in pairwise(edges))
     return are_wide and edges[0].is_integer() and edges[-1].is_integer()
+
+
+def _choose_bins(low: Any, high: Any, decimals: Any) -> int:
+    """Return the default number of bins, none of which is narrower than a whole number."""
+    are_whole = is_whole_number(low) and is_whole_number(high)
+    if decimals == 0 and are_whole and low < high:
+        return int(min(_DEFAULT_BINS, high - low))
+    return _DEFAULT_BINS
 
 
 def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from skdp.domain._attributes import Categories, Interval
 from skdp.domain._draft import draft_frame
 from skdp.domain._expressions import (
+    check_constraints,
+    check_derived,
     declare_operand,
     read_constraints,
     read_derived,
@@ -47,10 +49,11 @@ class Domain:
 
     Parameters
     ----------
-    columns : mapping of column name to values
+    columns : mapping of column name to values, or Domain
         A list of values per column, `Categories` with an order, or an `Interval`. None
         (also nan, ``pd.NA``) among the values declares missing as a value. A column may
-        have a single value.
+        have a single value. A Domain keeps its guarantee, its constraints and its
+        derived columns, to which those given here are added.
     constraints : list of str, default=()
         Expressions that every row satisfies, such as ``"end >= start"`` or
         ``"not (sex == 'male' and pregnant == 'yes')"``. `DPMarginalSynthesizer` draws
@@ -116,19 +119,24 @@ class Domain:
 
     def __init__(
         self,
-        columns: Mapping[Any, Iterable[Any] | Interval | Categories],
+        columns: Mapping[Any, Iterable[Any] | Interval | Categories] | Domain,
         *,
         constraints: Sequence[str] = (),
         derived: Mapping[Any, str] | None = None,
     ) -> None:
-        if not isinstance(columns, Mapping):
-            raise TypeError(
-                "Domain requires a mapping from column name to values, "
-                f"got {type(columns).__name__}"
-            )
         self.guarantee: PrivacyGuarantee | None = None
         # Identifies the release of a found domain: two releases may have equal guarantees.
         self._release_id = ""
+        if isinstance(columns, Domain):
+            self.guarantee, self._release_id = columns.guarantee, columns._release_id
+            constraints = [*columns.constraints, *check_constraints(constraints)]
+            derived = columns.derived | check_derived(derived or {})
+            columns = columns._attributes
+        if not isinstance(columns, Mapping):
+            raise TypeError(
+                "Domain requires a mapping from column name to values, or a Domain, "
+                f"got {type(columns).__name__}"
+            )
         self._attributes: dict[Any, Categories | Interval] = {}
         for name, values in columns.items():
             if isinstance(values, Interval | Categories):

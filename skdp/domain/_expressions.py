@@ -147,16 +147,31 @@ class Expression:
         return values.astype(np.int64)
 
 
-def read_constraints(
-    texts: Any, operands: Mapping[Any, Operand]
-) -> tuple[Expression, ...]:
-    """Parse and check the constraints of a domain."""
+def check_constraints(texts: Any) -> list[Any]:
+    """Check that constraints are a list."""
     if not isinstance(texts, list | tuple):
         raise TypeError(
             f"constraints must be a list of expressions, got {type(texts).__name__}"
         )
+    return list(texts)
+
+
+def check_derived(texts: Any) -> dict[Any, Any]:
+    """Check that derived columns are a mapping."""
+    if not isinstance(texts, Mapping):
+        raise TypeError(
+            "derived must be a mapping from column name to expression, got "
+            f"{type(texts).__name__}"
+        )
+    return dict(texts)
+
+
+def read_constraints(
+    texts: Any, operands: Mapping[Any, Operand]
+) -> tuple[Expression, ...]:
+    """Parse and check the constraints of a domain."""
     constraints = []
-    for text in texts:
+    for text in check_constraints(texts):
         title = f"constraint {text!r:.200}"
         constraint = _check(_parse(text, title), text, title, operands)
         if constraint.result.family != _TRUTH:
@@ -167,11 +182,7 @@ def read_constraints(
 
 def read_derived(texts: Any, operands: Mapping[Any, Operand]) -> dict[Any, Expression]:
     """Parse and check derived columns, which may read one another."""
-    if not isinstance(texts, Mapping):
-        raise TypeError(
-            "derived must be a mapping from column name to expression, got "
-            f"{type(texts).__name__}"
-        )
+    texts = check_derived(texts)
     declared = [name for name in texts if name in operands]
     if declared:
         raise ValueError(
