@@ -14,7 +14,7 @@
 # %% [markdown]
 # # The local model on Adult
 #
-# In the local model every person randomises their own answer before it leaves their hands. No one needs to be trusted,
+# In the local model every person randomizes their own answer before it leaves their hands. No one needs to be trusted,
 # neither the server that collects the answers nor those who receive them later. The price is accuracy, and this
 # notebook measures it on the questions of a well-known textbook chapter: who works in sales, and how many people there
 # are in each occupation.
@@ -69,7 +69,7 @@ print(coins.guarantee_)
 answers["sales"].value_counts()
 
 # %% [markdown]
-# Many more people say "yes" than work in sales. The estimate inverts the randomisation, and states its error.
+# Many more people say "yes" than work in sales. The estimate inverts the randomization, and states its error.
 
 # %%
 two_coins = coins.estimate_counts(answers)
@@ -107,7 +107,7 @@ comparison.astype(float).round(3)
 # %% [markdown]
 # ## All occupations at once: one bit each
 #
-# Unary encoding turns the occupation into 14 bits and randomises each: the bit of the true occupation is 1 with probability
+# Unary encoding turns the occupation into 14 bits and randomizes each: the bit of the true occupation is 1 with probability
 # p = 3/4, any other with q = 1/4. Two people differ in two bits, so ε = ln(p (1 − q) / ((1 − p) q)) = ln 9.
 
 # %%

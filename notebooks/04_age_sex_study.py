@@ -15,7 +15,7 @@
 # # Tutorial: release two columns with local privacy
 #
 # You have a table of people, and want to share it without saying how old each of them is and of which sex. In this
-# tutorial you declare what may be released, choose ε before you look, randomise the two columns, read their counts
+# tutorial you declare what may be released, choose ε before you look, randomize the two columns, read their counts
 # back, train and judge a classifier on the result, and state what is protected. At several places the usual way reveals
 # more than its ε allows, or claims more than it measured; the tutorial shows each of them with numbers.
 #
@@ -112,7 +112,7 @@ print(f"others whose group changes when one person is left out: up to {max(moved
 # Two thresholds are safe: one that was known before, as here, and one with noise of its own. The second needs a trusted
 # curator and costs an ε: `DPKBinsDiscretizer`.
 #
-# ## 2. Randomise
+# ## 2. Randomize
 #
 # `strategy="joint"` makes one answer of the two: the true group with probability p, each of the three others with
 # probability q, and p/q = e^ε. One ε covers both columns together.
@@ -550,7 +550,7 @@ means.round(4)
 # %%
 tables = {
     "full": X,
-    "privatised": ours,
+    "privatized": ours,
     "without both columns": X.drop(columns=list(domain.columns)),
 }
 train, test = train_test_split(
@@ -597,9 +597,9 @@ point.round(4)
 rng = np.random.default_rng(0)
 resamples = [scores(rng.integers(0, len(test), len(test))) for _ in range(50)]
 pairs = [
-    ("privatised", "full"),
+    ("privatized", "full"),
     ("without both columns", "full"),
-    ("privatised", "without both columns"),
+    ("privatized", "without both columns"),
 ]
 compared = {}
 for first, second in pairs:
@@ -619,7 +619,7 @@ compared = pd.DataFrame(compared).T
 compared.loc[["accuracy", "AUC"]].round(4)
 
 # %% [markdown]
-# The full table is better in AUC, by half a point. In accuracy this split does not distinguish the privatised one from
+# The full table is better in AUC, by half a point. In accuracy this split does not distinguish the privatized one from
 # it. More telling is the last line of each score: at ε = 1 the reports are worth no more to this model than leaving
 # both columns out, as far as this run can tell. Reports of the same ε gave the counts within about five percent.
 #
@@ -656,7 +656,7 @@ pd.Series(impact, name="disparate impact").round(3)
 # reports, so they should cover the values of these rows.
 
 # %%
-labels, seen = predicted["privatised"], reports.iloc[test]
+labels, seen = predicted["privatized"], reports.iloc[test]
 by_truth = fairness_report(y_test, labels, sex, **options)
 naive = fairness_report(y_test, labels, seen["sex"], **options)
 debiased = debiased_fairness(

@@ -16,8 +16,8 @@
 #
 # Does a classifier of income treat women and men, and people of different races, alike? To answer, one needs to know
 # each person's group, which many people do not want to disclose. With a local privacy guarantee they report a
-# randomised value. This notebook measures fairness with true groups, with reports taken for the truth, and with reports
-# whose noise is inverted; it trains on privatised columns, and puts the result beside published numbers; and it learns
+# randomized value. This notebook measures fairness with true groups, with reports taken for the truth, and with reports
+# whose noise is inverted; it trains on privatized columns, and puts the result beside published numbers; and it learns
 # under a fairness constraint where no true group is known.
 #
 # What is computed here is small, so that the notebook runs in a minute or two. `benchmarks/fairness.py` measures the same
@@ -196,7 +196,7 @@ frame.by_group.rename("selection rate, by fairlearn").round(4).to_frame()
 # ## With reports
 #
 # Now the auditor knows what the classifier predicted, and what was true, but of each person's sex only a report by
-# randomised response: true with probability a = e^ε / (1 + e^ε), else the other sex. At ε = 1 that is .731, and a woman
+# randomized response: true with probability a = e^ε / (1 + e^ε), else the other sex. At ε = 1 that is .731, and a woman
 # is reported as a man with probability b = 1 − a = .269.
 #
 # An auditor who takes reports for the truth compares two mixtures, which are more alike than the groups. Let π be the
@@ -343,7 +343,7 @@ plt.show()
 #
 # ### Race and sex together
 #
-# Groups by two columns, here white men against all others: the pair is reported as one value of ten, by randomised
+# Groups by two columns, here white men against all others: the pair is reported as one value of ten, by randomized
 # response, by unary encoding or by subset selection. The reports of the latter two are bits, so none of them could be
 # taken for the truth; debiased, they serve like any other.
 
@@ -375,7 +375,7 @@ for kind in (
 pd.DataFrame(lines).T.astype(float).round(3)
 
 # %% [markdown]
-# With ten values, bits have less noise than randomised response at ε = 1. The difference in true positive rates rests
+# With ten values, bits have less noise than randomized response at ε = 1. The difference in true positive rates rests
 # on the few who are not white men and have more than 50K: at ε = 1 its standard error is from .08 to .16, and the
 # difference is .14. The same reports also give estimates for sex alone, at no further cost (`columns="sex"`):
 
@@ -392,9 +392,9 @@ by_sex = debiased_fairness(
 by_sex.drop(columns="definition").iloc[6:].round(3)
 
 # %% [markdown]
-# ## Training on privatised columns
+# ## Training on privatized columns
 #
-# Now privacy is in the training data. Sex, race, native country and age are reported by randomised response, a quarter
+# Now privacy is in the training data. Sex, race, native country and age are reported by randomized response, a quarter
 # of ε each, and the classifier learns from reports and public columns. It is tested on true rows: an applicant states
 # their own values, so `OnFitOnly` is around the encoder. `privacy_curve` fits it at each ε, on the same splits.
 
@@ -512,13 +512,13 @@ Z, Z_test = scaler.transform(numbers(train.data)), scaler.transform(numbers(test
 label, label_test = (y == ">50K").to_numpy().astype(int), rich.to_numpy().astype(int)
 
 # %% [markdown]
-# A randomised classifier is scored by the chance of each row to be predicted 1, so that nothing is drawn: for
+# A randomized classifier is scored by the chance of each row to be predicted 1, so that nothing is drawn: for
 # `ExponentiatedGradient`, its `predictors_` by their `weights_`.
 
 
 # %%
 def reduce(constraint, rows, groups):
-    """Fit a randomised classifier under a constraint."""
+    """Fit a randomized classifier under a constraint."""
     gradient = ExponentiatedGradient(
         LogisticRegression(), constraint, eps=0.01, max_iter=10
     )
@@ -653,7 +653,7 @@ plt.show()
 #
 # ### Proxies
 #
-# Only named columns are randomised. Relationship contains husband and wife, and other columns reveal more.
+# Only named columns are randomized. Relationship contains husband and wife, and other columns reveal more.
 
 # %%
 pd.crosstab(X["relationship"], X["sex"]).loc[["Husband", "Wife"]]
@@ -755,7 +755,7 @@ print(
 #   far as these do not reveal it.
 # - Undoing the noise is free for privacy: it estimates how groups are treated, and reveals no more about a person than
 #   the report does. It is not free for accuracy, and the standard errors show the cost.
-# - Privatised training columns made this classifier a little less accurate and its groups a little more alike. That is
+# - Privatized training columns made this classifier a little less accurate and its groups a little more alike. That is
 #   a result for this table, not a general law, and no substitute for measuring.
 # - Comparisons with true groups are for studies such as this one. An auditor with the reports alone has only the
 #   debiased columns of these tables.

@@ -106,9 +106,9 @@ def test_age_sex_study():
     assert means["roc_auc"].is_monotonic_increasing
     assert means["statistical_parity_difference"].max() < -0.15
     compared = found["compared"]
-    assert compared.loc[("AUC", "privatised − full"), "upper"] < 0
+    assert compared.loc[("AUC", "privatized − full"), "upper"] < 0
     includes_zero = (compared["lower"] < 0) & (compared["upper"] > 0)
-    assert includes_zero.xs("privatised − without both columns", level=1).all()
+    assert includes_zero.xs("privatized − without both columns", level=1).all()
     values = found["values"]
     assert values["true sex"].between(values["lower"], values["upper"]).all()
     rows = found["statement"].rows

@@ -67,7 +67,7 @@ def heat_map(
 
 
 def randomized_response() -> None:
-    """Draw the channel of randomised response at two epsilons."""
+    """Draw the channel of randomized response at two epsilons."""
     names = ["a", "b", "c", "d"]
     heat_maps(
         {

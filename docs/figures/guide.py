@@ -767,7 +767,7 @@ def client_bytes():
     sizes = [2, 4, 8, 16, 32, 64, 128, 256]
     axes = plt.subplots()[1]
     kinds = {
-        "randomised response": RandomizedResponse,
+        "randomized response": RandomizedResponse,
         "unary encoding": UnaryEncoding,
     }
     kinds |= {

@@ -6,7 +6,7 @@ What a pipeline promises for each column, and what it does not: as a table, in o
 """
 
 # %%
-# Two columns of Adult are randomised; a third passes unprotected. The ledger is charged for both.
+# Two columns of Adult are randomized; a third passes unprotected. The ledger is charged for both.
 
 import math
 

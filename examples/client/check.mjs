@@ -66,7 +66,7 @@ function checkReportColumns({ strategy, columns, samplers, report_columns, repor
   demand(Array.isArray(report_columns) && report_columns.every((name) => typeof name === "string"), "the report has no columns");
   let n = strategy === "sample" ? 1 : 0;
   if (reports_values) {
-    demand(samplers.every(({ kind }) => kind === "response"), "only randomised response reports values");
+    demand(samplers.every(({ kind }) => kind === "response"), "only randomized response reports values");
     n += columns.length;
   } else {
     for (const sampler of samplers) n += N_NUMBERS[sampler.kind](sampler);

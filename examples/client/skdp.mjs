@@ -74,7 +74,7 @@ function hashing({ n_buckets, prime, inner }, code, draws) {
 
 const KINDS = { response, bits, subset, hashing };
 
-/** Randomise a code; a seed of a hash function is text, as it may need more than 53 bits. */
+/** Randomize a code; a seed of a hash function is text, as it may need more than 53 bits. */
 export function clientReport(sampler, code, draws = new Draws()) {
   checkSampler(sampler);
   demand(Number.isInteger(code) && code >= 0 && code < sampler.k, "the code is out of range");
@@ -97,7 +97,7 @@ export function report(protocol, record, draws = new Draws()) {
   return Object.fromEntries(client.report_columns.map((name, i) => [name, row[i]]));
 }
 
-/** Randomised response reports values; a joint one reports the value of each column. */
+/** Randomized response reports values; a joint one reports the value of each column. */
 function write(protocol, attribute, numbers) {
   if (!protocol.reports_values) return numbers;
   if (protocol.strategy !== "joint") return [protocol.columns[attribute].values[numbers[0]]];

@@ -21,7 +21,7 @@ priors = {
     "ten equal values": [0.1] * 10,
 }
 makers = {
-    "randomised response": RandomizedResponse,
+    "randomized response": RandomizedResponse,
     "unary encoding": UnaryEncoding,
     "local hashing": LocalHashing,
 }

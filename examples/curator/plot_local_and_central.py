@@ -44,7 +44,7 @@ axes.loglog(
     sizes,
     np.array(local) / np.array(sizes),
     "o-",
-    label="local: randomised response",
+    label="local: randomized response",
 )
 axes.loglog(
     sizes,

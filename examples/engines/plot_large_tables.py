@@ -2,7 +2,7 @@
 Tables that do not fit into memory
 ==================================
 
-The same encoder works on lazy tables. `skdp.engines.privatize` checks, charges once and randomises batch by batch;
+The same encoder works on lazy tables. `skdp.engines.privatize` checks, charges once and randomizes batch by batch;
 `tally` counts where the reports are.
 """
 

@@ -2,8 +2,8 @@
 Fairness without the true groups
 ================================
 
-An auditor may only have randomised reports of sex. Taking reports for groups understates every disparity;
-`debiased_fairness` inverts the randomisation, with an interval.
+An auditor may only have randomized reports of sex. Taking reports for groups understates every disparity;
+`debiased_fairness` inverts the randomization, with an interval.
 """
 
 # %%

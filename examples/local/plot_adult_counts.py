@@ -2,7 +2,7 @@
 Count reports of the Adult data
 ===============================
 
-Everybody reports one value for education, randomised before it leaves them. The true counts are estimated from the
+Everybody reports one value for education, randomized before it leaves them. The true counts are estimated from the
 reports, with error bars.
 """
 

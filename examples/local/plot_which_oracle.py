@@ -7,7 +7,7 @@ share depends on ε, on the number of people and on the number of values, and so
 """
 
 # %%
-# Standard errors for 10,000 people and ε = 1, where all values are equally frequent. Randomised response reports one of
+# Standard errors for 10,000 people and ε = 1, where all values are equally frequent. Randomized response reports one of
 # all values, so its error grows with their number. Those of the other oracles level off.
 
 import matplotlib.pyplot as plt
@@ -48,7 +48,7 @@ axes.legend()
 plt.show()
 
 # %%
-# The reports differ in size: one number for randomised response, a bit a value for unary encoding and subset selection,
+# The reports differ in size: one number for randomized response, a bit a value for unary encoding and subset selection,
 # a few bytes for the hashed ones. ``FrequencyOracleEncoder(oracle="auto")`` takes the least error among
 # reports of at most 1,024 bytes.
 

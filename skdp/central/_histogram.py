@@ -204,7 +204,7 @@ class DPHistogram(CentralStatistic):
             (noise,),
             mechanism,
             # One record changes one count of each level, by 1: of such a change,
-            # Laplace noise is randomised response.
+            # Laplace noise is randomized response.
             (replace(noise.loss, count=n_levels),),
         )
 

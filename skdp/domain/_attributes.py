@@ -161,7 +161,7 @@ def _find_error(values: tuple[Any, ...]) -> TypeError | ValueError | None:
     # Python compares integers of any size with floats.
     numbers: list[Any] = [value for value in values if isinstance(value, Real)]
     if any(abs(number) > sys.float_info.max for number in numbers):
-        return ValueError("expected finite numbers in the range of floats")
+        return ValueError("expected finite numbers in the range of floats, not inf")
     if len(set(values)) < len(values):
         return ValueError("expected distinct values, got duplicates")
     return None

@@ -1,4 +1,4 @@
-"""Transformers that randomise each record by itself: the local model, which needs no trusted curator."""
+"""Transformers that randomize each record by itself: the local model, which needs no trusted curator."""
 
 from skdp.local._encoders import (
     FrequencyOracleEncoder,

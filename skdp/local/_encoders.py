@@ -121,7 +121,7 @@ class RandomizedResponseEncoder(OracleEncoder):
     >>> counts = encoder.estimate_counts(encoder.fit_transform(people))
     """
 
-    _mechanism = "k-ary randomised response"
+    _mechanism = "k-ary randomized response"
     _reports_values = True
 
     def __init__(

@@ -340,8 +340,8 @@ class RapporEncoder(ReportTransformer):
     >>> encoder.decode(reports, ["a.example", "b.example"]).round()
                 count  std_error
     candidate
-    a.example  2987.0      100.0
-    b.example  1070.0       82.0
+    a.example  3044.0       44.0
+    b.example   916.0       44.0
     """
 
     _takes_categories = True

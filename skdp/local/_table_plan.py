@@ -287,8 +287,8 @@ def recommend_plan(
     >>> plan = recommend_plan({"sex": ["f", "m"], "town": range(40)}, 1.0)
     >>> plan.reports[["columns", "report", "inclusion"]].round(2)
       columns               report  inclusion
-    0     sex  randomized_response       0.14
-    1    town     subset_selection       0.86
+    0     sex  randomized_response       0.11
+    1    town     subset_selection       0.89
     """
     sizes: dict[Any, int] = {}
     if domain is not None:

@@ -34,7 +34,7 @@ from skdp.randomness import (
 
 
 class UnaryEncoding(FrequencyOracle):
-    """Unary encoding on codes: the one-hot bits of the value, randomised independently.
+    """Unary encoding on codes: the one-hot bits of the value, randomized independently.
 
     >>> round(UnaryEncoding(14, p=0.75, q=0.25).epsilon, 4), round(math.log(9), 4)
     (2.1972, 2.1972)

@@ -1,4 +1,4 @@
-"""Local hashing: a public hash function, and a randomised bucket."""
+"""Local hashing: a public hash function, and a randomized bucket."""
 
 from __future__ import annotations
 
@@ -338,14 +338,14 @@ class LocalHashing(FrequencyOracle):
     hash_family : AffineHash
         The family of hash functions, whose collision probability c is known exactly.
     p, q : Fraction
-        The exact support probabilities: p of randomised response, ``q = c p + (1 - c)
+        The exact support probabilities: p of randomized response, ``q = c p + (1 - c)
         (1 - p) / (g - 1)``.
 
     Notes
     -----
     **Privacy.** Local model, replacement of the value. The seed is drawn independently
     of the value, so it may be public; given the seed, the bucket is a report of
-    randomised response.
+    randomized response.
 
     Hashes of two values are independent, but hashes of three values are not: values
     whose differences have a small ratio share a bucket more often. Errors of groups of

@@ -112,7 +112,7 @@ class NumericMechanism(ABC):
     def report(
         self, positions: NDArray[np.integer], source: ByteSource
     ) -> NDArray[np.int64]:
-        """Randomise positions.
+        """Randomize positions.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Randomised response among k values: report the true value, or a uniform one."""
+"""Randomized response among k values: report the true value, or a uniform one."""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ class ReportDesign(SavedByArguments):
     >>> design.estimate_frequencies(answers).round(3)
             frequency  std_error  lower  upper
     smokes
-    no          0.756       0.02  0.716  0.795
-    yes         0.244       0.02  0.205  0.284
+    no          0.756       0.02  0.715  0.794
+    yes         0.244       0.02  0.206  0.285
     """
 
     def __init__(

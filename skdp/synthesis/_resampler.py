@@ -55,7 +55,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     See Also
     --------
     DPMarginalSynthesizer : The synthesizer, also as a transformer.
-    OnFitOnly : The same idea in the local model: no curator, each record is randomised.
+    OnFitOnly : The same idea in the local model: no curator, each record is randomized.
 
     Notes
     -----

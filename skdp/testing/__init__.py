@@ -1,4 +1,4 @@
-"""Checks of contracts for estimators of any package: privatised rows, and statistics of a table."""
+"""Checks of contracts for estimators of any package: privatized rows, and statistics of a table."""
 
 from skdp.testing._curator import check_curator
 from skdp.testing._curator import curator_checks as curator_checks

@@ -86,7 +86,7 @@ def check_curator(estimator: BaseEstimator, X: pd.DataFrame) -> None:
 
     See Also
     --------
-    check_privatizer : For transformers that randomise each row.
+    check_privatizer : For transformers that randomize each row.
 
     Notes
     -----

@@ -57,7 +57,7 @@ def check_privatizer(
     expected_failed_checks: Mapping[str, str] | None = None,
     on_fail: Literal["raise"] | None = "raise",
 ) -> pd.DataFrame:
-    """Check that a transformer which privatises its rows satisfies the contract of this library.
+    """Check that a transformer which privatizes its rows satisfies the contract of this library.
 
     The counterpart of scikit-learn's `check_estimator` for privacy: the enumerated channel satisfies the stated
     guarantee; reports follow that channel; an audit of reports does not refute the guarantee, with or without a

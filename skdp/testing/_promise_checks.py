@@ -284,7 +284,7 @@ def _independence(codes: ArrayLike, other_codes: ArrayLike) -> float:
 
 
 def _check_missing_values_are_hidden(subject: Subject) -> None:
-    """Check that a missing value is randomised like any other; if undeclared, it never occurs in the output."""
+    """Check that a missing value is randomized like any other; if undeclared, it never occurs in the output."""
     size = 2000
     rows = subject.equal_rows(size)
     for name, values in subject.values.items():

@@ -37,7 +37,7 @@ _LARGE = max(_CALLS_BY_ROWS)
 def _check_calls_are_alike(subject: Subject) -> None:
     """Check that no call fails, all have the same messages, and reports are not always the truth.
 
-    The whole rows of a large table are never returned, and each row of a table of any size is sometimes randomised.
+    The whole rows of a large table are never returned, and each row of a table of any size is sometimes randomized.
     """
     fitted = subject.fit_noisy(random_state=None)
     frames = [subject.frame(subject.rows(48, seed)) for seed in range(4)]
@@ -62,7 +62,7 @@ def _check_calls_are_alike(subject: Subject) -> None:
                 lies.update(_places_of_lies(rows, reports))
         require(
             not is_comparable or len(lies) == size,
-            f"a row of a table of {size} rows is never randomised",
+            f"a row of a table of {size} rows is never randomized",
         )
     require(
         len(messages) == 1,
@@ -171,7 +171,7 @@ def _check_calls_draw_fresh_coins(subject: Subject) -> None:
 
 
 def _check_columns_draw_their_own_coins(subject: Subject) -> None:
-    """Check that two columns of equal values are randomised separately."""
+    """Check that two columns of equal values are randomized separately."""
     # Shared random bits would show whether two attributes of a record are equal.
     twin = subject.twin()
     frame = twin.frame(twin.equal_rows(_ROWS))

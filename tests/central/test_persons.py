@@ -200,14 +200,16 @@ class TestRevealedNumberOfRows:
         assert {step["guarantee"]["relation"] for step in record["steps"]} == {"add_remove"}
         assert {step.guarantee.epsilon for step in statement.steps} == {1.0}
         for text in (str(statement), statement.to_html(), statement._repr_html_(), statement.to_json()):
-            assert "no guarantee for replacing all rows of one person follows" in text
+            assert "a guarantee for replacing all rows of one person would hold, and none follows" in text
             assert "epsilon = 2" not in text
             assert ("If only fit and sample are used" in text) == ("synthesizer" in name)
 
     def test_a_saved_model_in_the_command_line(self, tmp_path, capsys):
         save(state_synthesizer("who")[0], tmp_path / "model.skops")
         assert main(["statement", str(tmp_path / "model.skops")]) == 0
-        assert "no guarantee for replacing all rows of one person follows" in (text := capsys.readouterr().out)
+        assert "a guarantee for replacing all rows of one person would hold, and none follows" in (
+            text := capsys.readouterr().out
+        )
         assert "epsilon = 2" not in text
 
     @each("name", list(REVEALING))

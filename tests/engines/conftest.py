@@ -242,7 +242,7 @@ def spark_engine(spark):
 
 @pytest.fixture(scope="session")
 def people():
-    """Two blocks and a part of one: text with nulls, a number, and a column that nobody privatises."""
+    """Two blocks and a part of one: text with nulls, a number, and a column that nobody privatizes."""
     n = 10_000
     frame = pd.DataFrame({"number": range(n)})
     color = ["red", "green", None, "blue", "red"]

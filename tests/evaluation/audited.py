@@ -21,8 +21,8 @@ def audited_transformers(epsilon=1.0, k=4):
     two = {"first": list(range(k)), "second": ["yes", "no", None]}
     numbers = {"number": (0.0, 1.0)}
     kinds = {
-        "randomised response": (RandomizedResponseEncoder, {}),
-        "randomised response, memoised": (
+        "randomized response": (RandomizedResponseEncoder, {}),
+        "randomized response, memoised": (
             RandomizedResponseEncoder,
             {"memoize": True, "secret_key": key},
         ),
@@ -41,7 +41,7 @@ def audited_transformers(epsilon=1.0, k=4):
     for strategy in ("split", "joint", "sample"):
         options = {"strategy": strategy, "categories": two}
         encoder = RandomizedResponseEncoder(epsilon, handle_unknown="uniform", **options)
-        yield f"randomised response, two columns, {strategy}", encoder
+        yield f"randomized response, two columns, {strategy}", encoder
     yield "set selection", SetValuedEncoder(epsilon, categories=column, max_size=2)
     mechanisms = {
         "optimal": "optimal",

@@ -28,7 +28,7 @@ class Broken:
 
     @property
     def truth(self):
-        """The probability of a true answer of k-ary randomised response."""
+        """The probability of a true answer of k-ary randomized response."""
         return math.exp(self.epsilon) / (math.exp(self.epsilon) + self.k - 1)
 
     def respond(self, values, truth, k):
@@ -131,7 +131,7 @@ class InvertedBranch(Broken):
 
 
 class MissingPassesThrough(Broken):
-    """Many: a missing value is not randomised."""
+    """Many: a missing value is not randomized."""
 
     def transform(self, X):
         values = X["value"].to_numpy(float)
@@ -179,7 +179,7 @@ def one(value):
 
 
 class Fitted(TransformerMixin, BaseEstimator):
-    """Base: k-ary randomised response as an estimator of scikit-learn, with random bits of numpy."""
+    """Base: k-ary randomized response as an estimator of scikit-learn, with random bits of numpy."""
 
     def __init__(self, epsilon=1.0, k=4, random_state=None, categories=None):
         self.epsilon = epsilon

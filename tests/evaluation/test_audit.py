@@ -47,7 +47,7 @@ def sound(epsilon=1.0, **parameters):
 
 
 def test_the_power_at_a_million_draws_is_what_the_docstring_says():
-    """Exact: binary randomised response with epsilon 1.03 against a claim of 1, half of the level for each test."""
+    """Exact: binary randomized response with epsilon 1.03 against a claim of 1, half of the level for each test."""
     n, level = int(0.9 * 1_000_000) // 2, 1e-6 / 2
     p = math.exp(1.03) / (1 + math.exp(1.03))
     ones = np.arange(*binom.interval(1 - 1e-12, n, p)).astype(int)
@@ -170,7 +170,7 @@ def test_the_audit_sees_the_leak(kind):
 # What must not be refuted
 
 
-AUDITED = ["randomised response, two columns, joint", "square wave", "heavy hitters"]
+AUDITED = ["randomized response, two columns, joint", "square wave", "heavy hitters"]
 
 
 @pytest.mark.parametrize("name", often([name for name, _ in audited_transformers()], AUDITED))
@@ -212,7 +212,7 @@ def test_permanent_reports_and_wrappers():
 
 
 def test_what_delta_allows_is_not_refuted():
-    """The truth with probability 0.2, and otherwise randomised response: epsilon 1 with delta, and 1.3 without."""
+    """The truth with probability 0.2, and otherwise randomized response: epsilon 1 with delta, and 1.3 without."""
     rng = np.random.default_rng(0)
 
     def release(rows):

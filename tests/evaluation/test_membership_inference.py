@@ -82,7 +82,7 @@ def test_distances_are_those_of_gower():
 
 @each("epsilon", [0.1, 1.0, 5.0, 2000.0])
 @each("delta", [0.0, 1e-3])
-def test_the_bound_is_the_formula_and_randomised_response_reaches_it(epsilon, delta):
+def test_the_bound_is_the_formula_and_randomized_response_reaches_it(epsilon, delta):
     rows = draw(10, 0)
     promise = PrivacyGuarantee(epsilon, delta=delta, relation="replace", trust="central", mechanism="m", scope=("sex",))
     bound = membership_inference(rows, rows, rows, guarantee=promise, random_state=0).advantage_bound

@@ -292,7 +292,7 @@ class TestDraftDomain:
         assert Domain.from_toml(text) == Domain({"age": Interval(20, 80, bins=12), "sex": ["f", "m", None]})
         shown = capsys.readouterr()
         assert shown.out == f"Wrote {out}\n"
-        for phrase in ("edit it from public knowledge", "Column 'name' is left out"):
+        for phrase in ("edit it from public knowledge", "Column 'name' is excluded"):
             assert phrase in text.split("[columns")[0]
             assert phrase in shown.err
         for place, message in (

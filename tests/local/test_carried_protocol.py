@@ -88,11 +88,11 @@ def test_two_protocols_in_the_metadata_of_one_table_are_refused():
 
 
 @each("convert", [lambda reports: reports, pa.Table.from_pandas])
-def test_a_table_that_carries_a_protocol_is_privatised_with_a_warning(convert):
+def test_a_table_that_carries_a_protocol_is_privatized_with_a_warning(convert):
     one, table = encoder(), convert(encoder(3.0).transform(PEOPLE))
-    for privatise in (one.transform, lambda given: privatize(given, one)):
+    for release in (one.transform, lambda given: privatize(given, one)):
         with pytest.warns(UserWarning, match="metadata of X contains a protocol") as caught:
-            privatise(table)
+            release(table)
         assert caught[0].filename == __file__
 
 

@@ -31,7 +31,7 @@ def protocol_of(epsilon, max_length=8, alphabet=None):
 class TestProtocol:
     @each("epsilon", [1e-9, 0.1, 1.0, 4.0, 20.0, 700.0])
     def test_the_bucket_is_within_epsilon_whatever_the_seed(self, epsilon):
-        """Group and seed are drawn blindly; given them, a report is a bucket of randomised response."""
+        """Group and seed are drawn blindly; given them, a report is a bucket of randomized response."""
         protocol = protocol_of(epsilon)
         assert protocol.oracle.worst_ratio <= exp_bounds(epsilon)[0]
         assert protocol.oracle.epsilon <= epsilon

@@ -1,4 +1,4 @@
-"""Models of reports: rows of fit are privatised and later ones true, or features are Bayes' rule on the reports."""
+"""Models of reports: rows of fit are privatized and later ones true, or features are Bayes' rule on the reports."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_mistakes_are_named_before_anything_is_charged(rows):
 
 
 NOT_THE_SAME = ["check_transformer_general", "check_transformer_data_not_an_array"]
-"""What fails as `fit_transform` privatises and `transform` does not: that they differ is the point."""
+"""What fails as `fit_transform` privatizes and `transform` does not: that they differ is the point."""
 ROW_ORDER = ["check_methods_sample_order_invariance", "check_methods_subset_invariance"]
 """What fails as every row draws its own coins: its output depends on its place in the call."""
 

@@ -1,4 +1,4 @@
-"""Randomised response from frame to frame: declared values, the whole channel of a record, estimates."""
+"""Randomized response from frame to frame: declared values, the whole channel of a record, estimates."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def encoder(**parameters):
 
 
 @pytest.mark.parametrize("strategy", ["split", "joint"])
-def test_a_privatised_table_has_the_library_of_the_original(people, data, values_of, strategy):
+def test_a_privatized_table_has_the_library_of_the_original(people, data, values_of, strategy):
     reports = encoder(strategy=strategy).fit_transform(people)
     assert type(reports) is type(people)
     for name, values in CATEGORIES.items():
@@ -190,7 +190,7 @@ ROWS = 8_000
 
 @pytest.mark.parametrize("strategy", ["split", "joint"])
 @pytest.mark.parametrize("true", ["a", "b", None])
-def test_every_value_is_randomised_missing_too(make_frame, values_of, strategy, true):
+def test_every_value_is_randomized_missing_too(make_frame, values_of, strategy, true):
     declared = {"x": ["b", "a", None], "y": ["u", "v"]}
     frame = make_frame({"x": [true] * ROWS, "y": ["v"] * ROWS}, declared)
     encoder = RandomizedResponseEncoder(1.2, strategy=strategy, categories=declared, random_state=5).fit(frame)

@@ -34,12 +34,12 @@ def test_one_attribute_has_the_guarantee_of_its_oracle():
     promise = shuffled_guarantee(joint, n=N, delta=DELTA)
     assert promise.epsilon == shuffled_guarantee(RandomizedResponse(8, 2.0), n=N, delta=DELTA).epsilon
     assert promise.scope == ("sex", "age")
-    assert promise.mechanism == "k-ary randomised response, shuffled from 10,000 reports"
+    assert promise.mechanism == "k-ary randomized response, shuffled from 10,000 reports"
     assert promise == shuffled_guarantee(joint.protocol_, n=N, delta=DELTA)
     summed = shuffled_guarantee(joint, n=N, delta=DELTA, released="tally")
     assert summed.epsilon == promise.epsilon
     # Weights of 0 for all reports but one would release this one.
-    assert summed.mechanism == "k-ary randomised response, unweighted sums of all 10,000 reports"
+    assert summed.mechanism == "k-ary randomized response, unweighted sums of all 10,000 reports"
 
 
 def test_columns_that_stay_together_reveal_more_than_their_sums():

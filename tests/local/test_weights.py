@@ -196,7 +196,7 @@ def test_few_equal_reports_have_the_error_of_their_noise():
     [
         ({"sample_weight": WEIGHTS[:-1]}, r"shape \(60,\)"),
         ({"sample_weight": -WEIGHTS}, "at least 0"),
-        ({"sample_weight": np.zeros(60)}, "not all weights 0"),
+        ({"sample_weight": np.zeros(60)}, "not all zero"),
         ({"sample_weight": np.full(60, np.nan)}, "finite"),
         ({"sample_weight": ["a"] * 60}, "numbers"),
         ({"sample_weight": WEIGHTS, "rows": "table"}, "rows='population'"),

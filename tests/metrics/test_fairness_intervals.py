@@ -166,7 +166,7 @@ def people(oracle_k, n_rows, rng):
 
 @pytest.mark.parametrize("rows", ["table", "population"])
 def test_an_interval_of_a_rate_ends_where_it_is_z_standard_errors_away(rows):
-    """Fieller (1954), by the definition, from the variance of randomised response by hand."""
+    """Fieller (1954), by the definition, from the variance of randomized response by hand."""
     n, coin = 3_000, math.exp(1) / (math.exp(1) - 1) ** 2  # the variance of one row's indicator
     groups, codes = people(2, n, np.random.default_rng(0))
     sums = sums_of_reports(RandomizedResponse(2, 1.0), groups, codes, SeededSource(0))

@@ -58,7 +58,7 @@ def test_the_law_is_the_channel(drawn, oracle):
 
 
 def response_law(drawn, sampler, code):
-    """Return the exact law of randomised response, over all of its words."""
+    """Return the exact law of randomized response, over all of its words."""
     k, threshold = sampler["k"], Fraction(int(sampler["threshold"]), ONE)
     sure, undecided = [0] * k, 0
     for word in range(1 << sampler["word_bits"]):

@@ -185,7 +185,7 @@ def test_the_number_of_buckets_is_about_the_best_one(k, epsilon):
 
 
 @each("k", [10, 70_000])
-def test_a_report_is_the_randomised_bucket_of_its_seed(k):
+def test_a_report_is_the_randomized_bucket_of_its_seed(k):
     """Where noise is out of reach: a lie has a probability of 2**-64 or so."""
     oracle, codes = LocalHashing(k, 60.0, n_buckets=5), (np.arange(1_000) * 7 % k).astype(np.uint32)
     reports = oracle.report(codes, SeededSource(0))

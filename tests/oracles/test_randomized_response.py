@@ -1,4 +1,4 @@
-"""Randomised response: every random word is counted."""
+"""Randomized response: every random word is counted."""
 
 from __future__ import annotations
 

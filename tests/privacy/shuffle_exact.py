@@ -63,7 +63,7 @@ def with_report(law: Counts, row: Sequence[int]) -> Counts:
 
 
 def attained_delta(p: float, q: float, k: int, n: int, ratio: float) -> float:
-    """Return a lower bound of delta for k-ary randomised response, k >= 3, if all others hold the same value.
+    """Return a lower bound of delta for k-ary randomized response, k >= 3, if all others hold the same value.
 
     If they hold z, it is ``E[(V_1 + ... + V_n)+] / n`` for reports y of z, with ``V = (P(y | x0) - t P(y | x1)) / P(y |
     z)``. Here z is a third value, x0, or x1. The sum is over the number c of reports other than z, and then over those

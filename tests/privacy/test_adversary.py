@@ -15,7 +15,7 @@ from skdp.privacy.ledger._book import Account, Budget
 
 
 def answer(odds):
-    """Randomised response of two values: its guarantee, and (P, Q) of each result."""
+    """Randomized response of two values: its guarantee, and (P, Q) of each result."""
     odds = Fraction(odds)
     return PrivacyGuarantee(log_upper(odds)), [(odds / (1 + odds), 1 / (1 + odds)), (1 / (1 + odds), odds / (1 + odds))]
 

@@ -125,7 +125,7 @@ def model(ledger, *, on_fit_only=True):
         (lambda ledger: cross_val_score(model(ledger, on_fit_only=False), FRAME, ILL, cv=5, error_score="raise"), 10),
     ],
 )
-def test_every_fit_of_a_search_is_charged_and_what_is_privatised_for_scores(make, work, spent):
+def test_every_fit_of_a_search_is_charged_and_what_is_privatized_for_scores(make, work, spent):
     ledger = make(epsilon=spent)
     work(ledger)
     assert ledger.spent == (spent, 0)

@@ -43,7 +43,7 @@ def up(ratio):
 
 
 def reports_of(*columns, ratio, shown=()):
-    """Randomise columns of each record, and show others of them as they are."""
+    """Randomize columns of each record, and show others of them as they are."""
 
     def channel(table):
         law = {(): Fraction(1)}

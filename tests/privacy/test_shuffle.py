@@ -59,7 +59,7 @@ def test_the_two_values_of_a_pair_may_differ_in_what_they_reveal(swapped):
 
 
 @each("seed", range(6))
-def test_any_local_randomiser_is_bounded_by_its_epsilon_alone(seed):
+def test_any_local_randomizer_is_bounded_by_its_epsilon_alone(seed):
     numbers = np.random.default_rng(seed).integers(1, 12, (3, 3))
     channel = [[Fraction(int(entry), int(row.sum())) for entry in row] for row in numbers]
     ratio = max(a / b for one in channel for other in channel for a, b in zip(one, other, strict=True))
@@ -124,7 +124,7 @@ QUICK = [(30, 0.2, 1_000, 1e-6), (3, 0.2, 45_222, 1e-6), (3, 4.0, 45_222, 1e-6)]
 
 
 @pytest.mark.parametrize("case", often(ATTAINED, QUICK), ids=str)
-def test_randomised_response_is_nearly_attained(case):
+def test_randomized_response_is_nearly_attained(case):
     """An attacker attains what is proven, and not less by more than a ratio."""
     k, epsilon, n, delta = case
     oracle = RandomizedResponse(k, epsilon)

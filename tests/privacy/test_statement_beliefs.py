@@ -197,7 +197,7 @@ def test_a_function_that_selects_columns_sees_them():
         statement = privacy_statement(columns.fit(NUMBERS))
         assert statement.unprotected_columns == ([] if known else ["age", "hours"])
         assert (statement.total is not None) == known
-    # Behind a step that privatises them, it sees reports.
+    # Behind a step that privatizes them, it sees reports.
     passed = ColumnTransformer([("rows", "passthrough", chosen)])
     later = make_pipeline(perturber().set_output(transform="pandas"), passed)
     assert set(protected(privacy_statement(later.fit(NUMBERS)))) == {"age", "hours"}

@@ -61,7 +61,7 @@ def with_ledger(estimator, ledger):
 
 
 def released_once(estimator, X, y):
-    """Fit, and have the rows privatised once, where there are some."""
+    """Fit, and have the rows privatized once, where there are some."""
     ids = {"record_id": np.arange(len(X))} if getattr(estimator, "memoize", False) else {}
     for call in ("fit_transform", "fit_resample", "fit"):
         if hasattr(estimator, call):
@@ -155,7 +155,7 @@ OPEN_STEP = Pipeline([("s", "passthrough"), ("m", LogisticRegression())])
 UNKNOWN = {
     "probabilities": BITS,
     "a search of a step": GridSearchCV(OPEN_STEP, {"s": [scaler(), StandardScaler()]}),
-    "a search that privatises what it scores": GridSearchCV(REPORTED, GRID),
+    "a search that privatizes what it scores": GridSearchCV(REPORTED, GRID),
     "a search that fits a private step": GridSearchCV(SCALED, GRID),
     "a vote behind": make_pipeline(response(), OneHotEncoder(), VotingClassifier([("a", logistic())])),
 }

@@ -41,7 +41,7 @@ class Outside(TransformerMixin, BaseEstimator):
 
 
 class Labels(Outside):
-    """Randomised response."""
+    """Randomized response."""
 
     def report(self, name, values, codes, epsilon):
         k = len(values)

@@ -220,7 +220,7 @@ def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
         )
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise ValueError(
-            "`sample_weight` must be finite, at least 0, and not all weights 0."
+            "`sample_weight` must be finite, at least 0, and not all zero."
         )
     return weights
 

@@ -99,7 +99,7 @@ def test_the_worst_pair_of_a_channel_is_that_of_its_total_variation(make):
     assert share < 1
     for step in range(11):
         order = 1 + (ratio - 1) * Fraction(step, 10)
-        # With probability share, randomised response of two values.
+        # With probability share, randomized response of two values.
         assert largest_divergence(channel, order) == share * max(Fraction(0), (ratio - order) / (1 + ratio))
 
 
