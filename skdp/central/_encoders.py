@@ -78,8 +78,8 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`: epsilon is 0.
     n_features_in_ : int
-        Number of columns seen during :term:`fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Number of columns seen during `fit`.
+    feature_names_in_ : ndarray of str
         Names of columns, if all of them are strings.
 
     See Also

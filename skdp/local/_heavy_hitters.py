@@ -105,7 +105,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         count first. Strings whose `lower` is not positive are excluded.
 
     n_reports_ : int
-        Number of reports seen during :term:`fit`.
+        Number of reports seen during `fit`.
 
     See Also
     --------
