@@ -147,7 +147,8 @@ def test_truths_and_decimals_are_numbers(name):
     lazy = pl.from_arrow(arrow).lazy()
     wanted = released(fitted(made(name), table))
     nullable = numbers.astype(dict.fromkeys(NUMBERS, "boolean"))
-    for same in (numbers, nullable, pl.from_pandas(numbers), decimals, arrow, lazy):
+    in_memory = name in ("DPPCA", "DPSelectKBest") or name.endswith(("Classifier", "Regressor", "Regression", "Ridge"))
+    for same in (numbers, nullable, pl.from_pandas(numbers), decimals, arrow, *([] if in_memory else [lazy])):
         found = fitted(made(name), same)
         assert released(found) == wanted
         for method in {"transform", "predict"} & set(dir(found)) if same is not lazy else ():

@@ -133,7 +133,7 @@ LABELLED = {"bounds": (-4, 4), "classes": [0, 1]}
 @pytest.mark.long
 @each("options", [{}, {"fit_intercept": False}])
 def test_with_little_noise_it_is_logistic_regression(options):
-    model = DPLogisticRegression(Mu(300, delta=1e-6), **LABELLED, **options, max_iter=2_000, random_state=0)
+    model = DPLogisticRegression(Mu(300, delta=1e-6), **LABELLED, **options, random_state=0)
     wanted = LogisticRegression(C=1e6, **options).fit(POINTS, LABELS)
     model.fit(POINTS, LABELS)
     # A few rows are shrunk, and certain rows weigh less.
