@@ -42,9 +42,6 @@ def load_search(site: Path) -> MiniRacer:
     engine = MiniRacer()
     scripts = [
         PAGE,
-        (site / "_static" / "page_sentences.js").read_text(
-            encoding="utf-8"
-        ),
         (site / "_static" / "language_data.js").read_text(
             encoding="utf-8"
         ),

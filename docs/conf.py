@@ -1,12 +1,18 @@
 """The documentation site. `make docs` builds it; nothing is fetched."""
 
+import inspect
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
-from skdp_api import own_members, pages_of  # noqa: E402
+import matplotlib  # noqa: E402
+from docutils.nodes import SkipNode  # noqa: E402
+from latex2mathml.converter import convert  # noqa: E402
+from sklearn.base import BaseEstimator  # noqa: E402
 from sphinx_gallery.sorting import FileNameSortKey  # noqa: E402
 
 import skdp  # noqa: E402
@@ -21,40 +27,54 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
     "numpydoc",
-    "myst_parser",
+    "myst_nb",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
-    "skdp_api",
     "skdp_benchmarks",
-    "skdp_figures",
-    "skdp_guarantees",
-    "skdp_map",
-    "skdp_math",
-    "skdp_notebooks",
     "skdp_repository",
-    "skdp_search",
 ]
 smartquotes = False  # values of parameters are in straight quotes
-source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = [
     "_ext",
     "_templates",
     "_inventories",
-    "figures",
-    "guarantees/mechanisms/*",
     "gallery/**/*.ipynb",
+    "gallery/**/*.py",
 ]
 templates_path = ["_templates"]
-default_role = "py:obj"  # of single backticks in docstrings
+default_role = "literal"  # single backticks in docstrings are code
 
-# Markdown
+# Markdown, and notebooks with the outputs that are stored in them
+nb_execution_mode = "off"
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 # Docstrings
 autosummary_generate = True
-autosummary_context = {"own_members": own_members, "pages_of": pages_of}
+# Methods that the pages of classes leave to the documentation of Python and scikit-learn.
+FOREIGN_METHODS = {
+    *dir(BaseEstimator),
+    *dir(Exception),
+    *dir(bytes),
+    "score",
+    "set_output",
+}
+
+
+def is_listed(module: str, owner: str, name: str) -> bool:
+    """Return whether the page of a class describes a method or attribute."""
+    member = inspect.getattr_static(
+        getattr(import_module(module), owner), name, None
+    )
+    if name in FOREIGN_METHODS or name.endswith("_request"):
+        return False
+    return callable(member) or isinstance(
+        member, (classmethod, staticmethod, property)
+    )
+
+
+autosummary_context = {"is_listed": is_listed}
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -62,6 +82,9 @@ add_module_names = False
 toc_object_entries = True  # methods under "On this page"
 toc_object_entries_show_parents = "hide"
 
+nitpicky = True
+# Newer than the inventory.
+nitpick_ignore = [("py:obj", "sklearn.preprocessing.TargetEncoder")]
 # Links to other projects, from inventories in the repository: docs/_inventories/make.py makes them.
 intersphinx_mapping = {
     "python": ("https://docs.python.org/3", "_inventories/python.inv"),
@@ -76,6 +99,12 @@ intersphinx_mapping = {
     ),
 }
 
+
+def keep_legends(_conf: Any, _name: str) -> None:
+    """Keep legends outside of the axes within the pictures of examples."""
+    matplotlib.rcParams["savefig.bbox"] = "tight"
+
+
 # The gallery: examples/*/plot_*.py
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -89,7 +118,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "write_computation_times": False,  # their page fetches scripts
     "show_memory": False,
-    "reset_modules": ("matplotlib", "skdp_gallery.reset"),
+    "reset_modules": ("matplotlib", keep_legends),
     "ignore_repr_types": r"skdp\.evaluation\..*Display",
     "show_signature": False,
     "min_reported_time": 20,
@@ -105,12 +134,9 @@ html_theme = "pydata_sphinx_theme"
 html_title = "skdp"
 html_static_path = ["_static"]
 html_css_files = ["skdp.css"]
-epub_css_files = ["book.css"]
 epub_show_urls = "no"
-html_js_files = ["sortable.js", "accessible.js"]
 html_copy_source = False
 html_show_sourcelink = False
-html_search_scorer = str(HERE / "search_ranking.js")
 html_show_search_summary = (
     False  # summaries are fetched, which a browser refuses for files
 )
@@ -128,3 +154,17 @@ html_theme_options = {
 }
 html_sidebars = {"index": [], "choose": []}
 html_context = {"default_mode": "auto"}
+
+
+def _write_formula(translator: Any, node: Any, display: str) -> None:
+    translator.body.append(convert(node.astext(), display=display))
+    raise SkipNode
+
+
+def setup(app: Any) -> None:
+    """Write formulas as MathML, for which browsers need no script."""
+    app.add_html_math_renderer(
+        "mathml",
+        (lambda body, node: _write_formula(body, node, "inline"), None),
+        (lambda body, node: _write_formula(body, node, "block"), None),
+    )

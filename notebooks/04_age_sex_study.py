@@ -685,8 +685,8 @@ values.round(3)
 
 # %% [markdown]
 # The three debiased intervals cover the true values. They are wide where few rows count: at this ε the true positive
-# rates of women and men cannot be distinguished by reports, even if the estimate is far from 0. [Fairness under local
-# privacy](05_fairness_under_ldp.ipynb) is about this.
+# rates of women and men cannot be distinguished by reports, even if the estimate is far from 0. The
+# notebook on fairness under local privacy is about this.
 #
 # ## 9. State what is protected
 #

@@ -32,8 +32,8 @@ def test_a_how_to_fits_the_files_of_today(page, tmp_path):
 
 def names_of_an_encoder(page, encoder):
     """Return the files of the code and of the reference that name an encoder, and those of them that a page names."""
-    files = [*(ROOT / "skdp").rglob("*.py"), *(ROOT / "docs" / "guarantees").rglob("*.toml")]
-    files += [ROOT / "docs" / "api" / "groups.toml", ROOT / "docs" / "choose.md"]
+    files = [*(ROOT / "skdp").rglob("*.py"), *(ROOT / "docs" / "guarantees").rglob("*.md")]
+    files += [ROOT / "docs" / "api" / "local.rst", ROOT / "docs" / "choose.md"]
     naming = {path.relative_to(ROOT).as_posix() for path in files if encoder in path.read_text(encoding="utf-8")}
     text = page.read_text(encoding="utf-8")
     return naming, {name for name in naming if f"`{name}`" in text}
@@ -44,7 +44,7 @@ def test_the_how_to_of_an_oracle_names_each_list_of_encoders():
     naming, named = names_of_an_encoder(page, "SubsetSelectionEncoder")
     assert len(naming) >= 7
     assert naming == named
-    for name in re.findall(r"`([\w/]+\.(?:py|toml|md))`", page.read_text(encoding="utf-8")):
+    for name in re.findall(r"`([\w/]+\.(?:py|rst|md))`", page.read_text(encoding="utf-8")):
         assert (ROOT / name).exists() or "optional_response" in name, name
 
 

@@ -224,7 +224,7 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     See Also
     --------
     skdp.load : Loads an estimator saved with `save`.
-    estimate_file : Estimates counts from a file.
+    skdp.engines.estimate_file : Estimates counts from a file.
 
     Notes
     -----

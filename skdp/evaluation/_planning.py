@@ -92,7 +92,7 @@ def plan_epsilon(
     See Also
     --------
     plan_rows : The number of rows for a given epsilon.
-    privacy_curve : The score of a model at each epsilon.
+    skdp.evaluation.privacy_curve : The score of a model at each epsilon.
 
     Notes
     -----

@@ -288,7 +288,7 @@ class PosteriorFeatures(WrapsTransformer):
 
     See Also
     --------
-    ReportTransformer.debias : Features whose means are the estimated frequencies.
+    skdp.local.ReportTransformer.debias : Features whose means are the estimated frequencies.
     sklearn.preprocessing.OneHotEncoder : Indicators of reports.
 
     Notes

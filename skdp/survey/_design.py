@@ -85,8 +85,8 @@ class ReportDesign(SavedByArguments):
 
     See Also
     --------
-    PerHalf : Randomizes answers with two epsilons, to estimate non-compliance.
-    ReportLogisticRegression : Estimates the association with other variables.
+    skdp.PerHalf : Randomizes answers with two epsilons, to estimate non-compliance.
+    skdp.ReportLogisticRegression : Estimates the association with other variables.
 
     Notes
     -----

@@ -65,7 +65,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
 
     See Also
     --------
-    ReportDesign.with_cheaters : Estimates non-compliance for other questionnaires.
+    skdp.survey.ReportDesign.with_cheaters : Estimates non-compliance for other questionnaires.
 
     Notes
     -----

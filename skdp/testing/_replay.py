@@ -331,7 +331,7 @@ def replay_release(
 
     See Also
     --------
-    audit_epsilon : For any release: a lower bound of epsilon from many draws.
+    skdp.evaluation.audit_epsilon : For any release: a lower bound of epsilon from many draws.
 
     Notes
     -----
