@@ -36,12 +36,10 @@ def test_what_is_absent_is_found():
     assert absent_files("New file `skdp/nowhere.py`:") == []
 
 
-def test_the_architecture_names_every_room_and_decision():
+def test_the_architecture_names_every_room():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     rooms = [path for path in (ROOT / "skdp").iterdir() if path.name[0] != "_" and path.suffix in ("", ".py")]
     assert [path.name for path in rooms if f"| `skdp/{path.name}` |" not in text] == []
-    pages = (ROOT / "docs" / "decisions").iterdir()
-    assert [page.name for page in pages if f"(docs/decisions/{page.name})" not in text] == []
 
 
 def test_one_version_and_date():

@@ -19,7 +19,6 @@ PAGES = {
     "CHANGELOG.md": "docs/project/changelog.md",
     "CONTRIBUTING.md": "docs/project/contributing.md",
     "SECURITY.md": "docs/project/security.md",
-    "docs/decisions": "docs/project/decisions.md",
     "docs/how_to": "docs/project/how_to.md",
     "benchmarks/results": "docs/benchmarks/index.md",
 }
@@ -63,7 +62,7 @@ def _expand(app: Any, docname: str, source: list[str]) -> None:
 
     if docname.split("/")[0] in ("project", "benchmarks"):
         source[0] = _INCLUDE.sub(included, source[0])
-    elif docname.split("/")[0] in ("how_to", "decisions"):
+    elif docname.split("/")[0] in ("how_to",):
         source[0] = rewrite_links(source[0], page, page)
 
 
