@@ -149,30 +149,6 @@ class RaisesOnUnknown(RedrawnReports):
         return super().report(values)
 
 
-class DtypeShows(RedrawnReports):
-    """The dtype of the output depends on the value."""
-
-    def report(self, values):
-        reports = super().report(values)
-        return reports.astype(np.int8) if (values == 0).any() else reports
-
-
-class IndexShows(RedrawnReports):
-    """The index shows the value."""
-
-    def report(self, values):
-        return super().report(values).set_axis(values, axis=0)
-
-
-class AttributesShow(RedrawnReports):
-    """So do the attributes of the frame."""
-
-    def report(self, values):
-        reports = super().report(values)
-        reports.attrs["mean"] = float(values.mean())
-        return reports
-
-
 def one(value):
     """Make a table of one record."""
     return pd.DataFrame({"value": [value]})
@@ -202,23 +178,3 @@ class Fitted(TransformerMixin, BaseEstimator):
 
     def coins(self, n):
         return self.rng_.random(n)
-
-
-class FitRemembers(Fitted):
-    """`fit` learns the data set, and `transform` prints it."""
-
-    def fit(self, X, y=None):
-        self.seen_ = X["value"].tolist()
-        return super().fit(X)
-
-    def transform(self, X):
-        released = super().transform(X)
-        released.attrs["seen"] = self.seen_
-        return released
-
-
-class SharedCoin(Fitted):
-    """One coin decides for all rows whether they tell the truth."""
-
-    def coins(self, n):
-        return np.full(n, self.rng_.random())

@@ -7,9 +7,9 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from numbers import Number
 from typing import Any
 
@@ -20,44 +20,20 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import (
-    draw_seed,
-    read_bounds,
-    rows_and_target,
-)
+from skdp.base import draw_seed, read_bounds, rows_and_target
 from skdp.domain import Domain
 from skdp.evaluation._common import check_count
-from skdp.evaluation.audits._events import (
-    DEFAULT_CALLS,
-    DEFAULT_ROWS,
-    Bound,
-    Draw,
-    epsilon_lower_bound,
-    find_bound,
-    first_error,
-    row_draws,
-)
-from skdp.evaluation.audits._outputs import (
-    FORM,
-    read_call,
-    read_columns,
-    read_state,
-    stack_calls,
-)
+from skdp.evaluation.audits._events import DEFAULT_ROWS, Draw, find_bound, row_draws
+from skdp.evaluation.audits._outputs import FAILURE, Draws, read_calls
 from skdp.exact import log_upper
 from skdp.local import OnFitOnly, ReportProtocol
 from skdp.privacy import check_delta, check_epsilon
 from skdp.tables import convert_frame, is_frame
 
-# The largest probability that a true claim is refuted.
+# Largest probability that a true claim is refuted.
 FALSE_ALARM = 1e-6
 
-# Calls of each table that choose an event, and the numbers of calls that may test it.
-N_CHOOSING_CALLS = 16
-TESTING_CALLS = [128, 256, 512, 1024]
-
-# An event of calls is tested if it separates nearly all of the choosing ones.
-MIN_CALL_SCORE = 2.0
+DEFAULT_CALLS = 10_000
 
 # Larger channels are not summed exactly.
 MAX_CHANNEL_ENTRIES = 1 << 18
@@ -156,17 +132,12 @@ def audit_epsilon(
     reject proves nothing**: other neighbours or events, or more draws, might refute the
     claim.
 
-    A local transformer is tested twice, each at half of the level: by the rows of large
-    tables of equal rows, and by some hundred single calls on tables of two rows. The
-    calls show dtypes, index, attributes, warnings, errors and printed text, and the
-    attributes and pickle of a clone after its release; they refute claims up to about
-    3.8.
     Events are made of the values of each column, their bins, and the lowest set bit of
-    floats; of all columns together; of the sum of their log ratios; and of the values
-    that hashed reports support.
+    floats; of all columns together; of the sum of their log ratios; of the values that
+    hashed reports support; and of the types of errors.
 
-    Several reports of one record, other libraries of tables, and events that happen in
-    one of a hundred calls are not tried. Use `check_privatizer` for these, or a
+    Only the values of a release are compared. `check_privatizer` checks dtypes, index,
+    warnings, attributes and pickles. Several reports of one record are not tried; pass a
     callable that releases a record several times.
 
     With two neighbours and a million draws, the power is above 0.999999 to refute a
@@ -203,7 +174,14 @@ def audit_epsilon(
         claimed, claimed_delta = float(check_epsilon(epsilon, zero=True)), 0.0
     if delta is not None:
         claimed_delta = float(check_delta(delta))
-    bound = _test(audited, claimed, claimed_delta, n_draws)
+    _check_releases(audited)
+    bound = find_bound(
+        audited.draw,
+        len(audited.tables),
+        n_draws or audited.n_draws,
+        delta=claimed_delta,
+        level=FALSE_ALARM,
+    )
     return AuditResult(
         epsilon_lower=bound.lower,
         epsilon_claimed=claimed,
@@ -217,102 +195,45 @@ def audit_epsilon(
 
 @dataclass(frozen=True)
 class _Audited:
-    """A release, and its neighbouring tables."""
+    """A release, its neighbouring tables, and the estimator that states its guarantee."""
 
     tables: list[Any]
-    # Releases a table, of which each row is a draw if it has one row.
-    release: Callable[[Any], Any]
-    each_row: bool
+    draw: Draw
+    n_draws: int
     fitted: Any = None
-    # Releases tables of two rows once, with the state of the estimator.
-    call: Callable[[Any], Any] | None = None
     is_central: bool = False
 
 
-def _test(
-    audited: _Audited,
-    claimed: float,
-    delta: float,
-    n_draws: int | None,
-) -> Bound:
-    """Bound epsilon by rows and by single calls."""
-    tables = audited.tables
-    if not audited.each_row:
-        draw = _call_draws(audited.release, tables)
-        n = n_draws or DEFAULT_CALLS
-        return find_bound(draw, len(tables), n, delta=delta, level=FALSE_ALARM)
-    bounds = []
-    rows = row_draws(audited.release, tables, audited.fitted)
-    # Single calls show which tables are refused.
-    with suppress(Exception):
-        for position in range(len(tables)):
-            rows(position, 2)
-        n_rows = n_draws or DEFAULT_ROWS
-        bounds.append(
-            find_bound(rows, len(tables), n_rows, delta=delta, level=FALSE_ALARM / 2)
-        )
-    call = audited.call or audited.release
-    failure: ValueError | None = None
-    for pair in _tables_of_two_rows(tables):
-        n_calls = _count_testing_calls(claimed, delta, FALSE_ALARM / 4)
-        if bounds and (bounds[-1].lower > claimed or n_calls is None):
-            break
-        try:
-            calls = _call_draws(call, pair)
-        except ValueError as error:
-            # Both tables of a pair may have a row that is refused.
-            failure = error
-            continue
-        bound = find_bound(
-            calls,
-            2,
-            2 * (n_calls or TESTING_CALLS[-1]),
-            delta=delta,
-            level=FALSE_ALARM / 4,
-            n_choice=N_CHOOSING_CALLS,
-            min_score=MIN_CALL_SCORE,
-        )
-        bounds.append(bound)
-    if failure is not None and not bounds:
-        raise failure
-    best = max(bounds, key=lambda bound: bound.lower)
-    return Bound(best.lower, sum(bound.n_draws for bound in bounds), best.event)
+def _audit_calls(
+    release: Callable[[Any], Any], tables: Sequence[Any], **options: Any
+) -> _Audited:
+    """Audit a release of whole tables, of which each call is a draw."""
+
+    def draw(table: int, n: int) -> Draws:
+        with warnings.catch_warnings(action="ignore"):
+            return read_calls(partial(release, tables[table]), n)
+
+    return _Audited(list(tables), draw, DEFAULT_CALLS, **options)
 
 
-def _count_testing_calls(claimed: float, delta: float, level: float) -> int | None:
-    """Return the smallest number of calls by which an event that always shows refutes a claim."""
-    for size in TESTING_CALLS:
-        hits, trials = (size, 0), (size, size)
-        if epsilon_lower_bound(hits, trials, delta=delta, level=level) > claimed + 0.3:
-            return size
-    return None
+def _audit_rows(
+    release: Callable[[Any], Any], tables: list[pd.DataFrame], fitted: Any
+) -> _Audited:
+    """Audit a release of single records, of which each row is a draw."""
+    return _Audited(tables, row_draws(release, tables, fitted), DEFAULT_ROWS, fitted)
 
 
-def _tables_of_two_rows(tables: Sequence[pd.DataFrame]) -> list[list[pd.DataFrame]]:
-    """Pair tables of two rows that differ in the last, or in the first one."""
-    first, middle, last = tables[0], tables[len(tables) // 2], tables[-1]
-    return [
-        [pd.concat([middle, end], ignore_index=True) for end in (first, last)],
-        [pd.concat([end, first], ignore_index=True) for end in (first, last)],
-    ]
-
-
-def _call_draws(release: Callable[[Any], Any], tables: Sequence[Any]) -> Draw:
-    """Return draws by single calls."""
-
-    def draw(position: int, n: int) -> dict[str, Any]:
-        calls = [read_call(lambda: release(tables[position])) for _ in range(n)]
-        return stack_calls(calls)
-
-    errors = [first_error(draw(position, 2), FORM) for position in range(len(tables))]
-    if None not in errors:
+def _check_releases(audited: _Audited) -> None:
+    """Check that one of the tables can be released."""
+    samples = [audited.draw(table, 2) for table in range(len(audited.tables))]
+    failures = [sample[FAILURE][0] for sample in samples if FAILURE in sample]
+    if len(failures) == len(samples):
         raise ValueError(
-            f"every release of the neighbouring tables failed ({errors[0]})"
+            f"every release of the neighbouring tables failed ({failures[0]})"
         )
-    return draw
 
 
-# The audited release and its guarantee.
+# The audited release and its guarantee
 
 
 def _check_pair(neighbours: Any) -> None:
@@ -332,7 +253,7 @@ def _check_pair(neighbours: Any) -> None:
 
 
 def _read_callable(release: Any, neighbours: Any, random_state: Any) -> _Audited:
-    """Prepare a function from a table to its release."""
+    """Read a function from a table to its release."""
     if not callable(release):
         raise TypeError(
             f"release must be a transformer or a callable, got {type(release).__name__}"
@@ -343,45 +264,12 @@ def _read_callable(release: Any, neighbours: Any, random_state: Any) -> _Audited
         raise ValueError(
             "random_state is for estimators; a callable draws its own random bits"
         )
-    return _Audited(list(neighbours), release, False)
-
-
-def _convert_to_pandas(table: Any) -> pd.DataFrame:
-    """Return a table as pandas."""
-    if isinstance(table, pd.DataFrame):
-        return table
-    if is_frame(table):
-        return convert_frame(table, "pandas")
-    frame = pd.DataFrame(table)
-    return frame.rename(columns="x{}".format)
-
-
-def _count_differing(left: pd.DataFrame, right: pd.DataFrame) -> int:
-    """Count the rows in which two tables differ; all, if their numbers of rows do."""
-    if len(left) != len(right):
-        return max(len(left), len(right))
-    rows = zip(left.to_numpy(object), right.to_numpy(object), strict=True)
-    return sum(repr(list(a)) != repr(list(b)) for a, b in rows)
+    return _audit_calls(release, neighbours)
 
 
 def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audited:
-    """Prepare an estimator, without its ledger."""
-    if isinstance(estimator, type):
-        name = estimator.__name__
-        raise TypeError(
-            f"release must be an estimator or a callable, got the class {name}. Pass "
-            f"{name}(...)."
-        )
-    # Its `set_params` refuses the parameters of the estimator in it.
-    if isinstance(estimator, FrozenEstimator):
-        estimator = estimator.estimator
-    composed = ("steps", "transformers", "transformer_list")
-    if any(hasattr(estimator, name) for name in composed):
-        raise TypeError(
-            f"a {type(estimator).__name__} has no one guarantee_. Audit its private "
-            "step, or audit_epsilon(lambda rows: clone(it).fit_transform(rows), "
-            "neighbours=..., epsilon=...)."
-        )
+    """Read an estimator, without its ledger."""
+    estimator = _unwrap(estimator)
     clones = _Clones(estimator, seed)
     is_local = hasattr(estimator, "transform") or hasattr(estimator, "report")
     if not is_local or getattr(estimator, "protects_rows", None) is False:
@@ -399,49 +287,66 @@ def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audit
             "neighbours must differ in exactly one row, got tables that differ in "
             f"{n_differing}"
         )
-    each_row = len(tables[0]) == 1
+    if len(tables[0]) > 1 and hasattr(estimator, "get_params"):
+        return _audit_calls(lambda table: _release(clones(), table), tables)
     if isinstance(estimator, OnFitOnly):
         # Its `transform` releases unprotected rows on purpose.
-        return _Audited(tables, fitted.fit_transform, each_row, fitted.transformer_)
-    release = _release_by(fitted)
-    if not hasattr(estimator, "get_params"):
-        return _Audited(tables, release, each_row, fitted)
-    if not each_row:
-        return _Audited(tables, lambda table: _release_by(clones())(table), False)
-
-    def release_with_state(table: Any) -> Any:
-        fresh = clones()
-        if hasattr(fresh, "fit_transform"):
-            # `fit_transform` must not remember or return the rows, either.
-            released = fresh.fit_transform(table, **_record_ids(fresh, table))
-        else:
-            released = _release_by(fresh)(table)
-        # The state may be random, so the rows are one part by themselves.
-        rows = repr([column.tolist() for column in read_columns(released).values()])
-        return {"released": released, "the rows": rows} | read_state(fresh)
-
-    return _Audited(tables, release, True, fitted, call=release_with_state)
+        return _audit_rows(fitted.fit_transform, tables, fitted.transformer_)
+    return _audit_rows(partial(_release, fitted), tables, fitted)
 
 
-def _release_by(fitted: Any) -> Callable[[Any], Any]:
-    """Return the release of a fitted local transformer, or of a client of heavy hitters."""
+def _unwrap(estimator: Any) -> Any:
+    """Return the estimator that releases, and refuse those with several releases."""
+    if isinstance(estimator, type):
+        name = estimator.__name__
+        raise TypeError(
+            f"release must be an estimator or a callable, got the class {name}. Pass "
+            f"{name}(...)."
+        )
+    # Its `set_params` refuses the parameters of the estimator in it.
+    if isinstance(estimator, FrozenEstimator):
+        estimator = estimator.estimator
+    composed = ("steps", "transformers", "transformer_list")
+    if any(hasattr(estimator, name) for name in composed):
+        raise TypeError(
+            f"a {type(estimator).__name__} has no one guarantee_. Audit its private "
+            "step, or audit_epsilon(lambda rows: clone(it).fit_transform(rows), "
+            "neighbours=..., epsilon=...)."
+        )
+    return estimator
 
-    def release(table: Any) -> Any:
-        if not hasattr(fitted, "transform"):
-            return fitted.report(table)
-        return fitted.transform(table, **_record_ids(fitted, table))
 
-    return release
+def _convert_to_pandas(table: Any) -> pd.DataFrame:
+    if isinstance(table, pd.DataFrame):
+        return table
+    if is_frame(table):
+        return convert_frame(table, "pandas")
+    frame = pd.DataFrame(table)
+    return frame.rename(columns="x{}".format)
 
 
-_ids = itertools.count()
+def _count_differing(left: pd.DataFrame, right: pd.DataFrame) -> int:
+    """Count the rows in which two tables differ; all, if their numbers of rows do."""
+    if len(left) != len(right):
+        return max(len(left), len(right))
+    rows = zip(left.to_numpy(object), right.to_numpy(object), strict=True)
+    return sum(repr(list(a)) != repr(list(b)) for a, b in rows)
 
 
-def _record_ids(estimator: Any, table: Any) -> dict[str, list[str]]:
-    """Return new record ids where reports are permanent."""
-    if not _list_parameters(estimator, "secret_key", only_set=True):
-        return {}
-    return {"record_id": [f"record {next(_ids)}" for _ in range(len(table))]}
+_record_numbers = itertools.count()
+
+
+def _release(estimator: Any, table: Any) -> Any:
+    """Release a table by a local transformer, or by a client of heavy hitters."""
+    if not hasattr(estimator, "transform"):
+        return estimator.report(table)
+    options = {}
+    if _list_parameters(estimator, "secret_key", only_set=True):
+        # New records, whose permanent reports are independent.
+        options["record_id"] = [next(_record_numbers) for _ in range(len(table))]
+    if not _is_fitted(estimator):
+        estimator.fit(table)
+    return estimator.transform(table, **options)
 
 
 class _Clones:
@@ -474,29 +379,36 @@ def _fit_once(estimator: Any, table: Any, clones: _Clones) -> Any:
 
 
 def _read_central(estimator: Any, neighbours: Any, clones: _Clones) -> _Audited:
-    """Prepare the fitted attributes of fresh clones."""
+    """Read the fitted attributes of fresh clones."""
     if neighbours is None:
         raise TypeError(
             f"neighbours are required for {type(estimator).__name__}, whose fitted "
             "attributes are audited: two tables that differ in one record."
         )
 
-    def learn(table: Any) -> dict[str, Any]:
+    def fit(table: Any) -> Any:
         fitted = clones()
-        fitted.fit(*rows_and_target(fitted, table))
-        released = {}
-        for name, value in vars(fitted).items():
-            is_public = name.endswith("_") and not name.startswith("_")
-            is_readable = isinstance(value, _READABLE) or is_frame(value)
-            if is_public and is_readable and name != "guarantee_":
-                released[name] = value
-        return released
+        with warnings.catch_warnings(action="ignore"):
+            return fitted.fit(*rows_and_target(fitted, table))
 
     tables = list(map(_convert_to_pandas, neighbours))
-    fitted = clones()
-    with warnings.catch_warnings(action="ignore"):
-        fitted.fit(*rows_and_target(fitted, tables[0]))
-    return _Audited(tables, learn, False, fitted, is_central=True)
+    return _audit_calls(
+        lambda table: _read_attributes(fit(table)),
+        tables,
+        fitted=fit(tables[0]),
+        is_central=True,
+    )
+
+
+def _read_attributes(fitted: Any) -> dict[str, Any]:
+    """Return the fitted attributes with numbers, texts or tables."""
+    attributes = {}
+    for name, value in vars(fitted).items():
+        is_public = name.endswith("_") and not name.startswith("_")
+        is_readable = isinstance(value, _READABLE) or is_frame(value)
+        if is_public and is_readable and name != "guarantee_":
+            attributes[name] = value
+    return attributes
 
 
 def _list_parameters(estimator: Any, name: str, *, only_set: bool = False) -> list[str]:

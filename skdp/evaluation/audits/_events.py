@@ -1,4 +1,4 @@
-"""The test of an audit: some draws choose an event that is likelier under one table, the other draws count it."""
+"""The test of an audit: some draws choose an event that is likelier under one table, other draws count it."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from skdp.evaluation.audits._outputs import (
-    RAISED,
-    Outputs,
+    Draws,
     add_supports,
     column_of,
     hash_column,
     read_rows,
-    repeat_row,
     to_floats,
 )
 
 Hashes = NDArray[np.uint64]
-Numbers = NDArray[np.float64]
 
-# Draws n outputs of a table, given by its position.
-Draw = Callable[[int, int], Outputs]
+# Draws n outputs of the release of a table, which is given by its position.
+Draw = Callable[[int, int], Draws]
 
-DEFAULT_ROWS, DEFAULT_CALLS = 1_000_000, 10_000
+DEFAULT_ROWS = 1_000_000
 
-# Rows of a batch hold about this number of cells.
+# Cells of a batch of draws: some hundred megabytes.
 MAX_BATCH_CELLS = 1 << 22
 
 # A column with more distinct numbers is cut into as many bins.
 N_BINS = 64
 
-# Outcomes that are seen less often in the first sample are not used.
+# Outcomes that are rarer in the first sample are not used.
 MIN_OUTCOME_COUNT = 4
+
+# Rates of the second sample are moved against the event by as many standard errors.
+N_STANDARD_ERRORS = 3.0
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound of epsilon, and the event and the number of draws that give it."""
+    """A lower bound of epsilon, with the number of draws and the event that give it."""
 
     lower: float
     n_draws: int
@@ -57,12 +57,12 @@ class Feature:
     """A discrete function of an output."""
 
     name: str
-    outcomes: Callable[[Outputs], Hashes]
+    outcomes: Callable[[Draws], Hashes]
 
 
 @dataclass(frozen=True)
 class Event:
-    """Some outcomes of a feature."""
+    """Some outcomes of a feature, and the tables under which it is likelier and unlikelier."""
 
     feature: Feature
     members: Hashes
@@ -70,9 +70,9 @@ class Event:
     unlikelier: int
     score: float
 
-    def count(self, outputs: Outputs) -> int:
-        """Count the outputs in the set."""
-        outcomes = self.feature.outcomes(outputs)
+    def count(self, draws: Draws) -> int:
+        """Count the draws in the event."""
+        outcomes = self.feature.outcomes(draws)
         return int(np.isin(outcomes, self.members, kind="sort").sum())
 
 
@@ -80,50 +80,36 @@ def epsilon_lower_bound(
     hits: tuple[int, int], trials: tuple[int, int], *, delta: float, level: float
 ) -> float:
     """Bound epsilon from below: ``ln((P - delta) / P')`` at Clopper-Pearson bounds."""
-    # Each of two one-sided bounds is wrong with probability level / 2.
+    # Each of the two one-sided bounds is wrong with probability level / 2.
     low = binomtest(hits[0], trials[0]).proportion_ci(1 - level).low
     high = binomtest(hits[1], trials[1]).proportion_ci(1 - level).high
     return math.log((low - delta) / high) if low - delta > high else 0.0
 
 
 def find_bound(
-    draw: Draw,
-    n_tables: int,
-    n_draws: int,
-    *,
-    delta: float,
-    level: float,
-    n_choice: int | None = None,
-    min_score: float = 0.0,
+    draw: Draw, n_tables: int, n_draws: int, *, delta: float, level: float
 ) -> Bound:
     """Choose an event by two samples of each table, and count it in fresh draws."""
-    is_given = n_choice is not None
-    if n_choice is None:
-        # A tenth of the draws; of few draws, up to three tenths, as a bad choice costs
-        # more than fewer draws of the test.
-        share = n_draws / (2 * n_tables)
-        n_choice = max(1, int(0.1 * share), min(5_000, int(0.3 * share)))
-        n_draws -= 2 * n_choice * n_tables
-    first = [draw(table, n_choice) for table in range(n_tables)]
-    second = [draw(table, n_choice) for table in range(n_tables)]
-    size = n_draws // 2
-    n_drawn = 2 * n_choice * n_tables
-    event = choose_event(first, second, delta=delta, is_small=is_given)
-    if event is None or event.score < min_score:
-        return Bound(0.0, n_drawn, "")
-    hits = [0, 0]
+    # A tenth of the draws chooses; of few draws, up to three tenths, because a bad choice
+    # costs more than a smaller test.
+    share = n_draws / (2 * n_tables)
+    n_choosing = max(1, int(0.1 * share), min(5_000, int(0.3 * share)))
+    first = [draw(table, n_choosing) for table in range(n_tables)]
+    second = [draw(table, n_choosing) for table in range(n_tables)]
+    n_chosen_by = 2 * n_choosing * n_tables
+    event = choose_event(first, second, delta=delta)
+    if event is None:
+        return Bound(0.0, n_chosen_by, "")
+    n_trials = (n_draws - n_chosen_by) // 2
     batch = max(1000, MAX_BATCH_CELLS // len(first[0]))
+    hits = [0, 0]
     for side, table in enumerate((event.likelier, event.unlikelier)):
-        for start in range(0, size, batch):
-            n = min(batch, size - start)
-            try:
-                hits[side] += event.count(draw(table, n))
-            except Exception:
-                # A batch that fails counts against rejection.
-                hits[side] += n * side
-    trials = (size, size)
-    lower = epsilon_lower_bound((hits[0], hits[1]), trials, delta=delta, level=level)
-    return Bound(lower, n_drawn + 2 * size, event.feature.name)
+        for start in range(0, n_trials, batch):
+            hits[side] += event.count(draw(table, min(batch, n_trials - start)))
+    lower = epsilon_lower_bound(
+        (hits[0], hits[1]), (n_trials, n_trials), delta=delta, level=level
+    )
+    return Bound(lower, n_chosen_by + 2 * n_trials, event.feature.name)
 
 
 def row_draws(
@@ -131,10 +117,10 @@ def row_draws(
 ) -> Draw:
     """Return draws by releases of tables of equal rows."""
 
-    def draw(table: int, n: int) -> Outputs:
+    def draw(table: int, n: int) -> Draws:
+        rows = tables[table].iloc[np.zeros(n, np.intp)].reset_index(drop=True)
         with warnings.catch_warnings(action="ignore"):
-            released = release(repeat_row(tables[table], n))
-            return add_supports(fitted, read_rows(released, n))
+            return add_supports(fitted, read_rows(lambda: release(rows), n))
 
     return draw
 
@@ -147,32 +133,28 @@ def bound_by_rows(
     confidence_level: float,
     n_draws: int = DEFAULT_ROWS,
 ) -> tuple[float, str] | None:
-    """Bound the epsilon of `transform` by rows alone, and name the event; None if many equal rows are refused."""
-    draw = row_draws(fitted.transform, tables, fitted)
+    """Bound the epsilon of `transform` by its rows, and name the event; None if many equal rows are refused."""
     try:
-        draw(0, 2)
+        with warnings.catch_warnings(action="ignore"):
+            fitted.transform(pd.concat([tables[0]] * 2, ignore_index=True))
     except Exception:
         return None
+    draw = row_draws(fitted.transform, tables, fitted)
     level = 1 - confidence_level
     bound = find_bound(draw, len(tables), n_draws, delta=delta, level=level)
     return bound.lower, bound.event
 
 
 def choose_event(
-    first: Sequence[Outputs],
-    second: Sequence[Outputs],
-    *,
-    delta: float,
-    is_small: bool = False,
+    first: Sequence[Draws], second: Sequence[Draws], *, delta: float
 ) -> Event | None:
     """Choose the pair of tables and the event with the largest expected lower bound."""
     # The first sample orders the outcomes by their log ratios, as the lemma of Neyman
     # and Pearson demands. The second sample scores the sets of the first outcomes, so
     # that an event that fits the first sample by chance is not chosen. The test needs a
     # third sample.
-    caution = 1.0 if is_small else 3.0
     best = None
-    for feature in _list_features(first, is_small=is_small):
+    for feature in list_features(first):
         ranking = list(map(feature.outcomes, first))
         values, n_seen = np.unique(np.concatenate(ranking), return_counts=True)
         values = values[n_seen >= MIN_OUTCOME_COUNT]
@@ -187,7 +169,8 @@ def choose_event(
             for table, sign in ((a, -1), (b, 1)):
                 n = len(scoring[table])
                 rate = (scored[table][order].cumsum() + 0.5) / (n + 1)
-                rates.append(rate + sign * caution * np.sqrt(rate * (1 - rate) / n))
+                error = np.sqrt(rate * (1 - rate) / n)
+                rates.append(rate + sign * N_STANDARD_ERRORS * error)
             scores = np.log(np.maximum(rates[0] - delta, 1e-300) / rates[1])
             position = int(np.argmax(scores))
             if scores[position] > (best.score if best else 0):
@@ -204,8 +187,8 @@ def _count_outcomes(outcomes: Hashes, values: Hashes) -> NDArray[np.int64]:
     return np.bincount(positions[is_listed], minlength=len(values))
 
 
-def _list_features(samples: Sequence[Outputs], *, is_small: bool) -> list[Feature]:
-    """List functions of an output with discrete values."""
+def list_features(samples: Sequence[Draws]) -> list[Feature]:
+    """List discrete functions of an output."""
     names = list(dict.fromkeys(name for sample in samples for name in sample))
     features = []
     for name in names:
@@ -213,31 +196,28 @@ def _list_features(samples: Sequence[Outputs], *, is_small: bool) -> list[Featur
         is_public = all(name in sample for sample in samples)
         label = name if is_public else "a part that not every output has"
         features.append(Feature(f"values of {label}", _values_of([name])))
-        if is_small:
-            continue
         columns = [to_floats(column_of(sample, name)) for sample in samples]
         numbers = np.concatenate(columns)
         numbers = numbers[np.isfinite(numbers)]
         if (numbers != np.floor(numbers)).any():
-            bit = Feature(f"the lowest bit of {label}", _lowest_bit_of(name))
-            features.append(bit)
+            features.append(Feature(f"the lowest bit of {label}", _bit_of(name)))
         if len(np.unique(numbers)) > N_BINS:
             edges = np.quantile(numbers, np.linspace(0, 1, N_BINS + 1)[1:-1])
             features.append(Feature(f"bins of {label}", _bins_of(name, edges)))
-    if len(names) > 1 and not is_small:
+    if len(names) > 1:
         features.append(Feature("values of all columns together", _values_of(names)))
         ratios = _log_ratios_of(names, samples[0], samples[-1])
         features.append(Feature("the sum of log ratios of all columns", ratios))
     return features
 
 
-def _values_of(names: Sequence[str]) -> Callable[[Outputs], Hashes]:
+def _values_of(names: Sequence[str]) -> Callable[[Draws], Hashes]:
     """Return the joint values of some columns."""
 
-    def outcomes(outputs: Outputs) -> Hashes:
-        joint = np.zeros(len(next(iter(outputs.values()))), np.uint64)
+    def outcomes(draws: Draws) -> Hashes:
+        joint = np.zeros(len(next(iter(draws.values()))), np.uint64)
         for name in names:
-            hashes = hash_column(column_of(outputs, name))
+            hashes = hash_column(column_of(draws, name))
             # A product with an odd number keeps the order of the columns.
             joint = joint * np.uint64(0x9E3779B97F4A7C15) + hashes
         return joint
@@ -246,8 +226,8 @@ def _values_of(names: Sequence[str]) -> Callable[[Outputs], Hashes]:
 
 
 def _log_ratios_of(
-    names: Sequence[str], first: Outputs, second: Outputs
-) -> Callable[[Outputs], Hashes]:
+    names: Sequence[str], first: Draws, second: Draws
+) -> Callable[[Draws], Hashes]:
     """Return the sum of the log ratios of the values of all columns, as if these were independent."""
     tables = []
     for name in names:
@@ -258,10 +238,10 @@ def _log_ratios_of(
             counts = [_count_outcomes(hashes, values) + 0.5 for hashes in pair]
             tables.append((name, values, np.log(counts[0] / counts[1])))
 
-    def outcomes(outputs: Outputs) -> Hashes:
-        total = np.zeros(len(next(iter(outputs.values()))))
+    def outcomes(draws: Draws) -> Hashes:
+        total = np.zeros(len(next(iter(draws.values()))))
         for name, values, ratios in tables:
-            hashes = hash_column(column_of(outputs, name))
+            hashes = hash_column(column_of(draws, name))
             positions = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
             total += np.where(values[positions] == hashes, ratios[positions], 0.0)
         # In steps of a quarter, so that sums are seen more than once.
@@ -270,24 +250,24 @@ def _log_ratios_of(
     return outcomes
 
 
-def _bins_of(name: str, edges: Numbers) -> Callable[[Outputs], Hashes]:
+def _bins_of(name: str, edges: NDArray[np.float64]) -> Callable[[Draws], Hashes]:
     """Return the bin of the number in a column."""
 
-    def outcomes(outputs: Outputs) -> Hashes:
-        numbers = to_floats(column_of(outputs, name))
+    def outcomes(draws: Draws) -> Hashes:
+        numbers = to_floats(column_of(draws, name))
         bins = np.searchsorted(edges, numbers, side="right")
         return np.where(np.isfinite(numbers), bins, len(edges) + 1).astype(np.uint64)
 
     return outcomes
 
 
-def _lowest_bit_of(name: str) -> Callable[[Outputs], Hashes]:
+def _bit_of(name: str) -> Callable[[Draws], Hashes]:
     """Return the weight of the lowest set bit of a float."""
 
     # I. Mironov (2012). On significance of the least significant bits for differential
     # privacy. CCS.
-    def outcomes(outputs: Outputs) -> Hashes:
-        numbers = to_floats(column_of(outputs, name))
+    def outcomes(draws: Draws) -> Hashes:
+        numbers = to_floats(column_of(draws, name))
         is_usual = np.isfinite(numbers) & (numbers != 0)
         # A float is fraction * 2**exponent, and fraction * 2**53 is an integer.
         fraction, exponent = np.frexp(np.where(is_usual, numbers, 1.0))
@@ -297,11 +277,3 @@ def _lowest_bit_of(name: str) -> Callable[[Outputs], Hashes]:
         return weight.astype(np.int64).view(np.uint64)
 
     return outcomes
-
-
-def first_error(outputs: Outputs, form: str) -> str | None:
-    """Return the name of the error if every call failed."""
-    forms = outputs[form].tolist()
-    if not all(text.startswith(RAISED) for text in forms):
-        return None
-    return str(forms[0].removeprefix(RAISED).split("\n")[0])

@@ -1,9 +1,7 @@
-"""Outputs of a release as columns of comparable parts."""
+"""Outputs of a release as columns of values, with an entry for each draw."""
 
 from __future__ import annotations
 
-import pickle
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -11,19 +9,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import collect_output
 from skdp.tables import convert_frame, is_frame
 
-# A column for each part of the output, an entry for each draw.
-Outputs = dict[str, NDArray[Any]]
+# A column for each part of the output, with an entry for each draw.
+Draws = dict[str, NDArray[Any]]
 
-FORM = "the form: dtypes, names, index, attributes, warnings, output, errors"
-TEXT = "the whole output as text"
+FAILURE = "the type of the error"
 ABSENT = "\0absent"
-RAISED = "\0raised "
 
-# Parts of one call that are compared one by one, and the length of its text.
-MAX_PARTS, MAX_TEXT = 256, 100_000
+# Parts of the output of one call that are compared.
+MAX_PARTS = 256
 
 # Values of which the support by a hashed report is computed.
 MAX_SUPPORTED_VALUES = 64
@@ -31,12 +26,7 @@ MAX_SUPPORTED_VALUES = 64
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
 
 
-def repeat_row(table: pd.DataFrame, n_rows: int) -> pd.DataFrame:
-    """Return a table of equal rows."""
-    return table.iloc[np.zeros(n_rows, np.intp)].reset_index(drop=True)
-
-
-def read_columns(table: Any) -> Outputs:
+def read_columns(table: Any) -> Draws:
     """Read the columns of a table or array; a repeated name gets its position."""
     if not isinstance(table, pd.DataFrame | pd.Series) and is_frame(table):
         table = convert_frame(table, "pandas")
@@ -49,12 +39,19 @@ def read_columns(table: Any) -> Outputs:
     return columns
 
 
-def read_rows(released: Any, n_rows: int) -> Outputs:
+def read_rows(release: Callable[[], Any], n_rows: int) -> Draws:
     """Read the columns of a release whose rows are independent draws; lists are spread."""
-    columns: Outputs = {}
+    try:
+        released = release()
+    except Exception as error:
+        return {FAILURE: np.full(n_rows, type(error).__name__, object)}
+    columns: Draws = {}
     for name, values in read_columns(released).items():
         if len(values) != n_rows:
-            raise ValueError(f"the release has {len(values)} rows, not {n_rows}")
+            raise ValueError(
+                f"The release has {len(values)} rows for a table of {n_rows} rows. Pass a "
+                "callable and neighbours to audit releases of whole tables."
+            )
         if values.dtype == object and isinstance(values[0], _LISTS):
             width = max(map(len, values))
             padded = [[*items, *[None] * (width - len(items))] for items in values]
@@ -62,15 +59,48 @@ def read_rows(released: Any, n_rows: int) -> Outputs:
                 columns[f"{name}, item {position}"] = column.to_numpy()
         else:
             columns[name] = values
-    if not columns:
-        raise ValueError("the release is no table")
     return columns
 
 
-def add_supports(fitted: Any, columns: Outputs) -> Outputs:
+def read_calls(release: Callable[[], Any], n_calls: int) -> Draws:
+    """Release a table many times, and read each output as one draw."""
+    calls: list[dict[str, Any]] = []
+    for _ in range(n_calls):
+        try:
+            parts = list(_list_parts(release(), ""))
+        except Exception as error:
+            parts = [(FAILURE, type(error).__name__)]
+        calls.append(dict(parts[:MAX_PARTS]))
+    columns = {}
+    for name in dict.fromkeys(name for call in calls for name in call):
+        column = np.empty(n_calls, object)
+        column[:] = [call.get(name, ABSENT) for call in calls]
+        columns[name] = column
+    return columns
+
+
+def _list_parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """List the single values of an output, with their paths."""
+    items: Iterable[tuple[Any, Any]]
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, pd.DataFrame | pd.Series) or is_frame(value):
+        items = read_columns(value).items()
+    elif isinstance(value, _LISTS):
+        items = enumerate(np.asarray(value, object).ravel().tolist())
+    else:
+        yield path or "the value", value
+        return
+    for key, item in items:
+        yield from _list_parts(item, f"{path}[{key!r}]")
+
+
+def add_supports(fitted: Any, columns: Draws) -> Draws:
     """Add which values each hashed report supports. Its hash function is public."""
+    if FAILURE in columns:
+        return columns
     arrays = list(columns.values())
-    added: Outputs = {}
+    supports: Draws = {}
     start = 0
     for number, oracle in enumerate(getattr(fitted, "oracles_", ())):
         parts = arrays[start : start + oracle.width]
@@ -78,74 +108,17 @@ def add_supports(fitted: Any, columns: Outputs) -> Outputs:
         if oracle.shows_hash:
             reports = np.column_stack([part.astype(np.uint64) for part in parts])
             # (n_reports, n_values)
-            supports = oracle.supports(reports)[:, :MAX_SUPPORTED_VALUES]
-            for value, is_supported in enumerate(supports.T):
-                added[f"support of value {value} by column {number}"] = is_supported
-    return columns | added
+            is_supported = oracle.supports(reports)[:, :MAX_SUPPORTED_VALUES]
+            for value, column in enumerate(is_supported.T):
+                supports[f"support of value {value} by column {number}"] = column
+    return columns | supports
 
 
-def read_call(release: Callable[[], Any]) -> dict[str, Any]:
-    """Release once, and record everything that is visible of it."""
-    failure = ""
-    with collect_output() as messages:
-        try:
-            released = release()
-        except Exception as error:
-            failure = f"{RAISED}{type(error).__name__}\n{error}\n"
-    if failure:
-        return {FORM: f"{failure}{messages}"}
-    form: list[Any] = [messages]
-    parts = dict(_parts(released, "", form))
-    call = {FORM: repr(form), TEXT: repr(list(parts.values()))[:MAX_TEXT]}
-    return call | dict(list(parts.items())[:MAX_PARTS])
-
-
-def _parts(value: Any, path: str, form: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the single values of an output by their paths, and add its types to a form."""
-    form.append(type(value).__name__)
-    items: Iterable[tuple[Any, Any]]
-    if isinstance(value, np.ndarray):
-        form.append((value.dtype.str, value.shape))
-        items = enumerate(value.ravel().tolist())
-    elif isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list | tuple | set | frozenset):
-        items = enumerate(value)
-    elif isinstance(value, pd.DataFrame) or is_frame(value):
-        form.append(_form_of_table(value))
-        items = read_columns(value).items()
-    else:
-        yield path or "the value", value
-        return
-    for key, item in items:
-        yield from _parts(item, f"{path}[{key!r}]", form)
-
-
-def _form_of_table(table: Any) -> str:
-    """Return the visible parts of a table beside its cells."""
-    if not isinstance(table, pd.DataFrame):
-        return repr(getattr(table, "schema", getattr(table, "name", "")))
-    # A categorical dtype shows its categories.
-    dtypes = [(dtype, getattr(dtype, "categories", None)) for dtype in table.dtypes]
-    index = table.index
-    return repr((dtypes, type(index), index.tolist(), index.names, table.attrs))
-
-
-def stack_calls(calls: list[dict[str, Any]]) -> Outputs:
-    """Arrange the parts of many calls as columns."""
-    columns = {}
-    for name in dict.fromkeys(name for call in calls for name in call):
-        column = np.empty(len(calls), object)
-        column[:] = [call.get(name, ABSENT) for call in calls]
-        columns[name] = column
-    return columns
-
-
-def column_of(outputs: Outputs, name: str) -> NDArray[Any]:
-    """Return a column; one of absent parts if the outputs lack it."""
-    if name in outputs:
-        return outputs[name]
-    return np.full(len(next(iter(outputs.values()))), ABSENT, object)
+def column_of(draws: Draws, name: str) -> NDArray[Any]:
+    """Return a column, or absent parts if the draws lack it."""
+    if name in draws:
+        return draws[name]
+    return np.full(len(next(iter(draws.values()))), ABSENT, object)
 
 
 def hash_column(values: NDArray[Any]) -> NDArray[np.uint64]:
@@ -167,18 +140,3 @@ def to_floats(values: NDArray[Any]) -> NDArray[np.float64]:
         return values.astype(float)
     is_number = [isinstance(value, float | np.floating) for value in values]
     return np.where(is_number, values, np.nan).astype(float)
-
-
-def read_state(estimator: Any) -> dict[str, str]:
-    """Return the attributes and the pickle of an estimator as text, without its parameters."""
-    parameters = estimator.get_params(deep=False)
-    state = {}
-    for name, value in vars(estimator).items():
-        if name not in parameters:
-            # Addresses in memory are not data.
-            state[name] = re.sub(" at 0x[0-9a-f]+", "", repr(value))
-    try:
-        state["the pickle"] = pickle.dumps(estimator).hex()
-    except Exception as error:
-        state["the pickle"] = type(error).__name__
-    return state
