@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdp.evaluation import _attacks
-from skdp.evaluation.report import _experiments, _report
+from skdp.evaluation.report import _report
 
 os.environ["MPLBACKEND"] = "agg"
 
@@ -28,7 +28,6 @@ def few_trees():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_attacks, "HistGradientBoostingClassifier", few)
-        patched.setitem(_experiments.CLASSIFIERS, "gradient boosting", few(random_state=0))
         patched.setattr(_report, "N_RELEASES", 4)
         patched.setattr(_report, "N_SPLITS", 2)
         yield

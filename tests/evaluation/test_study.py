@@ -17,7 +17,7 @@ from skdp.evaluation.report._experiments import (
     TRUE_GROUPS,
     attack_releases,
     fairness_audits,
-    model_curves,
+    score_models,
     synthesize,
 )
 from skdp.evaluation.report._study import Study
@@ -93,9 +93,7 @@ def read(people, domain=None, **options):
 @pytest.mark.long
 @pytest.mark.usefixtures("few_trees")
 def test_epsilon_leads_from_excluding_the_column_to_using_it(people):
-    curves = model_curves(read(people), 2)
-    curve = curves["logistic regression"]
-    excluded = curves["logistic regression, columns excluded"]["value"]
+    curve, excluded = score_models(read(people), 2)
     means = curve.groupby(["metric", "epsilon"])["value"].mean()
     accuracy, parity = means["accuracy"], means["statistical parity difference"]
     assert accuracy[20.0] == pytest.approx(accuracy[np.inf])

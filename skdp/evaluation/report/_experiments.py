@@ -14,7 +14,6 @@ import pandas as pd
 from joblib import Parallel, delayed
 from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import (
@@ -34,7 +33,6 @@ from skdp.evaluation._attacks import (
 from skdp.evaluation._common import check_count, read_epsilons
 from skdp.evaluation._privacy_curve import privacy_curve
 from skdp.evaluation.report._study import (
-    LOGISTIC,
     PARAM_NAME,
     Study,
     encode_declared,
@@ -57,13 +55,6 @@ TRUE_GROUPS, NAIVE, DEBIASED = (
     "reports taken for groups",
     "debiased reports",
 )
-CLASSIFIERS = {
-    "logistic regression": LOGISTIC,
-    # Early stopping fails where a class has few rows.
-    "gradient boosting": HistGradientBoostingClassifier(
-        learning_rate=0.2, max_iter=40, early_stopping=False, random_state=0
-    ),
-}
 FAIRNESS = (
     "statistical parity difference",
     "disparate impact",
@@ -105,34 +96,33 @@ def score(
     return scores | dict(zip(FAIRNESS, values[list(FAIRNESS)], strict=True))
 
 
-def model_curves(study: Study, n_repeats: int) -> dict[str, pd.DataFrame]:
-    """Score classifiers with the protected columns reported, as they are, and excluded."""
-    scoring = partial(score, sensitive=study.sensitive, privileged=study.privileged)
-    splits = StratifiedShuffleSplit(n_repeats, test_size=TEST_SIZE, random_state=0)
-    curves = {}
-    for position, (name, classifier) in enumerate(CLASSIFIERS.items()):
-        options: dict[str, Any] = {"param_name": PARAM_NAME, "scoring": scoring}
-        options |= {"epsilons": study.epsilons, "cv": splits, "n_jobs": study.n_jobs}
-        curves[name] = privacy_curve(
-            study.model(classifier, protected="reported"),
-            study.features,
-            study.y,
-            random_state=study.seed(MODELS, position),
-            **options,
-        )
-        scores = cross_validate(
-            study.model(classifier, protected="excluded"),
-            study.features,
-            study.y,
-            scoring=scoring,
-            cv=splits,
-            n_jobs=study.n_jobs,
-            error_score="raise",
-        )
-        table = pd.DataFrame(scores).filter(like="test_")
-        table.columns = table.columns.str.removeprefix("test_")
-        curves[f"{name}, columns excluded"] = table.mean().to_frame("value")
-    return curves
+def score_models(study: Study, n_splits: int) -> tuple[pd.DataFrame, pd.Series]:
+    """Return the curve of a classifier with the protected columns reported, and its mean scores without them."""
+    options: dict[str, Any] = {
+        "scoring": partial(
+            score, sensitive=study.sensitive, privileged=study.privileged
+        ),
+        "cv": StratifiedShuffleSplit(n_splits, test_size=TEST_SIZE, random_state=0),
+        "n_jobs": study.n_jobs,
+    }
+    curve = privacy_curve(
+        study.model(protected="reported"),
+        study.features,
+        study.y,
+        param_name=PARAM_NAME,
+        epsilons=study.epsilons,
+        random_state=study.seed(MODELS),
+        **options,
+    )
+    scores = cross_validate(
+        study.model(protected="excluded"),
+        study.features,
+        study.y,
+        error_score="raise",
+        **options,
+    )
+    excluded = pd.DataFrame(scores).filter(like="test_").mean()
+    return curve, excluded.rename(lambda name: name.removeprefix("test_"))
 
 
 def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:

@@ -35,7 +35,7 @@ from skdp.evaluation.report._experiments import (
     count_study,
     errors_by_trust,
     fairness_audits,
-    model_curves,
+    score_models,
     synthesize,
 )
 from skdp.evaluation.report._study import Study
@@ -253,48 +253,37 @@ def _study_counts(study: Study) -> Part:
 
 
 def _study_models(study: Study) -> Part:
-    """Study the accuracy and the fairness of classifiers."""
-    curves = model_curves(study, N_SPLITS)
-    rows = []
-    panels = {}
-    for name, curve in curves.items():
-        if "split" not in curve:
-            continue
-        excluded = curves[f"{name}, columns excluded"]["value"]
-        costs = compare_to_baseline(curve)
-        means = curve.groupby(["metric", "epsilon"], sort=False)["value"].mean()
-        table = means.rename("mean").reset_index()
-        table = table.merge(costs, on=["metric", "epsilon"], how="left")
-        table["columns excluded"] = table["metric"].map(excluded)
-        rows.append(table.assign(classifier=name))
-        panels[name] = table
-    scores = pd.concat(rows, ignore_index=True)
-    names = ["classifier", "metric", "epsilon", "mean", "columns excluded"]
-    scores = scores[[*names, "difference", "lower", "upper"]]
+    """Study the accuracy and the fairness of a classifier."""
+    curve, excluded = score_models(study, N_SPLITS)
+    means = curve.groupby(["metric", "epsilon"], sort=False)["value"].mean()
+    scores = means.rename("mean").reset_index()
+    scores["columns excluded"] = scores["metric"].map(excluded)
+    costs = compare_to_baseline(curve)[
+        ["metric", "epsilon", "difference", "lower", "upper"]
+    ]
+    scores = scores.merge(costs, on=["metric", "epsilon"], how="left")
     section = Section(
         MODELS,
-        "The protected columns are reported in training and in prediction. Dashed: "
-        "without privacy. Dotted: the columns are excluded. Differences are from the "
-        "model without privacy, with 95 % intervals.",
+        "A logistic regression, with the protected columns reported in training and in "
+        "prediction. Dashed: without privacy. Dotted: the columns are excluded. "
+        "Differences are from the model without privacy, with 95 % intervals.",
     )
     metrics = ["accuracy", *(FAIRNESS[:1] if study.sensitive is not None else [])]
     for metric in metrics:
+        table = scores[scores["metric"] == metric]
+        is_private = np.isfinite(table["epsilon"])
+        private = table[is_private].sort_values("epsilon")
         axes = _new_axes(metric)
-        for colour, (name, table) in zip(COLOURS, panels.items(), strict=False):
-            own = table[table["metric"] == metric]
-            private = own[np.isfinite(own["epsilon"])].sort_values("epsilon")
-            axes.plot(
-                private["epsilon"], private["mean"], "o-", color=colour, label=name
-            )
-            baseline = own.loc[np.isinf(own["epsilon"]), "mean"]
-            for level, style in ((baseline, "--"), (own["columns excluded"], ":")):
-                axes.axhline(level.iloc[0], color=colour, ls=style, lw=1.2)
+        axes.plot(private["epsilon"], private["mean"], "o-", label="reported")
+        baseline = table.loc[~is_private, "mean"].iloc[0]
+        axes.axhline(baseline, color="k", ls="--", lw=1.2, label="without privacy")
+        axes.axhline(
+            excluded[metric], color="k", ls=":", lw=1.2, label="columns excluded"
+        )
         _label_epsilons(axes, study.epsilons)
         section.figures[f"{metric} by epsilon"] = _write_figure(axes.figure)
     shown = scores[scores["metric"].isin(["accuracy", "AUC", *metrics])]
-    for name in panels:
-        table = shown[shown["classifier"] == name].drop(columns="classifier")
-        section.tables.append(_write_table(table, name))
+    section.tables.append(_write_table(shown, "Scores by epsilon"))
     return section, {"model_scores": scores}
 
 
