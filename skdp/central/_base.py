@@ -44,6 +44,7 @@ from skdp.central.statistics import (
 )
 from skdp.oracles import check_size
 from skdp.privacy import (
+    BudgetExceeded,
     Loss,
     Mu,
     PrivacyGuarantee,
@@ -93,8 +94,22 @@ def charge(
         **share.stated(losses, delta, rho),
     )
     warn_of_release(guarantee)
-    spend(ledger, guarantee, what)
+    try:
+        spend(ledger, guarantee, what)
+    except BudgetExceeded as error:
+        raise BudgetExceeded(
+            f"{error} Decrease `epsilon`, or use a ledger with a larger budget."
+        ) from None
     return guarantee, coins(random_state, what)
+
+
+def refuse_large(X: Any, what: str) -> None:
+    """Raise an error for a table of an engine, which can only add up rows."""
+    if open_large(X) is not None:
+        raise TypeError(
+            f"{what} requires a table in memory, got {type(X).__name__}; skdp.engines "
+            "can only add up rows. Collect the columns first."
+        )
 
 
 def check_bounds_names(bounds: Any, names: Sequence[Any]) -> None:
@@ -366,12 +381,9 @@ class CentralStatistic(CentralEstimator):
 
     def _read(self, X: Any, y: Any, groups: Any, most: int) -> Batches:
         """Read the columns of a table, and at most some rows of each person."""
+        if self._requires_rows:
+            refuse_large(X, type(self).__name__)
         large = open_large(X)
-        if large is not None and self._requires_rows:
-            raise TypeError(
-                f"{type(self).__name__} requires a table in memory, and skdp.engines "
-                "only adds up rows. Collect the columns first."
-            )
         if large is not None:
             columns = large.sample  # the names and dtypes
             if groups is not None:

@@ -24,7 +24,7 @@ from skdp.base import (
     listed_names,
     read_input,
 )
-from skdp.central._base import charge
+from skdp.central._base import charge, refuse_large
 from skdp.central.statistics import (
     LARGEST,
     Noise,
@@ -73,9 +73,6 @@ PASS_FRACTIONS = Fraction(1, 16), Fraction(15, 16)
 # larger ones in the last cell.
 MIN_POWER, MAX_POWER = -200, 200
 
-# Offset of the exponent in the bits of a float.
-EXPONENT_BIAS = 1023
-
 # The constants below were measured by the task "bounds" of
 # benchmarks/central_statistics.py. Halving or doubling one changes errors of means by
 # less than a tenth, unless the comment gives another effect.
@@ -85,22 +82,12 @@ EXPONENT_BIAS = 1023
 FIRST_CELLS_PER_OCTAVE, SECOND_CELLS_PER_OCTAVE = 16, 4
 
 # Probability that noise is taken for numbers in any window of one width: over all cells,
-# and over the cells near clear numbers, where a false positive costs less.
-FALSE_POSITIVE_RATE, INNER_FALSE_POSITIVE_RATE = 1e-4, 1e-3
+# and over the cells up to some octaves beyond the farthest clear numbers.
+FALSE_POSITIVE_RATE, NEARBY_FALSE_POSITIVE_RATE = 1e-4, 1e-3
+MAX_GAP_OCTAVES = 8
 
-# Powers of 2 that are searched for a tail, below and above the farthest clear numbers.
-POWERS_INSIDE, POWERS_OUTSIDE = 4, 8
-
-# Smallest count from which the shape of a tail is estimated, in standard deviations.
-MIN_TAIL_COUNT = 20.0
-
-# Relative error of the expected counts of a tail shape. Without it, errors of hours of
-# work, most of which are 40, are 3 times as large.
-RELATIVE_MODEL_ERROR = 0.1
-
-# Powers of tails: nearly 0 for a Pareto distribution, 1 for an exponential one, and 2
-# for a normal one.
-TAIL_POWERS = np.array([1e-9, 0.5, 1, 2])
+# Largest window of cells that are counted together.
+MAX_WINDOW_OCTAVES = 4
 
 # Smallest ratio of the two bounds at which the smaller one is set to 0.
 MIN_RATIO_TO_SNAP = 8
@@ -178,8 +165,8 @@ def discover_domain(
 
     Numbers, and dates as days, are counted twice in cells that grow with the distance from a centre, up to 2**200:
     around 0, with a sixteenth of the budget, and then around 0 or the noisy median, with noise on all counts.
-    The bounds contain all cells that are clearly not empty ([2]_). Where the noisy counts show a tail, they are
-    extended until the noise of a mean between them exceeds the clipping error.
+    The bounds contain all cells that are clearly not empty ([2]_). They are extended as long as the noisy count of the
+    next power of 2 is at least one standard deviation of its noise, because clear counts miss a tail.
 
     Texts are counted, and a text is published if its count plus noise reaches a threshold ([1]_), which texts of one
     person alone exceed with a probability of at most delta. Where Gaussian noise is smaller than Laplace noise, as with
@@ -198,7 +185,7 @@ def discover_domain(
     >>> people = load_adult().frame[["age", "sex"]]
     >>> domain = discover_domain(people, epsilon=0.2, delta=1e-6, random_state=0)
     >>> domain["age"].edges[0], domain["age"].edges[-1], domain["sex"]
-    (16.0, 111.0, ['Female', 'Male'])
+    (16.0, 95.0, ['Female', 'Male'])
     >>> print(domain.guarantee)
     epsilon = 0.2, delta = 0.000001, central model, adding or removing one record's values of: age, sex,
     NOT SECURE: the randomness comes from a seed
@@ -258,6 +245,7 @@ def _read_rows(
 ) -> Table:
     """Read the columns, and at most some rows of each person."""
     seed = draw_seed(random_state)
+    refuse_large(X, "discover_domain")
     table: Table = read_input(BaseEstimator(), X, reset=True, least=0)
     if groups is not None:
         persons = read_persons(groups, table)
@@ -565,20 +553,23 @@ class Cells:
         """Count numbers by cell, in their order, and missing values; infinite ones are in none."""
         with np.errstate(over="ignore"):
             finite = np.nan_to_num(numbers[np.isfinite(numbers)] - self.centre)
-        # The exponent of a float and the first bits of its mantissa.
-        bits = np.abs(finite).view(np.int64) >> (53 - self.parts.bit_length())
-        lowest = (MIN_POWER + EXPONENT_BIAS) * self.parts
-        cells = np.clip(bits - lowest, -1, self.side - 1) + 1
+        # A distance is ``fraction * 2**power``, with a fraction from 1/2 to 1.
+        fractions, powers = np.frexp(np.abs(finite))
+        in_octave = ((2 * fractions - 1) * self.parts).astype(np.int64)
+        cells = (powers - 1 - MIN_POWER) * self.parts + in_octave
+        cells = np.clip(cells, -1, self.side - 1) + 1
+        cells[finite == 0] = 0
         places = self.side + np.where(finite < 0, -cells, cells)
         counts = np.bincount(places, minlength=2 * self.side + 1)
         return np.append(counts, np.isnan(numbers).sum())
 
-    def edges(self, first: int, last: int) -> Floats:
-        """Return the distances at which cells of one side begin."""
-        cells = np.arange(first, last + 1)
-        return np.ldexp(
+    def edges(self) -> Floats:
+        """Return the distances from the centre at which cells begin and end, ascending."""
+        cells = np.arange(self.side + 1)
+        distances = np.ldexp(
             1 + cells % self.parts / self.parts, MIN_POWER + cells // self.parts
         )
+        return np.concatenate([-distances[::-1], distances])
 
 
 @dataclass(frozen=True, eq=False)
@@ -608,124 +599,74 @@ class CellCounts:
 
     def find_bounds(self) -> Bounds | None:
         """Return bounds that hold nearly all numbers; None if no count clearly exceeds the noise."""
-        nearby = NearbyCells.select(self)
-        inner = None if nearby is None else nearby.find_clear()
-        if nearby is None or inner is None:
+        side, centre = self.cells.side, self.cells.centre
+        counts = self.counts[:-1]
+        below = self._find_clear(counts[:side][::-1])
+        above = self._find_clear(counts[side + 1 :])
+        if below is None and above is None:
             return None
-        first, last = inner
-        sums = np.cumsum(np.maximum(nearby.counts[first : last + 1], 0))
+        chance = FALSE_POSITIVE_RATE / self.counts.size
+        occupied = []
+        if counts[side] >= noise_limit(1, chance) * self.error:
+            occupied.append(side)
+        if below is not None:
+            occupied += [side - 1 - below[0], side - 1 - below[1]]
+        if above is not None:
+            occupied += [side + 1 + above[0], side + 1 + above[1]]
+        first, last = min(occupied), max(occupied)
+        edges = self.cells.edges()
+        sums = np.cumsum(np.maximum(counts[first : last + 1], 0))
         cell = first + int(np.searchsorted(sums, sums[-1] / 2))
-        median = nearby.edges[cell] / 2 + nearby.edges[cell + 1] / 2
+        median = edges[cell] / 2 + edges[cell + 1] / 2
 
-        # From the median upwards, and then downwards.
-        distances = nearby.edges - median
-        up = cell + extend(
-            nearby.counts[cell:],
-            distances[cell + 1 :],
-            last - cell,
-            opposite=-distances[first],
-            error=self.error,
-        )
-        down = cell - extend(
-            nearby.counts[cell::-1],
-            -distances[cell::-1],
-            cell - first,
-            opposite=distances[up + 1],
-            error=self.error,
-        )
-        centre = self.cells.centre
-        low = float(nearby.edges[down] + centre)
-        high = float(nearby.edges[up + 1] + centre)
-        if centre == 0:
-            low, high = nearby.snap_to_zero(down, up, low, high)
+        last += self._count_tail(counts[last + 1 :])
+        first -= self._count_tail(counts[:first][::-1])
+        low, high = float(edges[first] + centre), float(edges[last + 1] + centre)
+        # Many columns end at 0, next to which the cells around 0 are narrow.
+        if centre == 0 and below is None and 0 <= low < high / MIN_RATIO_TO_SNAP:
+            low = 0.0
+        if centre == 0 and above is None and 0 >= high > low / MIN_RATIO_TO_SNAP:
+            high = 0.0
         if not floats_between(low, high):
             return None
         return Bounds(low, high, float(median + centre), centre)
 
-
-@dataclass(frozen=True, eq=False)
-class NearbyCells:
-    """Cells some powers of 2 around the farthest ones that clearly hold numbers."""
-
-    parts: int
-    error: float
-    # From the lowest cell on. The middle one stands for the centre and for all cells
-    # that are nearer to it; only the centre is counted.
-    counts: Floats
-    # Distances from the centre: one more than cells.
-    edges: Floats
-    # Whether the middle cell, the cells below it and those above clearly hold numbers.
-    at_centre: bool
-    below: bool
-    above: bool
-
-    @classmethod
-    def select(cls, counted: CellCounts) -> NearbyCells | None:
-        """Select the cells; None if no cell beside the centre clearly holds numbers."""
-        side, parts = counted.cells.side, counted.cells.parts
-        lower, centre = counted.counts[:side][::-1], counted.counts[side]
-        upper = counted.counts[side + 1 : -1]
-        chance = FALSE_POSITIVE_RATE / counted.counts.size
-        below = clear_windows(lower, parts, counted.error, chance)
-        above = clear_windows(upper, parts, counted.error, chance)
-        # The cells next to the centre and farthest from it, of each window.
-        starts, stops = np.concatenate([below, above], axis=1)
-        if not starts.size:
+    def _find_clear(self, counts: Floats) -> tuple[int, int] | None:
+        """Return the first and the last cell of one side, outwards, that clearly hold numbers."""
+        clear = self._find_windows(counts, FALSE_POSITIVE_RATE / self.counts.size)
+        if clear is None:
             return None
-        near = max(int(starts.max()) - parts * POWERS_INSIDE, 0)
-        far = min(int(starts.max()) + parts * POWERS_OUTSIDE, side)
-        is_at_centre = centre >= noise_limit(1, chance) * counted.error
-        ends = counted.cells.edges(near, far)
-        return cls(
-            parts,
-            counted.error,
-            np.concatenate([lower[near:far][::-1], [centre], upper[near:far]]),
-            np.concatenate([-ends[::-1], ends]),
-            at_centre=bool(is_at_centre or (stops < near).any()),
-            below=below.size > 0,
-            above=above.size > 0,
-        )
+        # Near clear numbers, a false positive costs less.
+        nearby = counts[: clear[1] + MAX_GAP_OCTAVES * self.cells.parts]
+        return self._find_windows(nearby, NEARBY_FALSE_POSITIVE_RATE / nearby.size)
 
-    def find_clear(self) -> tuple[int, int] | None:
-        """Return the outermost cells that clearly hold numbers."""
-        chance = INNER_FALSE_POSITIVE_RATE / self.counts.size
-        starts, stops = clear_windows(self.counts, self.parts, self.error, chance)
-        if not starts.size:
-            return None
-        # A window may be wider than its numbers: use its inner end.
-        cells = [int(stops.min()), int(starts.max())]
-        if self.at_centre:
-            cells.append(self.counts.size // 2)
-        return min(cells), max(cells)
+    def _find_windows(self, counts: Floats, chance: float) -> tuple[int, int] | None:
+        """Return the first and the last cell in windows that noise alone fills with this probability."""
+        # Windows of 1, 2, 4, ... cells: wide ones show numbers that are spread over many
+        # cells. A window may be wider than its numbers: its inner ends are used.
+        sums = np.append(0.0, np.cumsum(counts))
+        first, last = counts.size, -1
+        width = 1
+        while width <= min(MAX_WINDOW_OCTAVES * self.cells.parts, counts.size):
+            in_window = sums[width:] - sums[:-width]
+            limit = noise_limit(width, chance) * self.error
+            starts = np.flatnonzero(in_window >= limit)
+            if starts.size:
+                first = min(first, int(starts[0]) + width - 1)
+                last = max(last, int(starts[-1]))
+            width *= 2
+        return (min(first, last), last) if last >= 0 else None
 
-    def snap_to_zero(
-        self, down: int, up: int, low: float, high: float
-    ) -> tuple[float, float]:
-        """Replace a bound next to 0 by 0, if no numbers beyond 0 are clear."""
-        # Many columns end at 0, next to which the cells around 0 are narrow.
-        middle = self.counts.size // 2
-        if not self.below and down >= middle and low < high / MIN_RATIO_TO_SNAP:
-            return 0.0, high
-        if not self.above and up <= middle and high > low / MIN_RATIO_TO_SNAP:
-            return low, 0.0
-        return low, high
-
-
-def clear_windows(
-    counts: Floats, parts: int, error: float, chance: float
-) -> NDArray[np.intp]:
-    """Return the first and the last cell of windows that clearly hold numbers: (2, n_windows)."""
-    # Windows of 1, 2, 4, ... cells: wide ones show numbers that are spread over many
-    # cells. The noise of a window passes for numbers with at most this chance.
-    sums = np.append(0.0, np.cumsum(counts))
-    windows = []
-    width = 1
-    while width <= min(POWERS_INSIDE * parts, counts.size):
-        in_window = sums[width:] - sums[:-width]
-        starts = np.flatnonzero(in_window >= noise_limit(width, chance) * error)
-        windows.append([starts, starts + width - 1])
-        width *= 2
-    return np.concatenate(windows, axis=1)
+    def _count_tail(self, counts: Floats) -> int:
+        """Return the number of further cells, outwards, that bounds should hold."""
+        # Clear counts miss a tail. The bounds are extended by quarters of an octave, as
+        # long as the count of the next octave is at least one standard deviation of its
+        # noise.
+        octave = self.cells.parts
+        sums = np.append(0.0, np.cumsum(counts))
+        is_noise = sums[octave:] - sums[:-octave] < self.error * math.sqrt(octave)
+        quarter = octave // 4
+        return quarter * int(np.append(is_noise[::quarter], True).argmax())
 
 
 def noise_limit(width: int, chance: float) -> float:
@@ -736,59 +677,3 @@ def noise_limit(width: int, chance: float) -> float:
     tilts = np.linspace(0.1, 0.98, 89)
     exponents = -math.log(chance) - width * np.log1p(-(tilts**2))
     return float((exponents / tilts).min()) / math.sqrt(2)
-
-
-def extend(
-    counts: Floats, ends: Floats, n_clear: int, *, opposite: float, error: float
-) -> int:
-    """Return the cell whose end, as a bound, minimizes the error of a mean: noise and clipping."""
-    # Cells go from the median to one side; those up to `n_clear` clearly hold numbers.
-    # `ends` are distances from the median, `opposite` is the distance of the other
-    # bound. The tail starts where enough numbers are beyond to show its shape.
-    n_beyond = np.cumsum(counts[n_clear::-1])[::-1]
-    start = int((n_beyond >= MIN_TAIL_COUNT * error).sum()) - 1
-    start = min(max(start, 1), max(n_clear - 1, 1), n_clear)
-    unit = ends[start - 1] if start else ends[0] / 2
-    tail_ends = np.append(1.0, ends[start:] / unit)
-    bounds = tail_ends[n_clear + 1 - start :]
-    expected = estimate_tail(counts[start:], tail_ends, n_clear + 1 - start, error)
-    # Clipping error and noise of a sum with a bound at each end, if a fifth of epsilon
-    # was spent on the bounds.
-    middles = (bounds[:-1] + bounds[1:]) / 2
-    clipped = np.maximum(middles - bounds[:, np.newaxis], 0) @ expected
-    noise = error * (opposite / unit + bounds) / 6
-    return n_clear + int((noise**2 + clipped**2).argmin())
-
-
-def estimate_tail(counts: Floats, ends: Floats, n_clear: int, error: float) -> Floats:
-    """Estimate the counts of the cells of a tail beyond its first `n_clear` cells, whose counts exceed the noise."""
-    # Posterior means over tail shapes and over the cells where the tail may end. Arrays
-    # are (n_shapes, n_cells).
-    expected = tail_shapes(ends, n_clear)
-    in_clear = expected[:, :n_clear].sum(axis=1, keepdims=True)
-    expected *= max(counts[:n_clear].sum(), error) / np.maximum(in_clear, 1e-9)
-    spread = np.sqrt(error**2 + expected + (RELATIVE_MODEL_ERROR * expected) ** 2)
-    fits = -math.sqrt(2) * np.abs(counts - expected) / spread - np.log(spread)
-    empty = -math.sqrt(2) * np.abs(counts[n_clear:]) / error - math.log(error)
-    # Log-odds that the tail ends before each cell beyond the clear ones, or never.
-    log_odds = np.column_stack(
-        [fits[:, :n_clear].sum(axis=1), fits[:, n_clear:] - empty]
-    ).cumsum(axis=1)
-    odds = np.exp(log_odds - log_odds.max())
-    reaches = np.cumsum(odds[:, :0:-1], axis=1)[:, ::-1]
-    estimate: Floats = (reaches * expected[:, n_clear:]).sum(axis=0) / odds.sum()
-    return estimate
-
-
-def tail_shapes(ends: Floats, n_clear: int) -> Floats:
-    """Return the proportions of numbers in each cell by tail shape: (n_shapes, n_cells); `ends` begin with 1."""
-    # A tail has a power p and a scale s: beyond the distance r are ``exp(-3 g(r) /
-    # g(s))`` of the numbers, with ``g(r) = (r**p - 1) / p``, so that 95 % are within s.
-    # Scales are up to 8 times the distance of the clear cells.
-    powers = TAIL_POWERS[:, np.newaxis]
-    growth = np.expm1(np.minimum(powers * np.log(ends), 50)) / powers
-    n_scales = int(np.searchsorted(ends, 8 * ends[n_clear], side="right"))
-    step = n_scales // 32 + 1
-    scales = growth[:, 1:n_scales:step, np.newaxis]
-    exponents = np.minimum(3 * growth[:, np.newaxis, :] / scales, 600)
-    return -np.diff(np.exp(-exponents)).reshape(-1, ends.size - 1)

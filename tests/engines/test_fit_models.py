@@ -64,7 +64,7 @@ def test_a_seeded_fit_is_the_one_in_memory(lazy_engine, case):
 def test_models_that_read_rows_several_times_refuse(lazy_engine, name):
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     table = pa.Table.from_pandas(large_table(name))
-    with pytest.raises(TypeError, match=r"requires a table in memory, and skdp\.engines only adds up rows"):
+    with pytest.raises(TypeError, match="requires a table in memory, got"):
         made(name, ledger=ledger).fit(lazy_engine.frame(table), "y" if "y" in table.column_names else None)
     assert ledger.spent == (0, 0)
 
