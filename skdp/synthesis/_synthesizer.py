@@ -255,9 +255,9 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9590.0       22.0   9547.0   9633.0       True
-    1  Female   >50K   1200.0       22.0   1157.0   1243.0       True
-    2    Male  <=50K  15129.0       22.0  15086.0  15172.0       True
+    0  Female  <=50K   9588.0       22.0   9545.0   9631.0       True
+    1  Female   >50K   1203.0       22.0   1160.0   1246.0       True
+    2    Male  <=50K  15128.0       22.0  15085.0  15171.0       True
     3    Male   >50K   6644.0       22.0   6601.0   6687.0       True
     """
 

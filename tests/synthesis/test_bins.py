@@ -267,6 +267,25 @@ def test_means_hold_within_bins(epsilon):
     assert abs(near) < (0.02 if epsilon > 1 else 0.1)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_standard_deviations_hold_between_wide_bounds(seed):
+    """Noise in bins far beyond all records became rows: standard deviations were up to 90 times too large."""
+    rng = np.random.default_rng(3)
+    n = 20_000
+    columns = {
+        "minutes": np.exp(4 + 0.7 * rng.normal(size=n)),
+        "balance": 1_500 + 900 * rng.standard_t(4, n),
+        "wage": np.exp(10 + 0.6 * rng.normal(size=n)),
+        "flow": rng.laplace(-300, 250, n),
+    }
+    bounds = {"minutes": (0, 5_000), "balance": (-50_000, 50_000), "wage": (0, 1_000_000), "flow": (-20_000, 20_000)}
+    domain = {name: Interval(*ends, bins=32, decimals=0) for name, ends in bounds.items()}
+    table = pd.DataFrame(columns).round()
+    rows = DPMarginalSynthesizer(0.5, delta=1e-9, domain=domain, random_state=seed).fit(table).sample(n)
+    assert ((rows.mean() - table.mean()).abs() < 0.1 * table.std()).all()
+    assert (rows.std() / table.std()).between(0.85, 1.2).all()
+
+
 @pytest.mark.parametrize("decimals", [0, 1, 2])
 @pytest.mark.parametrize("bins", ["declared", "private"])
 def test_rows_have_the_declared_decimals_whatever_the_dtype_of_the_data(decimals, bins):

@@ -29,9 +29,6 @@ CLEAR_NUMBER_STD_ERRORS, CLEAR_NUMBER_STD_ERRORS_PURE = 4.5, 8.5
 
 Gaussian noise exceeds 4.5, and Laplace noise 8.5, with a probability of 3e-6."""
 
-REST_STD_ERRORS = 1.0
-"""The same for all unclear blocks together."""
-
 MIN_OPEN_WIDTH = 0.1
 """Smallest width of the blocks that share what is unclear, relative to all blocks."""
 
@@ -66,7 +63,7 @@ def measure_cells(
         shapes[column] = Shape(
             fine,
             starts,
-            column_counts.estimate_within(starts, bins == "private"),
+            column_counts.estimate_within(starts),
             column_counts.counts,
             column_counts.std_error,
         )
@@ -109,7 +106,7 @@ def _find_bins(
     for column, fine in cells.items():
         edges = np.array(fine.edges, fine.dtype)
         n_bins = min(len(intervals[column].edges) - 1, n_affordable)
-        cuts = _cut(counts[column].estimate_shares(has_tails=True), n_bins)
+        cuts = _cut(counts[column].estimate_shares(), n_bins)
         columns[domain.columns[column]] = with_edges(fine, edges[cuts])
     found = Domain(columns, constraints=domain.constraints, derived=domain.derived)
     return copy_guarantee(found, domain)
@@ -135,24 +132,20 @@ class CellCounts:
             self.clear_std_errors,
         )
 
-    def estimate_within(
-        self, starts: NDArray[np.intp], is_private: bool
-    ) -> NDArray[np.float64]:
+    def estimate_within(self, starts: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the share of each cell in its bin."""
         shares = []
-        for number, (start, stop) in enumerate(itertools.pairwise(starts)):
-            # The outermost private bins extend to the bounds, so they have tails.
-            has_tail = is_private and number in (0, starts.size - 2)
-            shares.append(self.part(start, stop).estimate_shares(has_tail))
+        for start, stop in itertools.pairwise(starts):
+            shares.append(self.part(start, stop).estimate_shares())
         return np.concatenate(shares)
 
-    def estimate_shares(self, has_tails: bool) -> NDArray[np.float64]:
+    def estimate_shares(self) -> NDArray[np.float64]:
         """Return the share of each cell: by its count if clear, otherwise by width."""
         # No cell is impossible: a row may have the bin of these cells all the same.
-        shares = self._divide(has_tails) + MIN_SHARE * self.widths / self.widths.sum()
+        shares = self._divide() + MIN_SHARE * self.widths / self.widths.sum()
         return np.asarray(shares / shares.sum())
 
-    def _divide(self, has_tails: bool) -> NDArray[np.float64]:
+    def _divide(self) -> NDArray[np.float64]:
         """Divide 1 among blocks by their counts, then among the cells of each block."""
         if self.counts.size <= 1:
             return np.ones(self.counts.size)
@@ -167,15 +160,14 @@ class CellCounts:
         is_clear = sums >= limits * self.std_error * sizes**0.5
         if not is_clear.any():
             return np.asarray(self.widths / self.widths.sum())
-        # Unclear blocks share their joint count; in tails, only blocks near clear ones do.
+        # Unclear blocks between or next to clear ones share their joint count.
         shares = np.where(is_clear, sums, 0.0)
         is_open = ~is_clear
-        if has_tails:
-            first, last = np.flatnonzero(is_clear)[[0, -1]]
-            is_open[: max(0, first - 1)] = False
-            is_open[last + 2 :] = False
+        first, last = np.flatnonzero(is_clear)[[0, -1]]
+        is_open[: max(0, first - 1)] = False
+        is_open[last + 2 :] = False
         rest = float(sums[~is_clear].sum())
-        margin = REST_STD_ERRORS * self.std_error * sizes[~is_clear].sum() ** 0.5
+        margin = CLEAR_STD_ERRORS * self.std_error * sizes[~is_clear].sum() ** 0.5
         open_width = widths[is_open].sum()
         # Single numbers alone do not share: noise would become a frequent number.
         if rest > margin and open_width > MIN_OPEN_WIDTH * widths.sum():
@@ -183,7 +175,7 @@ class CellCounts:
         shares /= shares.sum()
         parts = []
         for block, share in zip(blocks, shares, strict=True):
-            parts.append(share * block._divide(has_tails))
+            parts.append(share * block._divide())
         return np.concatenate(parts)
 
 
