@@ -299,8 +299,7 @@ class PrivacyGuarantee(JsonRecord):
         """Convert the guarantee to another neighboring relation.
 
         Replacing a record is removing one and adding one: (epsilon, delta) becomes (2 epsilon, (1 + e**epsilon) delta),
-        and rho becomes 4 rho. If delta would be 1 or more, it stays the same, and epsilon is computed from the losses.
-        Replacing some values of a record is replacing the record: all numbers stay the same.
+        and rho becomes 4 rho. Replacing some values of a record is replacing the record: all numbers stay the same.
 
         Parameters
         ----------
@@ -321,7 +320,7 @@ class PrivacyGuarantee(JsonRecord):
         ValueError
             If the conversion does not follow: from "replace" to "add_remove", or from "replace_values" to whole records
             or to further columns; if `columns` are given for another relation, or are missing; or if the implied delta
-            is 1 or more and no losses are known.
+            is 1 or more.
 
         Examples
         --------
@@ -355,23 +354,14 @@ class PrivacyGuarantee(JsonRecord):
         """Convert "add_remove" to "replace"; other guarantees are for replacing already."""
         if self.relation != "add_remove":
             return self
-        losses = tuple(loss._double() for loss in self.losses)
-        try:
-            loss = self._to_loss()._double()
-        except ValueError:
-            # The implied delta is 1 or more. Keep delta and compose the losses.
-            epsilon = smallest_epsilon(losses, Fraction(self.delta)) if losses else None
-            if epsilon is None:
-                raise
-            rho = None if self.rho is None else 4 * self.rho
-            loss = StatedLoss(epsilon, self.delta, rho)
+        loss = self._to_loss()._double()
         return replace(
             self,
             relation="replace",
             epsilon=loss.epsilon,
             delta=loss.delta,
             rho=loss.rho,
-            losses=losses,
+            losses=tuple(loss._double() for loss in self.losses),
         )
 
     def in_odds(self) -> str:

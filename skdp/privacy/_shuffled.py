@@ -170,7 +170,7 @@ def local_epsilon(
     Returns
     -------
     float
-        Local epsilon of at least `epsilon`, and at most 50 for each column of a tally unless `epsilon` is larger. It
+        Local epsilon of at least `epsilon`, and at most 50 unless `epsilon` is larger. It
         was checked with the bound of `shuffled_guarantee`.
 
     Raises
@@ -207,24 +207,15 @@ def local_epsilon(
     target = float(epsilon) * (1 - 2.0**-13)
     largest = max(_MAX_LOCAL, float(epsilon))
 
-    def excess_together(local: float) -> float:
+    def excess(local: float) -> float:
         pairs = _inspect_reporter(reporter(local), released)[0]
-        return _log_ratio(ReportPair.product(pairs).delta(n, target), exact_delta)
+        if len(pairs) == 1:
+            return _log_ratio(pairs[0].delta(n, target), exact_delta)
+        reached = _smallest_epsilon(pairs, n, exact_delta)
+        return min(math.log(max(reached, 1e-300) / target), 9.0)
 
-    together = proven_edge(
-        excess_together, _PRECISION, safe=float(epsilon), unsafe=largest
-    )
-    n_parts = len(_inspect_reporter(reporter(together), released)[0])
-    if n_parts == 1:
-        return together
-
-    def excess_apart(local: float) -> float:
-        pairs = _inspect_reporter(reporter(local), released)[0]
-        composed = _composed_epsilon(pairs, n, exact_delta)
-        return min(math.log(max(composed, 1e-300) / target), 9.0)
-
-    largest *= n_parts
-    return proven_edge(excess_apart, _LOW_PRECISION, safe=together, unsafe=largest)
+    precision = _LOW_PRECISION if released == "tally" else _PRECISION
+    return proven_edge(excess, precision, safe=float(epsilon), unsafe=largest)
 
 
 def _smallest_epsilon(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float:

@@ -1,4 +1,4 @@
-"""The book of a ledger: its budget, its charges and their sums, in memory or in an SQLite file.
+"""The book of a ledger: its budget, its charges and their sums, in an SQLite database.
 
 A budget is a filter: however the next charge is chosen from earlier results, the
 admitted charges together are as private as the budget states. With charges of
@@ -341,92 +341,11 @@ def describe_conversion(guarantee: PrivacyGuarantee, budget: Budget) -> str:
     )
 
 
-def _charge_now(what: str, guarantee: PrivacyGuarantee) -> Charge:
-    time = datetime.now(UTC).isoformat(timespec="microseconds")
-    return Charge(written_text(what), guarantee, time)
-
-
-class Turn:
-    """A lock for one thread at a time, whose holder may not be interrupted by another charge."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self._is_taken = False
-
-    @contextmanager
-    def take(self) -> Iterator[None]:
-        """Wait for other threads; refuse a signal handler that interrupts the holder."""
-        with self.lock:
-            if self._is_taken:
-                raise RuntimeError(
-                    "the ledger is being charged by the code that this code interrupts"
-                )
-            self._is_taken = True
-            try:
-                yield
-            finally:
-                self._is_taken = False
-
-
 _ONE_PROCESS = (
     "a PrivacyLedger in memory belongs to one process and cannot be used in another "
     "process or through a copy, which would spend the same budget twice. Use "
     "PrivacyLedger(path='ledger.sqlite', epsilon=...), or n_jobs=1 (or threads)."
 )
-
-
-class MemoryBook:
-    """A book in memory, for the threads of one process."""
-
-    path = None
-
-    def __init__(self, budget: Budget) -> None:
-        self.budget = budget
-        self._account = Account(budget)
-        self._charges: list[Charge] = []
-        self._turn = Turn()
-        self._process: int | None = os.getpid()
-        self._refusal = _ONE_PROCESS
-
-    def account(self) -> Account:
-        """Return the account now, without waiting for other threads."""
-        self._check_process()
-        return self._account
-
-    def snapshot(self) -> tuple[Account, list[Charge]]:
-        """Return the account and the charges at one time."""
-        self._check_process()
-        with self._turn.lock:
-            return self._account, list(self._charges)
-
-    def charge(self, what: str, guarantee: PrivacyGuarantee) -> None:
-        """Add a charge, if the budget covers it."""
-        self._check_process()
-        with self._turn.take():
-            account = self._account.admit(what, guarantee)
-            charge = _charge_now(what, guarantee)
-            # A signal handler that raises interrupts only after calls, so both
-            # statements are executed or none.
-            self._account = account
-            self._charges.append(charge)
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._process:
-            raise RuntimeError(self._refusal)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # joblib would replace an error of pickling by its own error. The error of the
-        # first charge reaches the user.
-        return close_book, (self.budget, self._refusal)
-
-
-def close_book(budget: Budget, refusal: str) -> MemoryBook:
-    """Return a book with a budget that refuses all charges."""
-    book = MemoryBook(budget)
-    book._process = None
-    book._refusal = refusal
-    return book
-
 
 # Marks an SQLite file as a ledger: "skdp" in ASCII.
 APPLICATION_ID = 0x736B6470
@@ -447,31 +366,45 @@ _TIMEOUT_SECONDS = 60.0
 
 # Forks wait while a connection is open: a child that inherits the connection could roll
 # back a transaction of its parent.
-_turn = Turn()
+_lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_turn.lock.acquire,
-        after_in_parent=_turn.lock.release,
-        after_in_child=_turn.lock.release,
+        before=_lock.acquire,
+        after_in_parent=_lock.release,
+        after_in_child=_lock.release,
     )
 
 
-# A charge to a file is a transaction: SQLite locks the file for one process, adds the
-# charge and the new sums together, and waits until they are on the disk. A process that
-# is killed leaves no part of a charge.
-class FileBook:
-    """A book in an SQLite file. Threads, forks and pickles share only its path."""
+# A charge is a transaction: SQLite locks the file for one process, adds the charge and
+# the new sums together, and waits until they are on the disk. A process that is killed
+# leaves no part of a charge.
+class Book:
+    """A book in an SQLite database: a file, or the memory of one process."""
 
-    def __init__(self, path: Path, budget: Budget | None) -> None:
+    def __init__(self, budget: Budget | None, path: Path | None = None) -> None:
         self.path = path
+        self._process = os.getpid()
+        # Error of a book in memory that is a copy; None for an original.
+        self._refusal: str | None = None
+        self._memory = _connect(":memory:") if path is None else None
         if budget is None:
             self.budget = self.account().budget
         else:
             self.budget = self._open(budget)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # joblib would replace an error of pickling by its own error. The error of the
+        # first charge reaches the user.
+        refusal = _ONE_PROCESS if self.path is None else None
+        return vars(self) | {"_memory": None, "_refusal": self._refusal or refusal}
+
+    def close(self, refusal: str) -> None:
+        """Refuse all further charges."""
+        self._refusal = refusal
+
     def _open(self, budget: Budget) -> Budget:
         """Create a ledger with a budget; an existing ledger must have the same budget."""
-        with _turn.take(), self._transaction(mode="rwc") as database:
+        with self._transaction(mode="rwc") as database:
             tables = database.execute("SELECT * FROM sqlite_master")
             if tables.fetchone() is None:
                 for statement in _TABLES:
@@ -489,14 +422,13 @@ class FileBook:
         return stored
 
     def account(self) -> Account:
-        """Return the account; in code that interrupts a charge, the account before it."""
+        """Return the account."""
         with self._connection() as database:
             return _load_account(database)
 
     def snapshot(self) -> tuple[Account, list[Charge]]:
         """Return the account and the charges at one time."""
-        with self._connection() as database:
-            database.execute("BEGIN")
+        with self._transaction("DEFERRED") as database:
             account = _load_account(database)
             rows = database.execute(
                 "SELECT what, guarantee, time FROM charge ORDER BY number"
@@ -507,42 +439,45 @@ class FileBook:
 
     def charge(self, what: str, guarantee: PrivacyGuarantee) -> None:
         """Add a charge, if the budget covers it, and wait until it is on the disk."""
-        with _turn.take(), self._transaction() as database:
+        with self._transaction() as database:
             account = _load_account(database).admit(what, guarantee)
-            charge = _charge_now(what, guarantee)
+            time = datetime.now(UTC).isoformat(timespec="microseconds")
             _write_account(database, account)
             database.execute(
                 "INSERT INTO charge (time, what, guarantee) VALUES (?, ?, ?)",
-                (charge.time, charge.what, guarantee.to_json()),
+                (time, written_text(what), guarantee.to_json()),
             )
 
     @contextmanager
-    def _transaction(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-        """Hold the lock of the file; an error leaves the file as it was."""
+    def _transaction(
+        self, lock: str = "IMMEDIATE", mode: str = "rw"
+    ) -> Iterator[sqlite3.Connection]:
+        """Lock the database; an error leaves it as it was."""
         with self._connection(mode) as database:
-            database.execute("BEGIN IMMEDIATE")
-            yield database
-            database.execute("COMMIT")
+            # Code that interrupts a charge, as a signal handler may, gets an error here.
+            database.execute(f"BEGIN {lock}")
+            with database:
+                yield database
 
     @contextmanager
     def _connection(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-        """Connect to the file. A lost file is created again only if mode is "rwc"."""
-        # The lock makes forks wait (see `_turn`).
-        with _turn.lock:
-            if mode == "rw" and not self.path.exists():
-                raise FileNotFoundError(
-                    f"the ledger {self.path} does not exist; set epsilon (or rho or mu) "
-                    "to create it"
-                )
+        """Connect to the database. A lost file is created again only if mode is "rwc"."""
+        if self._refusal is not None:
+            raise RuntimeError(self._refusal)
+        # The lock makes forks wait (see `_lock`).
+        with _lock:
             try:
-                database = sqlite3.connect(
-                    f"{self.path.as_uri()}?mode={mode}",
-                    uri=True,
-                    timeout=_TIMEOUT_SECONDS,
-                    isolation_level=None,
-                )
-                # Closing rolls back a transaction that was not committed.
-                with closing(database):
+                if self.path is None:
+                    if self._memory is None or os.getpid() != self._process:
+                        raise RuntimeError(_ONE_PROCESS)
+                    yield self._memory
+                    return
+                if mode == "rw" and not self.path.exists():
+                    raise FileNotFoundError(
+                        f"the ledger {self.path} does not exist; set epsilon (or rho or "
+                        "mu) to create it"
+                    )
+                with closing(_connect(f"{self.path.as_uri()}?mode={mode}")) as database:
                     # EXTRA: with FULL, a power failure after a commit may undo it.
                     database.execute("PRAGMA synchronous = EXTRA")
                     yield database
@@ -555,6 +490,17 @@ class FileBook:
                     f"{self.path} is not a valid ledger: {error}. Open another path, or "
                     "restore a backup."
                 ) from None
+
+
+def _connect(address: str) -> sqlite3.Connection:
+    # Threads use a connection one after the other (see `_lock`).
+    return sqlite3.connect(
+        address,
+        uri=True,
+        timeout=_TIMEOUT_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
 
 
 def _load_account(database: sqlite3.Connection) -> Account:

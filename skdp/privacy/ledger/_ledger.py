@@ -17,11 +17,9 @@ from skdp.privacy._guarantee import (
     join_names,
 )
 from skdp.privacy.ledger._book import (
+    Book,
     Budget,
-    FileBook,
-    MemoryBook,
     Sums,
-    close_book,
     describe_conversion,
     to_float,
 )
@@ -112,7 +110,7 @@ class PrivacyLedger(JsonRecord):
 
     Clones and copies of an estimator share its ledger, also between threads. A ledger in memory belongs to one process:
     pickled copies and forked processes refuse all charges, so a search with several processes fails rather than spend
-    the same budget twice. A signal handler may read a ledger, but not charge it during a charge.
+    the same budget twice. Do not charge a ledger in a signal handler, which may interrupt another charge.
 
     A file is an SQLite database, which threads and processes of one computer share. Use no network drive, and the same
     path in all processes (symbolic links are resolved; do not use hard links). A charge is on the disk before anything
@@ -188,12 +186,7 @@ class PrivacyLedger(JsonRecord):
             raise ValueError("delta, relation and columns require a budget")
         elif path is None:
             raise TypeError("PrivacyLedger requires a budget: epsilon, rho or mu")
-        self._book: MemoryBook | FileBook
-        if path is not None:
-            self._book = FileBook(Path(path).resolve(), budget)
-        else:
-            assert budget is not None
-            self._book = MemoryBook(budget)
+        self._book = Book(budget, None if path is None else Path(path).resolve())
 
     @property
     def epsilon(self) -> float | None:
@@ -340,8 +333,7 @@ class PrivacyLedger(JsonRecord):
         OSError
             If the file cannot be written.
         RuntimeError
-            If a ledger in memory is used in another process or through a pickled copy, or if this code interrupts a
-            charge, as a signal handler may.
+            If a ledger in memory is used in another process or through a pickled copy.
         """
         _check_release(guarantee, what)
         self._book.charge(what, guarantee)
@@ -414,7 +406,8 @@ def _check_release(guarantee: Any, what: Any) -> None:
 def closed_ledger(refusal: str, **budget: Any) -> PrivacyLedger:
     """Return a ledger that stands for another ledger and refuses all charges."""
     ledger = PrivacyLedger.__new__(PrivacyLedger)
-    ledger._book = close_book(Budget(**budget), refusal)
+    ledger._book = Book(Budget(**budget))
+    ledger._book.close(refusal)
     return ledger
 
 
