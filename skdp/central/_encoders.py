@@ -32,26 +32,17 @@ from skdp.central.statistics import (
     Noise,
     clip_floats,
     declared_domain,
-    encode_columns,
+    encode_declared,
     shrunk_shifts,
     sum_by_cells,
     to_values,
-    undeclared_error,
 )
-from skdp.domain import Codes, Domain, DomainLike
+from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table, as_objects
 
 Floats = NDArray[np.float64]
-
-
-def encode_declared(table: Table, domain: Domain, handle_unknown: str) -> list[Codes]:
-    """Code rows, where undeclared values may be an error."""
-    codes, undeclared = encode_columns(table, domain, handle_unknown)
-    if undeclared:
-        raise undeclared_error(undeclared[0], domain, "categories")
-    return codes
 
 
 class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstimator):

@@ -7,7 +7,6 @@ from itertools import product
 from typing import Any, Literal, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -30,8 +29,8 @@ from skdp.central.statistics import (
     as_float,
     clip_floats,
     declared_domain,
-    keyed_frame,
     library_of,
+    make_frame,
     mean_estimates,
     n_numbers,
     sum_by_cells,
@@ -188,15 +187,7 @@ class DPGroupBy(CentralStatistic):
         if "count" in columns:
             for suffix in ("", "_lower", "_upper"):
                 columns[f"count{suffix}"] = columns[f"count{suffix}"].astype(np.int64)
-        names = self._key_names
-        if self._library != "pandas":
-            keys = dict(zip(names, self.keys_, strict=True))
-            return keyed_frame(keys, columns, self._library)
-        if len(names) > 1:
-            index = pd.MultiIndex.from_arrays(self.keys_, names=names)
-            return pd.DataFrame(columns, index=index)
-        single = pd.Index(self.keys_[0], name=names[0]).infer_objects()
-        return pd.DataFrame(columns, index=single)
+        return make_frame(self._domain, columns, self._library)
 
     @property
     def _key_names(self) -> list[Any]:
@@ -291,13 +282,10 @@ class DPGroupBy(CentralStatistic):
         return Noise.joint(share, GRID, size + ("count" in self._statistics))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        sums, domain, self._library, names = plan.exact
+        sums, self._domain, self._library, names = plan.exact
         (noise,) = plan.noises
-        labels = [domain[name].labels for name in domain.columns]
-        # pandas.MultiIndex.from_product would make nan of None.
-        self.keys_ = [
-            as_objects(column) for column in zip(*product(*labels), strict=True)
-        ] or [as_objects([]) for _ in labels]
+        labels = [self._domain[name].labels for name in self._domain.columns]
+        self.keys_ = list(map(as_objects, zip(*product(*labels), strict=True)))
 
         # One block of noise for each group. The number of rows comes first, in the
         # units of sums if there are any.

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import replace
-from itertools import product
 from typing import Any, Literal, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -36,15 +34,14 @@ from skdp.central.statistics import (
     declared_domain,
     find_range,
     is_ordered,
-    keyed_frame,
     library_of,
+    make_frame,
     plan_hierarchy,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.oracles import project_to_simplex
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
-from skdp.tables import as_objects
 
 Method = Literal["auto", "flat", "hierarchical"]
 _MAX_CELLS = 1 << 26
@@ -243,13 +240,7 @@ class DPHistogram(CentralStatistic):
         lower, upper = count_interval(self.counts_, self.std_error_, level)
         columns = (self.counts_, self.std_error_, lower, upper)
         table = dict(zip(_COLUMNS, columns, strict=True))
-        if self._library == "pandas":
-            return pd.DataFrame(table, index=self.domain_.cells())
-        names = self.domain_.columns
-        labels = [self.domain_[name].labels for name in names]
-        cells = map(as_objects, zip(*product(*labels), strict=True))
-        keys = dict(zip(names, cells, strict=True))
-        return keyed_frame(keys, table, self._library)
+        return make_frame(self.domain_, table, self._library)
 
     def range_estimate(
         self, low: Hashable | None = None, high: Hashable | None = None

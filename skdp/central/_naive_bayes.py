@@ -36,14 +36,13 @@ from skdp.central.statistics import (
     NoisySums,
     count_cells,
     declared_domain,
-    encode_columns,
+    encode_declared,
     moments_of,
     n_numbers,
     select_columns,
     shrunk_shifts,
     sums_of_groups,
     to_values,
-    undeclared_error,
     warn_of_few,
 )
 from skdp.domain import Domain, DomainLike, copy_guarantee
@@ -286,9 +285,7 @@ class DPCategoricalNB(NaiveBayes):
 
     def _log_likelihood(self, table: Table) -> Floats:
         domain = self.domain_.select(self.domain_.columns[:-1])
-        codes, undeclared = encode_columns(table, domain, self.handle_unknown)
-        if undeclared:
-            raise undeclared_error(undeclared[0], domain, "categories")
+        codes = encode_declared(table, domain, self.handle_unknown)
         logs = np.zeros((len(codes[0]), len(self.classes_)))
         for of_values, column in zip(self.feature_log_prob_, codes, strict=True):
             # An undeclared value does not change the class probabilities.

@@ -19,10 +19,9 @@ from skdp.central._logistic_regression import (
 )
 from skdp.central.statistics import (
     GRID,
-    encode_columns,
+    encode_declared,
     read_values,
     to_places,
-    undeclared_error,
 )
 from skdp.domain import Domain, Interval
 from skdp.tables import Table
@@ -147,10 +146,7 @@ def encode_bins(table: Table, domain: Domain, handle_unknown: str) -> list[Any]:
             column = np.clip(numbers, attribute.edges[0], attribute.edges[-1])
         columns.append(column)
     features = Table(domain.columns, tuple(columns), table.native)
-    codes, undeclared = encode_columns(features, domain, handle_unknown)
-    if undeclared:
-        raise undeclared_error(undeclared[0], domain, "categories")
-    return list(codes)
+    return list(encode_declared(features, domain, handle_unknown))
 
 
 def place_target(target: Table, ends: Floats) -> Integers:

@@ -16,13 +16,13 @@ from skdp.central.statistics._cells import count_cells as count_cells
 from skdp.central.statistics._cells import count_large as count_large
 from skdp.central.statistics._cells import declared_domain as declared_domain
 from skdp.central.statistics._cells import encode_columns as encode_columns
+from skdp.central.statistics._cells import encode_declared as encode_declared
 from skdp.central.statistics._cells import is_ordered as is_ordered
 from skdp.central.statistics._cells import join_codes as join_codes
-from skdp.central.statistics._cells import keyed_frame as keyed_frame
 from skdp.central.statistics._cells import library_of as library_of
+from skdp.central.statistics._cells import make_frame as make_frame
 from skdp.central.statistics._cells import part_of as part_of
 from skdp.central.statistics._cells import sum_by_cells as sum_by_cells
-from skdp.central.statistics._cells import undeclared_error as undeclared_error
 from skdp.central.statistics._noise import LARGEST as LARGEST
 from skdp.central.statistics._noise import Estimate as Estimate
 from skdp.central.statistics._noise import Noise as Noise

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import read_domain, read_numbers
@@ -52,10 +53,22 @@ class CellTally:
         counts: NDArray[np.int64] | None = None,
     ) -> None:
         """Count the rows of a batch; those with an undeclared value are in no cell."""
-        codes, undeclared = self.code(read_table(batch), self.domain)
+        self.count(sums, read_table(batch), counts)
+
+    def count(
+        self,
+        sums: list[NDArray[np.int64]],
+        table: Table,
+        counts: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Count the rows of a table, which stand for as many rows as `counts`."""
+        codes, undeclared = self.code(table, self.domain)
         n_undeclared, *tables = sums
         n_undeclared += np.array([name in undeclared for name in self.domain.columns])
-        codes, counts = _declared(self.domain, codes, counts)
+        is_declared = find_declared(self.domain, codes)
+        if not is_declared.all():
+            codes = [column[is_declared] for column in codes]
+            counts = None if counts is None else counts[is_declared]
         for clique, total in zip(self.cliques, tables, strict=True):
             part = part_of(self.domain, clique)
             cells = part.join([codes[column] for column in clique])
@@ -63,6 +76,15 @@ class CellTally:
                 total += np.bincount(cells, minlength=part.size)
             else:
                 np.add.at(total, cells, counts)
+
+    def read(
+        self, sums: list[NDArray[np.int64]], refuse: Refusal
+    ) -> list[NDArray[np.int64]]:
+        """Return the counts of each marginal, or raise the error of an undeclared value."""
+        n_undeclared, *tables = sums
+        if n_undeclared.any():
+            raise refuse(self.domain.columns[int(np.flatnonzero(n_undeclared)[0])])
+        return tables
 
     def n_distinct(self, sample: Any) -> float:
         """Return the number of different declared rows."""
@@ -87,10 +109,7 @@ def count_large(
     # A column that cannot be coded at all is an error before any row is read.
     sample = nw.from_native(table.sample, eager_only=True).select(*tally.domain.columns)
     tally.add(tally.zeros(), sample.to_native())
-    n_undeclared, *tables = table.add_up(tally.domain.columns, tally)
-    if n_undeclared.any():
-        raise refuse(tally.domain.columns[int(np.flatnonzero(n_undeclared)[0])])
-    return tables
+    return tally.read(table.add_up(tally.domain.columns, tally), refuse)
 
 
 def declared_domain(table: Table, declared: Any, name: str) -> Domain:
@@ -120,35 +139,29 @@ def count_cells(
     code = partial(encode_columns, handle_unknown=handle_unknown, missing=missing)
     if refuse is None:
         refuse = partial(undeclared_error, domain=domain, name=name, missing=missing)
-    # Undeclared values of any column are an error before a marginal is counted.
-    codes, undeclared = code(rows.table, domain)
-    if undeclared:
-        raise refuse(undeclared[0])
     counts = []
     for clique in cliques:
         part = part_of(domain, clique)
-        if rows.large is None:
-            declared, _ = _declared(part, [codes[place] for place in clique])
-            counts.append(np.bincount(part.join(declared), minlength=part.size))
-        else:
-            cells = [tuple(range(len(clique)))]
-            tally = CellTally(part, code, cells, handle_unknown == "error")
+        all_columns = [tuple(range(len(part.columns)))]
+        tally = CellTally(part, code, all_columns, handle_unknown == "error")
+        if rows.large is not None:
             counts += count_large(rows.large, tally, refuse)
+        else:
+            sums = tally.zeros()
+            tally.count(sums, select_columns(rows.table, part.columns))
+            counts += tally.read(sums, refuse)
     return counts
 
 
-def _declared(
-    domain: Domain, codes: list[Codes], counts: NDArray[np.int64] | None = None
-) -> tuple[list[Codes], NDArray[np.int64] | None]:
-    """Drop the rows with an undeclared value."""
-    declared = np.logical_and.reduce(
-        [column < size for column, size in zip(codes, domain.sizes, strict=True)]
-    )
-    if declared.all():
-        return codes, counts
-    if counts is not None:
-        counts = counts[declared]
-    return [column[declared] for column in codes], counts
+def find_declared(
+    domain: Domain, codes: Sequence[NDArray[np.integer]]
+) -> NDArray[np.bool_]:
+    """Mark the rows with a declared value in each column."""
+    in_columns = [
+        column < size for column, size in zip(codes, domain.sizes, strict=True)
+    ]
+    is_declared: NDArray[np.bool_] = np.logical_and.reduce(in_columns)
+    return is_declared
 
 
 def encode_columns(
@@ -168,6 +181,16 @@ def encode_columns(
         if is_undeclared.any():
             undeclared.append(column)
     return codes, undeclared
+
+
+def encode_declared(
+    table: Table, domain: Domain, handle_unknown: str, name: str = "categories"
+) -> list[Codes]:
+    """Code the columns of a table, where undeclared values may be an error."""
+    codes, undeclared = encode_columns(table, domain, handle_unknown)
+    if undeclared:
+        raise undeclared_error(undeclared[0], domain, name)
+    return codes
 
 
 def sum_by_cells(
@@ -229,17 +252,15 @@ def undeclared_error(
     domain: Domain,
     name: str,
     *,
-    known: str = "declared",
     missing: bool = False,
 ) -> ValueError:
     """Make the error of a value that is not declared; it shows no value."""
     what = "a value" if missing else "a value, or a NaN or inf,"
-    where = f"{known} {name}"
     return error_of_undeclared(
         column,
         domain[column],
         what=what,
-        where=where,
+        where=f"declared {name}",
         missing_is_undeclared=not missing,
     )
 
@@ -269,11 +290,9 @@ def join_codes(
     domain: Domain, codes: Sequence[NDArray[np.integer]]
 ) -> NDArray[np.int64]:
     """Combine the codes of several columns; a row with an undeclared value gets the number of combinations."""
-    declared = np.logical_and.reduce(
-        [column < size for column, size in zip(codes, domain.sizes, strict=True)]
-    )
-    joint = np.full(len(declared), domain.size, np.int64)
-    joint[declared] = domain.join([column[declared] for column in codes])
+    is_declared = find_declared(domain, codes)
+    joint = np.full(len(is_declared), domain.size, np.int64)
+    joint[is_declared] = domain.join([column[is_declared] for column in codes])
     return joint
 
 
@@ -284,17 +303,21 @@ def library_of(table: Table) -> str:
     return nw.from_native(table.native, eager_only=True).implementation.name.lower()
 
 
-def keyed_frame(
-    keys: Mapping[str, NDArray[Any]], columns: Mapping[str, NDArray[Any]], library: Any
+def make_frame(
+    domain: Domain, columns: Mapping[str, NDArray[Any]], library: str
 ) -> Any:
-    """Build a table of a library whose first columns are keys; no two columns have one name."""
-    of_keys = {name: _plain(values) for name, values in keys.items()}
-    return nw.from_dict(of_keys | dict(columns), backend=library).to_native()
+    """Build a table of a library with a row for each cell: pandas has the cells as its index, others as columns."""
+    if library == "pandas":
+        return pd.DataFrame(columns, index=domain.cells())
+    labels = product(*(domain[name].labels for name in domain.columns))
+    keys = dict(
+        zip(domain.columns, map(_plain, zip(*labels, strict=True)), strict=True)
+    )
+    return nw.from_dict(keys | dict(columns), backend=library).to_native()
 
 
-def _plain(values: NDArray[Any]) -> list[Any]:
+def _plain(values: Sequence[Any]) -> list[Any]:
     """Return keys as a list of one type: floats if one of them is a float."""
-    listed: list[Any] = values.tolist()
-    if any(isinstance(value, float) for value in listed):
-        return [None if value is None else float(value) for value in listed]
-    return listed
+    if any(isinstance(value, float) for value in values):
+        return [None if value is None else float(value) for value in values]
+    return list(values)
