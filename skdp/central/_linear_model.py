@@ -399,11 +399,6 @@ class _LinearRegression(RegressorMixin, LinearModel):
         sums[:size, :size] = public.products
         sums[:size, -1] = with_target[:, 0] / UNIT
         sums[-1, -1] = square
-        if public.has_constant:
-            # Shrink the mean toward the middle of the bounds, as far as it is noise.
-            smallest = min(square_error / n_rows, 1.0)
-            mean_square = float(np.clip(square / n_rows, smallest, 1.0))
-            sums[-2, -1] *= mean_square / (mean_square + 3 * (error / n_rows) ** 2)
         moments = Moments(sums, 0.0, error, square_error)
         return Problem(
             moments,

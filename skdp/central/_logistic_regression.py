@@ -285,7 +285,8 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
     private: they are released once, and the rest is post-processing. Columns are standardized, and rows have public
     weights in the loss: 1 for the quarter that is shortest, and less for longer ones, which are thereby as long as the
     longest of these. A target changes the sum of one class by its row, or the sums of two classes if there are more
-    than two. A penalty of squared coefficients has the smallest estimated error of predictions.
+    than two. A penalty of squared coefficients is as large as the norm of
+    the noise.
 
     References
     ----------

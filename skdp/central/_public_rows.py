@@ -144,25 +144,21 @@ def fit_logistic(rows: PublicRows, sums: Floats, error: float) -> LogisticFit:
     """
     n_outputs = sums.shape[1]
     n_columns = rows.columns.shape[1]
-    inputs, products = rows.inputs, rows.products
+    inputs = rows.inputs
     totals = (rows.weights @ inputs)[:, np.newaxis]
     if n_outputs > 1:
         # All classes together have all rows, which are public.
         sums = sums + (totals - sums.sum(axis=1, keepdims=True)) / n_outputs
-    proportions = np.full(n_outputs, 1 / max(n_outputs, 2))
     if rows.has_constant:
-        proportions = _estimate_proportions(sums[-1], error, rows.n_rows)
-        sums = np.vstack([sums[:-1], rows.n_rows * proportions])
+        # No class is ruled out by its noise.
+        counts = np.clip(sums[-1], 0.5, rows.n_rows - 0.5)
+        if n_outputs > 1:
+            counts *= rows.n_rows / counts.sum()
+        sums = np.vstack([sums[:-1], counts])
 
-    # Without slopes, each row has the proportions as its probabilities: a linear model of
-    # the differences has nearly the same slopes, if they are small.
-    differences = (sums - totals * proportions)[:n_columns]
-    curvature = float((proportions * (1 - proportions)).mean())
-    if rows.has_constant:
-        mean = products[:n_columns, -1:]
-        products = products[:n_columns, :n_columns] - mean @ mean.T / rows.n_rows
+    # The norm of the noise, as long as it is not lost in rounding.
     penalties = np.zeros((len(sums), 1))
-    penalties[:n_columns] = _choose_penalty(products, differences, curvature, error)
+    penalties[:n_columns] = np.sqrt(n_columns) * error + 2.0**-20 * rows.n_rows
 
     def loss(flat: Floats) -> tuple[float, Floats]:
         """Return the penalized loss of a row and its gradient."""
@@ -183,35 +179,3 @@ def fit_logistic(rows: PublicRows, sums: Floats, error: float) -> LogisticFit:
     slopes = (coefficients[:n_columns] / rows.scales[:, np.newaxis]).T
     constants = coefficients[-1] if rows.has_constant else np.zeros(n_outputs)
     return LogisticFit(slopes, constants - slopes @ rows.middle, int(found.nit))
-
-
-def _choose_penalty(
-    products: Floats, differences: Floats, curvature: float, error: float
-) -> float:
-    """Choose the penalty with the smallest estimated error of predictions."""
-    # The error on noisy sums, plus the amount by which the coefficients follow the noise
-    # and the sample (C. Stein, 1981).
-    values, vectors = np.linalg.eigh(curvature * products)
-    values = np.maximum(values, 0.0)
-    targets = vectors.T @ differences
-    variances = error**2 + curvature * values[:, np.newaxis]
-    unit = np.sqrt(len(values)) * error + 2.0**-20 * max(values[-1], 1.0)
-    tries = unit * 2.0 ** np.arange(-4, 16)
-    risks = []
-    for penalty in tries:
-        inverses = 1 / (values + penalty)[:, np.newaxis]
-        coefficients = inverses * targets
-        fit = values[:, np.newaxis] * coefficients**2 - 2 * coefficients * targets
-        risks.append((fit + 2 * inverses * variances).sum())
-    return float(tries[int(np.argmin(risks))])
-
-
-def _estimate_proportions(sums: Floats, error: float, n_rows: float) -> Floats:
-    """Return the proportions of classes, shrunk toward equal ones as far as they are noise."""
-    n_classes = max(len(sums), 2)
-    # A proportion that is uniform on [0, 1] has the variance of a twelfth.
-    weight = 1 / (1 + 12 * (error / n_rows) ** 2)
-    smallest = 0.5 / max(n_rows, n_classes)
-    proportions = weight * sums / n_rows + (1 - weight) / n_classes
-    proportions = np.clip(proportions, smallest, 1 - smallest)
-    return proportions if len(sums) == 1 else proportions / proportions.sum()

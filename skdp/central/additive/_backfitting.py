@@ -122,7 +122,6 @@ class _AdditiveTerm:
         self.std_errors = np.zeros(shape)
         # Over rows: (n_outputs,)
         self.mean = np.zeros(n_outputs)
-        self.variance = np.zeros(n_outputs)
         # The values in whole steps of the response unit, with a 0 for rows in no bin.
         self.integer_values = np.zeros((shape[0] + 1, n_outputs), np.int64)
         # Averages over epochs: of the sums that are expected of this function where it fits
@@ -132,8 +131,6 @@ class _AdditiveTerm:
         # Noise variances of the averaged sums, and the weights of all epochs in them.
         self._noise_variances = np.zeros(shape)
         self._epoch_weights = np.zeros(shape)
-        # Lower bounds of the counts, from all sums: (n_bins, 1).
-        self._min_counts = np.zeros((shape[0], 1))
 
     def std_errors_with_mean(self) -> Floats:
         """Return the standard errors of the values, less their mean by the noisy sizes: (n_bins, n_outputs)."""
@@ -157,21 +154,14 @@ class _AdditiveTerm:
         self.values = _center_classes(np.clip(values, -_MAX_RESPONSE, _MAX_RESPONSE))
         n_rows = self.sizes.sum()
         self.mean = self.sizes @ self.values / n_rows
-        self.variance = self.sizes @ (self.values - self.mean) ** 2 / n_rows
         self.integer_values = self.integer_values.copy()
         self.integer_values[:-1] = np.rint(self.values * epoch.response_unit)
 
     def _average(self, noisy: Floats, curvatures: Floats, epoch: Epoch) -> None:
         """Update the averages of the noisy sums with the sums of an epoch."""
-        # A row adds at most the bound to a sum, so the excess of a sum over its noise is a
-        # lower bound of the number of rows.
-        excess = np.maximum(np.abs(noisy) - epoch.error, 0.0)
-        n_needed = excess.max(axis=1, keepdims=True) / epoch.bound
-        self._min_counts = np.maximum(self._min_counts, n_needed)
         # A count that is too small would make the step too long.
         deviations = np.sqrt(self.bins.variances)[:, np.newaxis]
         counts = np.maximum(self.sizes[:, np.newaxis], MIN_COUNT_ERRORS * deviations)
-        counts = np.maximum(counts, self._min_counts)
         slopes = counts * curvatures
         self._epoch_weights += epoch.weight
         share = epoch.weight / self._epoch_weights
@@ -203,8 +193,6 @@ class Epoch(NamedTuple):
 
     # Standard deviation of the noise of a sum.
     error: float
-    # The largest norm of the residuals of a row.
-    bound: float
     weight: float
     response_unit: int
     # As of `Residuals`.
@@ -243,7 +231,6 @@ def backfit(
         # Later epochs are nearer to the solution, and epochs with little noise are better.
         epoch = Epoch(
             error=error,
-            bound=math.sqrt(residuals.square) / residuals.unit,
             weight=(number + 1) / error**2,
             response_unit=residuals.response_unit,
             row_variance=residuals.row_variance,
@@ -253,8 +240,10 @@ def backfit(
             exact = bin_sums(codes[column], row_residuals, len(function.sizes))
             drawn = noise.add(source, exact.ravel().tolist())
             noisy = np.array([*map(as_float, drawn)]).reshape(exact.shape)
-            means, variances = _response_moments(functions, column, start.response)
-            curvatures, residual_variances = residuals.scales(means, variances)
+            # The mean response in each bin, as of independent columns.
+            other_means = [other.mean for other in functions if other is not function]
+            means = function.values + start.response + sum(other_means)
+            curvatures, residual_variances = residuals.scales(means)
             before = function.integer_values
             function.update(
                 _center_classes(noisy / residuals.unit),
@@ -270,19 +259,6 @@ def backfit(
         std_errors=[function.std_errors_with_mean() for function in functions],
         n_epochs=n_epochs,
     )
-
-
-def _response_moments(
-    functions: Sequence[_AdditiveTerm], column: int, start: Floats
-) -> tuple[Floats, Floats]:
-    """Return the mean response in each bin of a column, and the variance within, as of independent columns."""
-    means = functions[column].values + start
-    variance = np.zeros(means.shape[1])
-    for place, other in enumerate(functions):
-        if place != column:
-            means = means + other.mean
-            variance += other.variance
-    return means, variance
 
 
 def _center_classes(values: Floats) -> Floats:

@@ -98,8 +98,8 @@ class AdditivePlan(NamedTuple):
     # The fine cells of each column, and the cell of each row.
     domain: Domain
     codes: list[NDArray[Any]]
-    # The bounds of each column of numbers.
-    ends_of_numbers: dict[Any, tuple[float, float]]
+    # The columns of numbers between bounds.
+    numbers: list[Any]
     # The target of each row, and its classes or bounds.
     targets: NDArray[Any]
     target: Any
@@ -190,9 +190,7 @@ class AdditiveModel(SupervisedStatistic):
         if bounded:
             ends = read_bounds(bounds, bounded)
         attributes: dict[Any, Any] = {}
-        ends_of_numbers = {}
         for name, (low, high) in zip(numbers, ends.tolist(), strict=False):
-            ends_of_numbers[name] = (low, high)
             attributes[name] = fine_cells(low, high)
         if declared_names:
             table = select_columns(features, declared_names)
@@ -213,7 +211,7 @@ class AdditiveModel(SupervisedStatistic):
         exact = AdditivePlan(
             domain=domain,
             codes=encode_bins(features, domain, self.handle_unknown),
-            ends_of_numbers=ends_of_numbers,
+            numbers=numbers,
             targets=targets,
             target=target,
             share=share.of_a_row,
@@ -236,11 +234,11 @@ class AdditiveModel(SupervisedStatistic):
         noise = Noise("mu", exact.share.mu_squared * _BINS_PART, len(domain.columns))
         bins = merge_cells(
             domain,
-            exact.ends_of_numbers,
+            exact.numbers,
             counts,
             noise,
             n_rows=start.n_rows,
-            most=self.max_bins,
+            max_bins=self.max_bins,
             source=source,
         )
         start = start._replace(mu_squared=start.mu_squared - noise.amount)
@@ -259,7 +257,7 @@ class AdditiveModel(SupervisedStatistic):
         self.bin_counts_ = [column.sizes for column in bins]
         self.bin_supported_ = []
         for name, column in zip(domain.columns, bins, strict=True):
-            is_number = name in exact.ends_of_numbers
+            is_number = name in exact.numbers
             is_supported = supported_bins(column, is_number)
             is_supported &= shapes.n_epochs >= MIN_SETTLED_EPOCHS
             self.bin_supported_.append(is_supported)

@@ -37,10 +37,6 @@ STEPS = 1 << 20
 # than 0. It is reached beyond logits of 28.
 MIN_CURVATURE = 2.0**-40
 
-# Nodes and weights that stand for a normal distribution.
-NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
-NODE_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-
 
 class Residuals(Protocol):
     """The part of the targets that a model leaves: an integer for each row and output."""
@@ -56,11 +52,8 @@ class Residuals(Protocol):
     def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
         """Return the residuals of rows, given their responses: (n_outputs, n_rows) both."""
 
-    def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
-        """Return the mean slope of residuals by the response, and their variance, for groups of rows.
-
-        Groups have mean responses of shape (n_groups, n_outputs), and variances within of shape (n_outputs,).
-        """
+    def scales(self, means: Floats) -> tuple[Floats, Floats]:
+        """Return slopes of residuals by the response, and their variances, at mean responses: (n_groups, n_outputs)."""
 
 
 class ClassResiduals:
@@ -82,30 +75,19 @@ class ClassResiduals:
         logits = np.clip(responses, -MAX_LOGIT * FINE, MAX_LOGIT * FINE).T
         return -self._loss.residuals(logits, targets).T
 
-    def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
-        """Return slopes and variances for normal logits within each group."""
-        slopes = np.zeros(means.shape)
-        squares = np.zeros(means.shape)
-        for output, variance in enumerate(variances):
-            for node, share in zip(NODES, NODE_WEIGHTS, strict=True):
-                logits = means.copy()
-                logits[:, output] += node * math.sqrt(variance)
-                if self._loss.n_outputs == 1:
-                    probabilities = expit(logits)
-                    longest = np.maximum(probabilities, 1 - probabilities)
-                else:
-                    probabilities = softmax(logits, axis=1)
-                    norms = (probabilities**2).sum(axis=1, keepdims=True)
-                    least = probabilities.min(axis=1, keepdims=True)
-                    longest = np.sqrt(norms + 1 - 2 * least)
-                weights = math.sqrt(self.square) / CERTAIN / longest[:, -1]
-                chances = probabilities[:, output]
-                curvatures = weights * np.maximum(
-                    chances * (1 - chances), MIN_CURVATURE
-                )
-                slopes[:, output] += share * curvatures
-                squares[:, output] += share * weights * curvatures
-        return slopes, squares
+    def scales(self, means: Floats) -> tuple[Floats, Floats]:
+        """Return slopes and variances at mean logits."""
+        if self._loss.n_outputs == 1:
+            probabilities = expit(means)
+            longest = np.maximum(probabilities, 1 - probabilities)
+        else:
+            probabilities = softmax(means, axis=1)
+            norms = (probabilities**2).sum(axis=1, keepdims=True)
+            least = probabilities.min(axis=1, keepdims=True)
+            longest = np.sqrt(norms + 1 - 2 * least)
+        weights = math.sqrt(self.square) / CERTAIN / longest
+        variances = np.maximum(probabilities * (1 - probabilities), MIN_CURVATURE)
+        return weights * variances, weights**2 * variances
 
 
 class NumberResiduals:
@@ -130,7 +112,7 @@ class NumberResiduals:
         differences = np.clip(targets - responses, -self.bound, self.bound)
         return differences.astype(float)
 
-    def scales(self, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    def scales(self, means: Floats) -> tuple[Floats, Floats]:
         """Return slopes and variances, which are the same in all groups."""
         slopes = np.full(means.shape, self.share_inside)
         return slopes, np.full(means.shape, self.variance)

@@ -19,11 +19,9 @@ Floats = NDArray[np.float64]
 # and 1, 4 splits).
 _SPREADS = np.geomspace(1e-4, 1e4, 17)
 
-# The scale of deviations of functions, over the deviation of one record's estimate: for classes, half
-# a logit. Their prior is half-Cauchy (A. Gelman, 2006), as under an even one on this grid
-# noise looks like functions of many logits. Half and twice of the scale change areas by
-# less than .001, and R2 of three tables of 12,000 rows at an epsilon of .1 by -.02 and by
-# +.005 to +.016 (6 to 20 fits).
+# The scale of deviations of functions, over the deviation of one record's estimate: for
+# classes, half a logit. Their prior is half-Cauchy (A. Gelman, 2006), as under an even
+# one on this grid noise looks like functions of many logits.
 _DEVIATION = 0.25
 
 # How far the values of a function are alike: the length of the rough prior, in shares of
