@@ -18,6 +18,7 @@ from skdp.privacy._conversions import (
     gaussian_epsilon,
     largest_mu,
     largest_rho,
+    proven_start,
     zcdp_epsilon,
 )
 from skdp.privacy._formats import check_delta, check_epsilon
@@ -232,15 +233,13 @@ class Mu(_Fraction):
 @lru_cache(maxsize=256)
 def _largest_mu(epsilon: Fraction, delta: Fraction) -> float:
     """Return the largest mu whose epsilon, as `guarantee_` states it, is at most epsilon."""
+
+    def excess(mu: float) -> float:
+        return float(gaussian_epsilon(mu, delta) - epsilon)
+
     # Both conversions round to the safe side, so a ledger with this epsilon might refuse
-    # the release. The steps double, because a tiny epsilon has the mu of delta alone,
-    # whose stated epsilon may be much larger.
-    number = largest_mu(epsilon, delta)
-    step = _ROUNDING
-    while gaussian_epsilon(number, delta) > epsilon:
-        number *= 1 - step
-        step = min(2 * step, 0.5)
-    return number
+    # the release.
+    return proven_start(excess, largest_mu(epsilon, delta), -_ROUNDING)
 
 
 @dataclass(frozen=True)

@@ -306,13 +306,12 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
     (4.887, 5.222)
     """
     exact_mu = check_epsilon(mu, name="mu", zero=True)
-    target = _float_below(check_delta(delta))
     if exact_mu > 2**500:
         raise ValueError(f"mu must be at most 2**500, got {mu}")
     if exact_mu == 0:
+        check_delta(delta)
         return 0.0
-    _check_failure(target)
-    log_target = math.log(target)
+    log_target = math.log(_float_below(delta))
 
     def excess(epsilon: float) -> float:
         return _log_delta(exact_mu, Fraction(epsilon)) + LOG_ERROR - log_target
@@ -362,8 +361,7 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
     (0.182, True)
     """
     exact_epsilon = check_epsilon(epsilon, zero=True)
-    target = _float_below(check_delta(delta))
-    _check_failure(target)
+    target = _float_below(delta)
     log_target = math.log(target)
 
     def excess(mu: float) -> float:
@@ -381,13 +379,11 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
     return proven_edge(excess, _PRECISION, safe=safe, unsafe=unsafe)
 
 
-def _float_below(delta: Fraction) -> float:
-    """Round delta down to a float."""
-    return -round_up(-delta)
-
-
-def _check_failure(delta: float) -> None:
-    if delta == 0:
+def _float_below(delta: Any) -> float:
+    """Check a delta above 0 and round it down to a float."""
+    below = -round_up(-check_delta(delta))
+    if below == 0:
         raise ValueError(
             "delta must be in (0, 1), got 0. Gaussian noise requires delta > 0."
         )
+    return below

@@ -187,14 +187,14 @@ def parse_record(text: Any, format_name: str, names: Collection[str]) -> dict[st
     if not isinstance(text, str):
         raise TypeError(f"text must be a str, got {type(text).__name__}")
     content = parse_json(text, "text")
+    expected = {"format": format_name, "version": VERSION}
     if not isinstance(content, dict):
         raise ValueError("text must be a JSON object")
-    for name, expected in (("format", format_name), ("version", VERSION)):
-        if name in content and content[name] != expected:
-            raise ValueError(f"{name} must be {expected!r}, got {content[name]!r:.40}")
-    check_fields(content, ["format", "version", *names], "the record")
-    del content["format"], content["version"]
-    return content
+    for name, value in expected.items():
+        if content.get(name, value) != value:
+            raise ValueError(f"{name} must be {value!r}, got {content[name]!r:.40}")
+    check_fields(content, [*expected, *names], "the record")
+    return {name: content[name] for name in names}
 
 
 def check_fields(content: Any, names: Collection[str], where: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp._json import read_value
 from skdp.exact import round_up
-from skdp.markup import html_facts, written_text
+from skdp.markup import html_text, written_text
 from skdp.privacy._accountant import joint_failure, smallest_epsilon
 from skdp.privacy._conversions import zcdp_epsilon
 from skdp.privacy._formats import (
@@ -85,11 +85,17 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 Trust = Literal["local", "shuffle", "central"]
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
 
-_TRUSTED = {
-    "local": "local: no one is trusted",
-    "shuffle": "shuffle: those who shuffle or sum the reports are trusted",
-    "central": "central: a curator is trusted",
+# Who must be trusted, by the trust model.
+TRUSTED = {
+    "local": "only the process that randomizes each record; no one who receives reports",
+    "shuffle": (
+        "the process that randomizes each record, and those who shuffle or sum the "
+        "reports: they must not look at single reports, and must have the stated number "
+        "of honest ones"
+    ),
+    "central": "the curator: the process and the people that hold the table before noise is added",
 }
+
 
 # Allowed relative excess of the stated epsilon over the sum of the losses, which are
 # rounded one by one.
@@ -475,21 +481,8 @@ class PrivacyGuarantee(JsonRecord):
         return f"{neighbors}{possessive} values of: {columns}"
 
     def _repr_html_(self) -> str:
-        is_of_values = self.relation == "replace_values"
-        facts = [
-            ("epsilon", format_number(self.epsilon)),
-            ("delta", format_number(self.delta)),
-            ("rho", None if self.rho is None else format_number(self.rho)),
-            ("model", _TRUSTED[self.trust]),
-            (
-                "neighbors",
-                self._format_scope() if is_of_values else self._format_neighbors(),
-            ),
-            ("columns", join_names(self.scope)),
-            ("mechanism", self.mechanism),
-            ("random bits", "secure" if self.secure else "NOT SECURE: from a seed"),
-        ]
-        return html_facts("Privacy guarantee", facts, self.in_odds())
+        texts = str(self), f"Trusted: {TRUSTED[self.trust]}.", self.in_odds()
+        return f"<div>{''.join(f'<p>{html_text(text)}</p>' for text in texts)}</div>"
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> None:

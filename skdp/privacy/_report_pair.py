@@ -259,20 +259,14 @@ class ReportPair:
         object.__setattr__(self, "classes", tuple(merged.values()))
 
     @property
-    def worst_ratio(self) -> Fraction:
-        """The largest ratio of the probabilities of a report under x0 and x1, in this order."""
+    def largest_ratio(self) -> Fraction:
+        """The largest ratio of the probabilities of a report under the two values."""
         ratio = Fraction(1)
         for first, second, _ in self.classes:
-            if first and not second:
-                raise ValueError("a report has probability 0 under the second value")
-            if second:
-                ratio = max(ratio, first / second)
-        return ratio * math.prod(pair.worst_ratio for pair in self.beside)
-
-    @property
-    def largest_ratio(self) -> Fraction:
-        """The largest ratio in either order."""
-        return max(self.worst_ratio, self.swapped().worst_ratio)
+            if not (first and second):
+                raise ValueError("a report has probability 0 under one of the values")
+            ratio = max(ratio, first / second, second / first)
+        return ratio * math.prod(pair.largest_ratio for pair in self.beside)
 
     @cached_property
     def is_symmetric(self) -> bool:

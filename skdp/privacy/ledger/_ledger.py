@@ -271,21 +271,16 @@ class PrivacyLedger(JsonRecord):
         rows = []
         for charge in charges:
             guarantee = account.budget.convert(charge.guarantee)
-            row = (
-                charge.what,
-                guarantee.epsilon,
-                guarantee.delta,
-                guarantee.rho,
-                guarantee.relation,
-                describe_conversion(charge.guarantee, account.budget),
-                guarantee._format_unit(),
-                guarantee.trust,
-                join_names(guarantee.scope),
-                guarantee.mechanism,
-                guarantee.secure,
-                charge.time,
+            facts = (
+                vars(guarantee)
+                | charge._asdict()
+                | {
+                    "conversion": describe_conversion(charge.guarantee, account.budget),
+                    "unit": guarantee._format_unit(),
+                    "scope": join_names(guarantee.scope),
+                }
             )
-            rows.append(written_row(row))
+            rows.append(written_row(facts[name] for name in _COLUMNS.split()))
         types = dict.fromkeys(["epsilon", "delta", "rho"], float) | {"secure": bool}
         table = pd.DataFrame(rows, columns=_COLUMNS.split()).astype(types)
         table["time"] = pd.to_datetime(table["time"], utc=True)
@@ -352,12 +347,13 @@ class PrivacyLedger(JsonRecord):
 
     def _repr_html_(self) -> str:
         report = self.report()
+        shown = report.tail(_MAX_SHOWN)
         note = (
-            f"<p>{len(report):,} charges, of which the last {_MAX_SHOWN} are shown</p>"
+            f"<p>{len(report):,} charges, of which the last {len(shown)} are shown</p>"
         )
-        note = note if len(report) > _MAX_SHOWN else ""
-        table = html_table(report.tail(_MAX_SHOWN))
-        return f"<div><p><code>{html_text(self)}</code></p>{table}{note}</div>"
+        return (
+            f"<div><p><code>{html_text(self)}</code></p>{html_table(shown)}{note}</div>"
+        )
 
     def _content(self) -> dict[str, Any]:
         account, charges = self._book.snapshot()

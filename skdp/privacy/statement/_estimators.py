@@ -101,10 +101,8 @@ def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
 
 def has_private_parts(estimator: Any) -> bool:
     """Check if an estimator has parts that may spend privacy budget."""
-    for part in parts_of(estimator):
-        if hasattr(part, "guarantee_") or is_of_skdp(part) or has_private_parts(part):
-            return True
-    return False
+    parts = [part for part in all_parts(estimator) if part is not estimator]
+    return any(hasattr(part, "guarantee_") or is_of_skdp(part) for part in parts)
 
 
 def has_earlier_fit(estimator: Any) -> bool:
@@ -134,15 +132,13 @@ def learns_nothing(estimator: Any) -> bool:
 
 def learns_target(estimator: Any) -> bool:
     """Check if an estimator learns from the target."""
+    if any(map(learns_target, parts_of(estimator))):
+        return True
     library = library_of(estimator)
-    if library == "skdp":
-        return any(map(learns_target, parts_of(estimator)))
     if library != "sklearn" or is_a(estimator, *_TARGET_LEARNERS):
-        return True
-    if any(hasattr(estimator, name) for name in _TARGET_ATTRIBUTES):
-        return True
-    is_required = estimator.__sklearn_tags__().target_tags.required
-    return is_required or any(map(learns_target, parts_of(estimator)))
+        return library != "skdp"
+    is_predictor = any(hasattr(estimator, name) for name in _TARGET_ATTRIBUTES)
+    return is_predictor or estimator.__sklearn_tags__().target_tags.required
 
 
 def has_further_column(synthesizer: Any) -> bool:
@@ -172,17 +168,17 @@ def find_domains(estimator: Any) -> dict[Any, PrivacyGuarantee]:
     return releases
 
 
-def find_inferred(estimator: Any) -> list[Any] | None:
-    """Return the columns with categories inferred from the data; None if `fit` may infer some."""
+def find_inferred(estimator: Any) -> list[Any]:
+    """Return the columns with categories inferred from the data, and None if `fit` may infer some."""
     columns = []
     for part in all_parts(estimator):
-        categories = getattr(part, "categories", None)
-        if isinstance(categories, str) and not hasattr(estimator, "guarantee_"):
-            return None
         domain: Any = getattr(part, "domain_", None)
         for name in getattr(domain, "columns", ()):
             if getattr(domain[name], "observed", False):
                 columns.append(name)
+        is_unread = not hasattr(estimator, "guarantee_")
+        if is_unread and isinstance(getattr(part, "categories", None), str):
+            columns.append(None)
     return columns
 
 
@@ -243,13 +239,12 @@ def column_names_of(X: Any) -> tuple[Any, ...] | None:
 
 def find_protection(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
     """Check if the rows that an estimator returns are protected."""
-    returns_new_rows = hasattr(estimator, "fit_resample")
-    protects = getattr(estimator, "protects_rows", None)
-    if protects is None:
-        if returns_new_rows and not hasattr(estimator, "transform"):
-            return "fit"
-        return guarantee.trust != "central"
+    is_resampler = hasattr(estimator, "fit_resample")
+    default: Protects = guarantee.trust != "central"
+    if is_resampler and not hasattr(estimator, "transform"):
+        default = "fit"
+    protects = getattr(estimator, "protects_rows", default)
+    if protects != "fit":
+        return bool(protects)
     # After `fit` and `transform`, the next step would get true rows.
-    if protects == "fit" and (returns_new_rows or hasattr(estimator, "fit_transform")):
-        return "fit"
-    return bool(protects) and protects != "fit"
+    return "fit" if is_resampler or hasattr(estimator, "fit_transform") else False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -109,8 +108,9 @@ class PrivacyStatement(JsonRecord):
     @property
     def rows(self) -> pd.DataFrame:
         """The facts as a table."""
-        rows = [written_row(_list_fact(fact)) for fact in self.facts]
+        rows = list(map(_list_fact, self.facts))
         table = pd.DataFrame(rows, columns=list(_COLUMNS))
+        table["column"] = written_row(fact.column for fact in self.facts)
         return table.astype({"epsilon": float, "delta": float})
 
     @property
@@ -185,11 +185,13 @@ class PrivacyStatement(JsonRecord):
         if total is not None:
             guess = guess_probability(total.epsilon, total.delta)
             meaning = describe_total(total) | {"guess_probability": guess}
-        columns = []
-        for fact in self.facts:
-            values = [None if value == "" else value for value in _list_fact(fact)]
-            row = dict(zip(_COLUMNS, written_row(values), strict=True))
-            columns.append(row | {"column": format_name(fact.column)})
+        columns = [
+            {
+                name: None if value in ("", None) else value
+                for name, value in row.items()
+            }
+            for row in map(_list_fact, self.facts)
+        ]
         uncharged = [step.step for step in self.steps if not step.charged]
         return {
             "headline": written_text(self._headline()),
@@ -261,29 +263,23 @@ class PrivacyStatement(JsonRecord):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        headline = f"<p><b>{html_text(self._headline())}</b></p>"
-        odds = ""
-        if self.total is not None:
-            odds = f"<p>{html_text(self.total.in_odds())}</p>"
+        odds = "" if self.total is None else f"<p>{html_text(self.total.in_odds())}</p>"
         notes = [f"<li>{html_text(x)}</li>" for x in (*self._warnings(), *self.notes)]
-        table = html_table(self._format_table())
-        return f"<div>{headline}{table}{odds}<ul>{''.join(notes)}</ul></div>"
+        return (
+            f"<div><p><b>{html_text(self._headline())}</b></p>"
+            f"{html_table(self._format_table())}{odds}<ul>{''.join(notes)}</ul></div>"
+        )
 
 
-def _list_fact(fact: Fact) -> tuple[Any, ...]:
-    column, guarantee = fact.column, fact.guarantee
-    if guarantee is None:
-        return column, fact.protection, None, None, "", "", fact.step, ""
-    return (
-        column,
-        fact.protection,
-        guarantee.epsilon,
-        guarantee.delta,
-        guarantee.relation,
-        guarantee.trust,
-        fact.step,
-        guarantee.mechanism,
-    )
+def _list_fact(fact: Fact) -> dict[str, Any]:
+    """Return a fact as a row of the table; numbers without a guarantee are None."""
+    row = dict.fromkeys(_COLUMNS, "") | {"epsilon": None, "delta": None}
+    if fact.guarantee is not None:
+        for name in ("epsilon", "delta", "relation", "trust", "mechanism"):
+            row[name] = getattr(fact.guarantee, name)
+    texts = format_name(fact.column), fact.protection, fact.step
+    row |= zip(("column", "protection", "step"), map(written_text, texts), strict=True)
+    return row | {"mechanism": written_text(row["mechanism"])}
 
 
 def _describe_change(guarantee: PrivacyGuarantee | None) -> str:
@@ -307,17 +303,14 @@ def _format(number: float | None) -> str:
 
 def _group_charges(ledger: dict[str, Any]) -> dict[str, Any]:
     """Add groups of equal charges to the record of a ledger."""
-    counts: Counter[tuple[Any, ...]] = Counter()
+    rows = []
     for charge in ledger["charges"]:
-        columns = join_names(charge["guarantee"]["scope"])
-        mechanism = charge["guarantee"]["mechanism"]
-        amounts = charge["epsilon"], charge["delta"]
-        counts[charge["what"], *amounts, columns, mechanism] += 1
-    names = ("what", "epsilon", "delta", "columns", "mechanism", "times")
-    groups = [
-        dict(zip(names, (*key, count), strict=True)) for key, count in counts.items()
-    ]
-    return ledger | {"groups": groups}
+        guarantee = charge["guarantee"]
+        facts = {"columns": join_names(guarantee["scope"])}
+        rows.append(charge | facts | {"mechanism": guarantee["mechanism"]})
+    names = ["what", "epsilon", "delta", "columns", "mechanism"]
+    groups = pd.DataFrame(rows, columns=names).groupby(names, sort=False).size()
+    return ledger | {"groups": groups.reset_index(name="times").to_dict("records")}
 
 
 def _list_versions() -> dict[str, str]:

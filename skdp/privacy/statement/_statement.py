@@ -11,6 +11,7 @@ from skdp.privacy._conversions import gaussian_epsilon, zcdp_epsilon
 from skdp.privacy._formats import format_amounts, format_name
 from skdp.privacy._guarantee import PrivacyGuarantee, add_guarantees, join_names
 from skdp.privacy.ledger import PrivacyLedger
+from skdp.privacy.ledger._book import Account
 from skdp.privacy.statement._estimators import (
     column_names_of,
     fitted_names,
@@ -152,7 +153,7 @@ def privacy_statement(
     total, total_notes = _add_up(walk)
     ledgers, ledger_notes = _record_ledgers(walk.ledgers.values())
     return PrivacyStatement(
-        tuple(_order_facts(walk, names_of_X or ())),
+        tuple(_list_facts(walk, names_of_X or ())),
         total,
         (*total_notes, *_list_notes(walk), *ledger_notes),
         tuple(walk.steps),
@@ -204,40 +205,36 @@ def _returns_rows(estimator: Any) -> bool:
     return hasattr(estimator, "guarantee_") or not hasattr(estimator, "predict")
 
 
-def _order_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
+def _list_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
     """Return the facts of each column in order, its protections before its exposures."""
-    facts = []
-    for name in walk.columns:
-        own = [fact for fact in walk.facts if fact.column == name]
-        for (column, protection), steps in walk.exposures.items():
-            if column == name:
-                own.append(Fact(name, ", ".join(steps), protection))
-        if name in walk.returned and all(fact.guarantee for fact in own):
-            own.append(Fact(name, "", RETURNED))
-        # The placeholder of unknown columns is listed only if something is released.
-        if not own and (name != ALL_COLUMNS or len(walk.columns) == 1):
-            own.append(Fact(name, "", NOT_RELEASED))
-        facts += own
+    facts = list(walk.facts)
+    for (column, protection), steps in walk.exposures.items():
+        facts.append(Fact(column, ", ".join(steps), protection))
+    exposed = {column for column, _ in walk.exposures}
+    facts += [Fact(name, "", RETURNED) for name in walk.returned - exposed]
+    released = {fact.column for fact in facts}
+    # The placeholder of unknown columns is listed only if something is released.
+    released |= {ALL_COLUMNS} if len(walk.columns) > 1 else set()
+    facts += [Fact(x, "", NOT_RELEASED) for x in walk.columns if x not in released]
+    facts.sort(key=lambda fact: walk.columns.index(fact.column))
     unseen = [name for name in names_of_X if name not in walk.columns]
     return facts + [Fact(name, "", NOT_SEEN) for name in unseen]
 
 
 def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
     """Return the total for the columns that all steps protect, and notes about it."""
-    covered, notes = _find_covered(walk)
-    steps = [
-        step for step in walk.steps if not set(covered).isdisjoint(step.guarantee.scope)
-    ]
-    if not steps:
-        return None, notes
-    is_converted = walk.reveals_records()
+    covered, public = _find_covered(walk)
+    notes = [public] if public else []
     is_of_values = any(map(_is_of_values, walk.steps))
-    converted = []
+    is_converted = walk.reveals_records()
+    counted = []
     conversions = []
-    for step in steps:
+    for step in walk.steps:
         guarantee = step.guarantee
+        if set(covered).isdisjoint(guarantee.scope):
+            continue
         # Each is converted by itself: the delta of the sum would be larger.
-        if is_converted and step.guarantee.relation == "add_remove":
+        if is_converted and guarantee.relation == "add_remove":
             replaced = _convert(guarantee, is_of_values=is_of_values)
             if replaced is None:
                 unit = guarantee._format_unit()
@@ -246,8 +243,10 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
             stated = format_amounts(guarantee.epsilon, guarantee.delta)
             conversions.append(f"{step.step}: {amounts} instead of {stated}")
             guarantee = replaced
-        converted.append(guarantee)
-    total = replace(_sum(converted), scope=tuple(covered))
+        counted.append(guarantee)
+    if not counted:
+        return None, notes
+    total = replace(_sum(counted), scope=tuple(covered))
     if conversions:
         neighbors = total._format_neighbors()
         text = CONVERSION.format(neighbors=neighbors, steps="; ".join(conversions))
@@ -255,13 +254,13 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
     return total, notes
 
 
-def _find_covered(walk: Walk) -> tuple[list[Any], list[str]]:
-    """Return the columns that a total covers, and a note about columns without a total."""
+def _find_covered(walk: Walk) -> tuple[list[Any], str]:
+    """Return the protected columns, and a note if steps make some of them public."""
     exposed = walk.exposed()
     if ALL_COLUMNS in exposed:
-        return [], []
-    protected = {name for step in walk.steps for name in step.guarantee.scope}
+        return [], ""
     of_values = list(filter(_is_of_values, walk.steps))
+    protected = {name for step in walk.steps for name in step.guarantee.scope}
     covered: list[Any] = []
     public: list[Any] = []
     for name in walk.columns:
@@ -269,9 +268,9 @@ def _find_covered(walk: Walk) -> tuple[list[Any], list[str]]:
             is_public = any(name not in step.guarantee.scope for step in of_values)
             (public if is_public else covered).append(name)
     if not public:
-        return covered, []
+        return covered, ""
     steps = ", ".join(step.step for step in of_values)
-    return covered, [PUBLIC.format(steps=steps, columns=join_names(public))]
+    return covered, PUBLIC.format(steps=steps, columns=join_names(public))
 
 
 def _is_of_values(step: StatedStep) -> bool:
@@ -303,7 +302,8 @@ def _list_notes(walk: Walk) -> list[str]:
     for name, text in NOTES.items():
         if walk.notes[name]:
             notes.append(text.format(steps=", ".join(dict.fromkeys(walk.notes[name]))))
-    if walk.notes["planned"] and not walk.notes["unknown_plan"]:
+    is_planned = any(not step.fitted for step in walk.steps)
+    if is_planned and not walk.notes["unknown_plan"]:
         try:
             total = _sum(step.guarantee for step in walk.steps)
         except ValueError as error:
@@ -342,31 +342,28 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         name = what if count == 1 else f"{what}, {count} times"
         steps.append(StatedStep(name, guarantee, charged=True))
         together = add_guarantees({guarantee: count})
-        for column in guarantee.scope:
-            facts.append(Fact(column, name, CHARGED, together))
-    total = _total_of_ledger(ledger, [step.guarantee for step in steps])
-    record = ledger.to_dict()
-    return PrivacyStatement(tuple(facts), total, LEDGER_NOTES, tuple(steps), (record,))
+        facts += [Fact(column, name, CHARGED, together) for column in guarantee.scope]
+    total = None
+    if steps:
+        # The sum has each kind of release once; the numbers of the ledger count all.
+        total = replace(
+            _sum(step.guarantee for step in steps), **_spend_of(account), losses=()
+        )
+    record = (ledger.to_dict(),)
+    return PrivacyStatement(tuple(facts), total, LEDGER_NOTES, tuple(steps), record)
 
 
-def _total_of_ledger(
-    ledger: PrivacyLedger, guarantees: Sequence[PrivacyGuarantee]
-) -> PrivacyGuarantee | None:
-    """Return the guarantee of all charges of a ledger together."""
-    if not guarantees:
-        return None
-    epsilon, delta = ledger.spent
-    rho = None
+def _spend_of(account: Account) -> dict[str, float | None]:
+    """Return epsilon, delta and rho of all charges of a ledger together."""
+    epsilon, delta = account.spent
+    budget = account.budget
+    if not delta:
+        return {"epsilon": epsilon, "delta": 0.0, "rho": None}
     # If earlier results decide about charges, a sum of deltas is not a guarantee: the
     # last charge may be the one that reveals most. The whole budget holds.
-    if delta and ledger.delta is not None:
-        delta = ledger.delta
-    elif delta and ledger.rho is not None:
-        rho, delta = ledger.rho, _STATED_DELTA
-        epsilon = zcdp_epsilon(rho, delta)
-    elif delta and ledger.mu is not None:
-        delta = _STATED_DELTA
-        epsilon = gaussian_epsilon(ledger.mu, delta)
-    # The sum has each kind of release once; the numbers of the ledger count all.
-    total = _sum(guarantees)
-    return replace(total, epsilon=epsilon, delta=delta, rho=rho, losses=())
+    if budget.rho is not None:
+        epsilon = zcdp_epsilon(budget.rho, _STATED_DELTA)
+    elif budget.mu is not None:
+        epsilon = gaussian_epsilon(budget.mu, _STATED_DELTA)
+    delta = _STATED_DELTA if budget.delta is None else budget.delta
+    return {"epsilon": epsilon, "delta": delta, "rho": budget.rho}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from skdp.privacy._guarantee import PrivacyGuarantee, join_names
+from skdp.privacy._guarantee import TRUSTED, PrivacyGuarantee, join_names
 
 # Protection of a column by a step.
 ROWS = "privatized rows"
@@ -20,10 +20,6 @@ CHARGED = "as charged"
 
 # Notes about steps, in the order of a statement.
 NOTES = {
-    "planned": (
-        "Not fitted yet: {steps}. The numbers are the largest that the parameters allow. "
-        "A step may spend nothing, for example if bounds or categories are declared."
-    ),
     "unknown_plan": (
         "The loss depends on the columns and rows that fit sees, so it is not known "
         "before: {steps}."
@@ -62,7 +58,11 @@ WARNINGS = {
         "{steps}."
     ),
     "seeded": "NOT SECURE, because the random bits come from a seed: {steps}.",
-    "planned": "Not fitted yet, so nothing was released: {steps}.",
+    "planned": (
+        "Not fitted yet, so nothing was released: {steps}. The numbers are the largest "
+        "that the parameters allow. A step may spend nothing, for example if bounds or "
+        "categories are declared."
+    ),
     "foreign": "Guarantees of other authors, for classes that are not from skdp: {steps}.",
 }
 
@@ -98,16 +98,6 @@ _PROTECTED_AGAINST = {
     "central": "except the curator who holds the table",
 }
 
-_TRUSTED = {
-    "local": "only the process that randomizes each record; no one who receives reports",
-    "shuffle": (
-        "the process that randomizes each record, and those who shuffle or sum the "
-        "reports: they must not look at single reports, and must have the stated number "
-        "of honest ones"
-    ),
-    "central": "the curator: the process and the people that hold the table before noise is added",
-}
-
 
 def describe_total(total: PrivacyGuarantee) -> dict[str, str]:
     """Explain a total guarantee to people who do not know skdp."""
@@ -117,7 +107,7 @@ def describe_total(total: PrivacyGuarantee) -> dict[str, str]:
     return {
         "protected": _describe_protected(total),
         "against": against,
-        "trusted": _TRUSTED[total.trust],
+        "trusted": TRUSTED[total.trust],
         "unit": _describe_unit(total),
         "odds": total.in_odds(),
     }

@@ -94,15 +94,15 @@ class Flow:
         self, names: Sequence[Any], chosen: Collection[Any]
     ) -> tuple[Names, Names] | None:
         """Return the columns of X under chosen names and under other names; None if not known."""
-        if names and all(name in chosen for name in names):
+        if set(names) <= set(chosen):
             return self.origins, frozenset()
         if self.columns is None or len(names) != len(self.columns):
             return None
         # A column of X may occur twice, under a chosen and under another name.
-        pairs = list(zip(names, self.columns, strict=True))
-        covered = frozenset(column for name, column in pairs if name in chosen)
-        others = frozenset(column for name, column in pairs if name not in chosen)
-        return covered, others
+        found: dict[bool, set[Any]] = {True: set(), False: set()}
+        for name, column in zip(names, self.columns, strict=True):
+            found[name in chosen].add(column)
+        return frozenset(found[True]), frozenset(found[False])
 
 
 def _join_flows(flows: Sequence[Flow]) -> Flow:
@@ -300,23 +300,18 @@ class Walk:
         self.notes["rows" if is_of_rows else "statistics"].append(stated.step)
         if len(stated.guarantee.scope) > 1:
             self.notes["joint"].append(stated.step)
-        if not stated.fitted:
-            self.notes["planned"].append(stated.step)
 
     def _expose_inferred(
         self, estimator: Any, flow: Flow, names: Sequence[Any], step: str
     ) -> None:
         """Expose the columns whose categories are inferred from the data."""
-        inferred = _estimators.find_inferred(estimator)
-        targets = self._targets.intersection(inferred or ())
-        exposed = flow.origins
-        if inferred is not None:
-            columns = [name for name in inferred if name not in targets]
-            if not columns:
-                exposed = frozenset()
-            elif split := flow.split(names, columns):
-                exposed = split[0]
-        self._expose((exposed & flow.raw) | targets, INFERRED, step)
+        inferred = set(_estimators.find_inferred(estimator))
+        targets = self._targets & inferred
+        columns = inferred - targets
+        if columns:
+            found = flow.split(names, columns) if None not in columns else None
+            targets |= (found[0] if found else flow.origins) & flow.raw
+        self._expose(targets, INFERRED, step)
 
     def _add_ledgers(self, estimator: Any) -> bool:
         """Add the ledgers that an estimator charges, and return whether it has some."""
@@ -399,16 +394,13 @@ def _cover(
 ) -> tuple[Names, Names]:
     """Return the columns of X that a guarantee covers, and the other unprotected columns."""
     chosen = [name for name in guarantee.scope if name not in targets]
-    covered, others = flow.origins, flow.origins
+    found = flow.split(names, chosen or names)
     if guarantee.relation == "replace_values":
         # Behind other steps, a change of a protected column may change public ones.
-        covered = frozenset()
-        if chosen and flow.columns is not None:
-            covered, others = flow.split(names, chosen) or (covered, others)
-    elif not names:
-        others = frozenset()
+        is_known = chosen and names and flow.columns is not None
+        covered, others = (is_known and found) or (frozenset(), flow.origins)
     else:
-        covered, others = flow.split(names, chosen or names) or (covered, others)
+        covered, others = found or (flow.origins, flow.origins)
     return covered, others & flow.raw
 
 
