@@ -11,7 +11,6 @@ from skdp.privacy._conversions import gaussian_epsilon, zcdp_epsilon
 from skdp.privacy._formats import format_amounts, format_name
 from skdp.privacy._guarantee import PrivacyGuarantee, add_guarantees, join_names
 from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.ledger._book import Account
 from skdp.privacy.statement._estimators import (
     column_names_of,
     fitted_names,
@@ -347,23 +346,22 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     if steps:
         # The sum has each kind of release once; the numbers of the ledger count all.
         total = replace(
-            _sum(step.guarantee for step in steps), **_spend_of(account), losses=()
+            _sum(step.guarantee for step in steps), **_spend_of(ledger), losses=()
         )
     record = (ledger.to_dict(),)
     return PrivacyStatement(tuple(facts), total, LEDGER_NOTES, tuple(steps), record)
 
 
-def _spend_of(account: Account) -> dict[str, float | None]:
+def _spend_of(ledger: PrivacyLedger) -> dict[str, float | None]:
     """Return epsilon, delta and rho of all charges of a ledger together."""
-    epsilon, delta = account.spent
-    budget = account.budget
+    epsilon, delta = ledger.spent
     if not delta:
         return {"epsilon": epsilon, "delta": 0.0, "rho": None}
     # If earlier results decide about charges, a sum of deltas is not a guarantee: the
     # last charge may be the one that reveals most. The whole budget holds.
-    if budget.rho is not None:
-        epsilon = zcdp_epsilon(budget.rho, _STATED_DELTA)
-    elif budget.mu is not None:
-        epsilon = gaussian_epsilon(budget.mu, _STATED_DELTA)
-    delta = _STATED_DELTA if budget.delta is None else budget.delta
-    return {"epsilon": epsilon, "delta": delta, "rho": budget.rho}
+    if ledger.rho is not None:
+        epsilon = zcdp_epsilon(ledger.rho, _STATED_DELTA)
+    elif ledger.mu is not None:
+        epsilon = gaussian_epsilon(ledger.mu, _STATED_DELTA)
+    delta = _STATED_DELTA if ledger.delta is None else ledger.delta
+    return {"epsilon": epsilon, "delta": delta, "rho": ledger.rho}
