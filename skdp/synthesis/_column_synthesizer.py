@@ -39,11 +39,9 @@ from skdp.synthesis.columns import (
     ColumnModel,
     NoisyCounts,
     PrivateColumns,
-    describe_model,
     draw_evenly,
     fit_model,
     measure_columns,
-    read_model,
 )
 from skdp.synthesis.selection import NoiseBudget
 from skdp.synthesis.tables import (
@@ -54,6 +52,7 @@ from skdp.synthesis.tables import (
     declared_orders,
     derived_from,
     draw_numbers,
+    draw_valid,
     make_frame,
     make_generator,
     make_template,
@@ -142,7 +141,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     `Interval` before `fit`.
 
     If a row breaks a constraint of `domain` on a private column, its private values are resampled up to 200 times. If
-    no draw satisfies it, the row keeps the last one, with a warning. Columns of X that the domain derives from private
+    no draw satisfies it, the row keeps the first one, with a warning. Columns of X that the domain derives from private
     columns raise an error, because they would reveal private values; columns derived from public ones are unchanged.
 
     References
@@ -384,7 +383,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             "columns": list(self._columns),
             "named": hasattr(self, "feature_names_in_"),
             "measured": [list(names) for names in self.measured_columns_],
-            "tables": describe_model(self._model),
+            "tables": self._model.describe(),
         }
 
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
@@ -403,7 +402,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         public = [name for name in domain.columns if name not in names]
         sizes = domain.select(names).sizes
         public_sizes = [len(domain[name]) for name in public]
-        self._model = read_model(fitted["tables"], sizes, public_sizes)
+        self._model = ColumnModel.read(fitted["tables"], sizes, public_sizes)
         self.domain_ = domain
         self.guarantee_ = guarantee
         self.measured_columns_ = [tuple(names) for names in fitted["measured"]]
@@ -434,23 +433,15 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 domain, list(np.unravel_index(drawn, domain.sizes)), rng
             )
 
-        def find_broken(places: NDArray[np.intp], rows: DrawnRows) -> NDArray[np.intp]:
+        def find_broken(places: NDArray[np.intp], rows: DrawnRows) -> NDArray[np.bool_]:
             if not constrained.constraints:
-                return places[:0]
+                return np.zeros(places.size, bool)
             written = make_frame(template, write_rows(template, rows), names)
             columns = (*public.take(places).columns, *read_table(written).columns)
             both = Table(constrained.columns, columns, public.native)
-            return places[~constrained.check_constraints(both)]
+            return ~constrained.check_constraints(both)
 
-        places = np.arange(len(table.columns[0]))
-        rows = draw(places)
-        broken = find_broken(places, rows)
-        for _ in range(MAX_ROUNDS):
-            if broken.size == 0:
-                break
-            others = draw(broken)
-            rows.replace(broken, others, np.arange(broken.size))
-            broken = find_broken(broken, others)
+        rows, broken = draw_valid(draw, find_broken, len(table.columns[0]))
         if broken.size > 0:
             _warn_broken(constrained.constraints)
         columns = dict(zip(table.names, table.columns, strict=True))
@@ -555,7 +546,7 @@ def _warn_broken(constraints: Sequence[str]) -> None:
     """Warn of rows without a draw of private values that satisfies the constraints."""
     warn(
         f"some rows break the constraints {list(constraints)} with each of "
-        f"{MAX_ROUNDS} draws of their private columns, and keep the last one",
+        f"{MAX_ROUNDS} draws of their private columns, and keep the first one",
         UserWarning,
         about="guide/protected_columns",
         stacklevel=level_of_the_caller(),

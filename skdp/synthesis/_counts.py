@@ -68,28 +68,14 @@ class ModelCount:
     supported: bool
 
 
-@dataclass(frozen=True, eq=False)
-class CountErrors:
-    """The errors of several counts."""
-
-    std_error: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-
-    @property
-    def supported(self) -> NDArray[np.bool_]:
-        """True for each count that a measured marginal contains."""
-        return np.isfinite(self.std_error)
-
-
 def estimate_errors(
     marginals: Iterable[Marginal],
     query: Query,
     counts: NDArray[np.float64],
     level: float,
     is_gaussian: bool,
-) -> CountErrors:
-    """Estimate the errors of counts of a model; nan where no marginal has all columns."""
+) -> tuple[NDArray[Any], ...]:
+    """Return the standard errors of counts, the bounds of intervals, and whether a marginal has the counts."""
     measured, noise = combine_counts(marginals, query)
     # A model that was not fitted to the end is further off than the noise: the squared
     # distance from an unbiased estimate is the squared error plus the variance of that.
@@ -100,7 +86,8 @@ def estimate_errors(
         quantile = max(quantile, -math.log(1 - level) / math.sqrt(2))
     margin = quantile * std_error
     lower = np.maximum(0, np.floor(counts - margin + ROUNDING))
-    return CountErrors(std_error, lower, np.ceil(counts + margin - ROUNDING))
+    upper = np.ceil(counts + margin - ROUNDING)
+    return std_error, lower, upper, np.isfinite(std_error)
 
 
 def combine_counts(

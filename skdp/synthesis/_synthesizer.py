@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin
+from numpy.typing import NDArray
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -41,13 +41,13 @@ from skdp.synthesis._counts import (
     combine_counts,
     estimate_errors,
     read_conditions,
-    weigh_range,
 )
 from skdp.synthesis._file import describe_fit, restore_fit
 from skdp.synthesis._warnings import warn_broken, warn_excluded, warn_unmeasured
 from skdp.synthesis.model import (
     MAX_TABLE_CELLS,
     GraphicalModel,
+    Marginal,
     estimate_total,
     fit_model,
     merge,
@@ -70,9 +70,9 @@ from skdp.synthesis.tables import (
     CodedRecords,
     LargeRecords,
     Policy,
-    Ranks,
     Records,
     Sampler,
+    Shape,
     assemble,
     check_computable,
     check_decodable,
@@ -121,7 +121,7 @@ class _Rows(NamedTuple):
         return list(dict.fromkeys([*self.features, *self.table.names]))
 
 
-class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
+class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimator):
     """Synthesize tables from noisy marginals, with differential privacy.
 
     `fit` measures marginals (tables of counts of a few columns) with noise and fits a graphical model to them.
@@ -379,18 +379,34 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
             plan = plan.with_domain(domain)
             fitted = measure_and_fit(private, plan)
         # Post-process: the records are not used from here on.
+        template = make_template(rows.table, domain, is_uniform=True)
+        self._set_fit(
+            domain, private.marginals, shapes, fitted, rows.features, template
+        )
+        return plan, fitted
+
+    def _set_fit(
+        self,
+        domain: Domain,
+        marginals: list[Marginal],
+        shapes: dict[int, Shape],
+        fitted: Fitted,
+        features: tuple[Any, ...],
+        template: Table,
+    ) -> None:
+        """Set the fitted attributes from noisy counts, after `fit` or from a file."""
         self.domain_ = domain
-        self.marginals_ = private.marginals
+        self.marginals_ = marginals
         self.model_ = fitted.model
         self.n_iter_ = fitted.n_steps
-        self.n_rows_, self.n_rows_std_error_ = estimate_total(private.marginals)
+        self.n_rows_, self.n_rows_std_error_ = estimate_total(marginals)
         self._scores = {c: s for c, s in fitted.scores.items() if len(c) == 2}
         self._shapes = shapes
-        self._ranks = self._learn_ranks()
-        self._features = rows.features
-        self._template = make_template(rows.table, domain, is_uniform=True)
+        # Numbers within private bins depend on each other.
+        self._ranks = learn_ranks(self.model_, shapes if self.bins == "private" else {})
+        self._features = features
+        self._template = template
         self._calls = CallCounter()
-        return plan, fitted
 
     def _clear_fit(self) -> None:
         """Delete all that an earlier `fit` has set."""
@@ -469,14 +485,6 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         n_rows = int(self.max_rows_per_person)
         per_person = f", up to {n_rows} rows a person" if n_rows > 1 else ""
         return f"{budget.noise_name} noise on {counted}{per_person}"
-
-    def _learn_ranks(self) -> Ranks | None:
-        """Learn how numbers within private bins depend on each other."""
-        if self.bins != "private" or len(self._shapes) < 2:
-            return None
-        n_bins = [shape.starts.size - 1 for shape in self._shapes.values()]
-        rng = make_generator(self.random_state, "shapes")
-        return learn_ranks(self.model_, list(self._shapes), n_bins, rng)
 
     def _warn(self, plan: Plan, fitted: Fitted) -> None:
         """Warn of marginals and constraints that the model does not have."""
@@ -615,7 +623,20 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         """Draw rows that satisfy all constraints, as columns of a template."""
         sampler = self._make_sampler(model)
         like = make_template(template, self.domain_, is_uniform=True)
-        rows = draw_valid(lambda size: sampler.draw(size, rng), n, like, rng)
+        rows, broken = draw_valid(
+            lambda places: sampler.draw(places.size, rng),
+            lambda _, drawn: find_broken(like, drawn),
+            n,
+        )
+        valid = np.setdiff1d(np.arange(n), broken)
+        if broken.size and valid.size == 0:
+            raise ValueError(
+                "No row of the model satisfies the constraints "
+                f"{list(self.domain_.constraints)}. Remove some of them, or declare bins "
+                "that fit them."
+            )
+        if broken.size:
+            rows.replace(broken, rows, rng.choice(valid, broken.size))
         written = write_rows(template, rows)
         columns = dict(zip(self.domain_.columns, written, strict=True))
         columns |= compute_derived(like, rows)
@@ -719,42 +740,6 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         kept = {name: rows[name] for name in self._features}
         return apply_set_output(self, assemble(table, kept))
 
-    def get_feature_names_out(
-        self, input_features: ArrayLike | None = None
-    ) -> NDArray[np.object_]:
-        """Return the names of the columns that `transform` returns: the names of X.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the columns, if `fit` saw none; otherwise they must be the same.
-
-        Returns
-        -------
-        ndarray of object
-            The names.
-
-        Raises
-        ------
-        ValueError
-            If the names differ.
-        """
-        check_is_fitted(self)
-        names = self._features
-        if input_features is None:
-            return np.array(names, object)
-        listed = np.array(input_features, object)
-        if hasattr(self, "feature_names_in_") and tuple(listed) != names:
-            raise ValueError(
-                f"input_features is not equal to feature_names_in_: {list(names)}"
-            )
-        if len(listed) != len(names):
-            raise ValueError(
-                "input_features should have length equal to number of features "
-                f"({len(names)})"
-            )
-        return listed
-
     def marginal(
         self, columns: str | Sequence[ColumnName], *, confidence_level: float = 0.95
     ) -> pd.DataFrame:
@@ -807,7 +792,7 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         """Return counts with their errors, in the order of `ESTIMATES`."""
         is_gaussian = self.guarantee_.rho is not None
         errors = estimate_errors(self.marginals_, query, counts, level, is_gaussian)
-        return counts, errors.std_error, errors.lower, errors.upper, errors.supported
+        return counts, *errors
 
     def count(self, conditions: Mapping[Any, Any]) -> float:
         """Estimate the number of records that fulfill conditions on several columns.
@@ -867,9 +852,6 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         check_is_fitted(self)
         level = check_confidence_level(confidence_level)
         weights = read_conditions(self.domain_, conditions, self._shapes)
-        return self._count(weights, level)
-
-    def _count(self, weights: Mapping[int, Any], level: float) -> ModelCount:
         share = self.model_.expectation(weights) if weights else 1.0
         estimates = self._estimate(weights, np.array(self.n_rows_ * share), level)
         return ModelCount(*(estimate.item() for estimate in estimates))
@@ -928,12 +910,9 @@ class DPMarginalSynthesizer(TransformerMixin, CentralEstimator):
         TypeError, ValueError
             As for `range_count`; if the confidence level is out of range.
         """
-        check_is_fitted(self)
-        level = check_confidence_level(confidence_level)
-        (number,) = find_columns(self.domain_, [column], "column")
-        shape = self._shapes.get(number)
-        weights = weigh_range(column, self.domain_[column], (low, high), shape)
-        return self._count({number: weights}, level)
+        return self.count_estimate(
+            {column: (low, high)}, confidence_level=confidence_level
+        )
 
     def save(self, path: PathType | BinaryIO) -> None:
         """Write the fitted synthesizer to a file that may be shared as its samples may.

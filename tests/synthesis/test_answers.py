@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.domain import Domain
-from skdp.synthesis._counts import estimate_errors, read_conditions, weigh_range
+from skdp.synthesis._counts import ModelCount, estimate_errors, read_conditions, weigh_range
 from skdp.synthesis.model import Marginal, group
 from tests.conftest import each
 
@@ -96,7 +96,8 @@ def exact(clique, std_error=1e-3, groups=None, noise=0.0):
 
 def errors(marginals, query, counts, level=0.95, is_gaussian=True):
     shape = [SIZES[column] for column, weights in query.items() if weights is None]
-    return estimate_errors(marginals, query, np.broadcast_to(counts, shape), level, is_gaussian)
+    counts = np.broadcast_to(counts, shape)
+    return ModelCount(counts, *estimate_errors(marginals, query, counts, level, is_gaussian))
 
 
 def test_intervals_of_noisy_counts_cover_as_often_as_stated():

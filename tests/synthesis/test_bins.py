@@ -15,7 +15,7 @@ import skdp.engines  # noqa: F401 so that `fit` knows the engines
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler
 from skdp.base import CallCounter
 from skdp.synthesis.selection import NoiseBudget, measure_cells
-from skdp.synthesis.tables import cut_finely
+from skdp.synthesis.tables._cells import cut_finely
 from tests.conftest import each
 from tests.synthesis.budgets import OpenBudget, private_counts
 

@@ -6,8 +6,6 @@ from skdp.synthesis.columns._counts import Codes as Codes
 from skdp.synthesis.columns._counts import Cross as Cross
 from skdp.synthesis.columns._counts import NoisyCounts as NoisyCounts
 from skdp.synthesis.columns._counts import PrivateColumns as PrivateColumns
-from skdp.synthesis.columns._file import describe_model as describe_model
-from skdp.synthesis.columns._file import read_model as read_model
 from skdp.synthesis.columns._model import ColumnModel as ColumnModel
 from skdp.synthesis.columns._model import draw_evenly as draw_evenly
 from skdp.synthesis.columns._model import fit_model as fit_model

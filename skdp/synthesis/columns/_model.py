@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +17,20 @@ from skdp.synthesis.columns._counts import Codes, Cross, NoisyCounts
 from skdp.synthesis.model import Layout
 
 # The constants were chosen with benchmarks/synthesis_columns.py.
-_LOGIT_STD = 0.5
+LOGIT_STD = 0.5
 """Prior standard deviation of the logits of pairs."""
 
-_MIN_CURVATURE = 0.05
+MIN_CURVATURE = 0.05
 """Smallest curvature of a cell, in records."""
 
-_GRADIENT_TOLERANCE = 0.2
+GRADIENT_TOLERANCE = 0.2
 """In standard deviations of a count."""
 
-_LOSS_TOLERANCE = 1e-6
+LOSS_TOLERANCE = 1e-6
 
 MAX_STEPS = 300
 
-_BLOCK_CELLS = 1 << 17
+BLOCK_CELLS = 1 << 17
 """Number of probabilities in a block: one megabyte."""
 
 
@@ -47,6 +49,42 @@ class ColumnModel:
             cells = cross.cells_of(public, n_rows)
             scores += logits[cells][:, cross.value_of]
         return _normalize(scores)[0]
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Describe the tables for a file."""
+        tables = []
+        for cross, logits in zip(self.crosses, self.logits, strict=True):
+            tables.append({**vars(cross), "logits": np.array(logits)})
+        return tables
+
+    @classmethod
+    def read(
+        cls,
+        tables: Sequence[dict[str, Any]],
+        private_sizes: Sequence[int],
+        public_sizes: Sequence[int],
+    ) -> ColumnModel:
+        """Read the tables of a file for columns of these sizes."""
+        crosses, all_logits = [], []
+        n_combinations = math.prod(private_sizes)
+        for about in tables:
+            parts = dict(about)
+            logits = parts.pop("logits")
+            cross = Cross(**parts)
+            n_codes = 1
+            if cross.public is not None:
+                n_codes = public_sizes[cross.public] + 1
+            has_codes = cross.cell_of is None or cross.cell_of.size == n_codes
+            has_shape = logits.shape == (cross.n_cells, cross.n_values)
+            is_whole = has_codes and has_shape and cross.value_of.size == n_combinations
+            if not is_whole or not np.isfinite(logits).all():
+                raise ValueError("a table of the model does not fit its columns")
+            crosses.append(cross)
+            all_logits.append(logits)
+        singles = [cross.private for cross in crosses if cross.is_single]
+        if singles != [(column,) for column in range(len(private_sizes))]:
+            raise ValueError("the model lacks a private column by itself")
+        return cls(crosses, all_logits)
 
 
 def fit_model(
@@ -80,8 +118,8 @@ def fit_model(
 
     options = {
         "maxiter": MAX_STEPS,
-        "gtol": _GRADIENT_TOLERANCE,
-        "ftol": _LOSS_TOLERANCE,
+        "gtol": GRADIENT_TOLERANCE,
+        "ftol": LOSS_TOLERANCE,
     }
     result = minimize(loss, prior / units, jac=True, method="L-BFGS-B", options=options)
     return ColumnModel(crosses, layout.split(result.x * units))
@@ -100,11 +138,11 @@ def _weigh(
         counts = n_records * independent
         prior += np.log(independent)
     curvature = n_records * independent * (1 - independent)
-    curvature = np.maximum(curvature, _MIN_CURVATURE)
+    curvature = np.maximum(curvature, MIN_CURVATURE)
     # A logit has the prior variance s**2. A count with the curvature
     # h = n p (1 - p) and noise of variance v estimates it with the error variance
     # 1 / h + v / h**2. The best linear estimate has the penalty (1 + v / h) / s**2.
-    penalty = (1 + noisy.std_error**2 / curvature) / _LOGIT_STD**2
+    penalty = (1 + noisy.std_error**2 / curvature) / LOGIT_STD**2
     return counts, prior, penalty, curvature
 
 
@@ -165,7 +203,7 @@ class _DistinctRows:
             totals.append(np.zeros(table.shape))
         n_combinations = self._families[0].value_of.size
         log_normalizer = 0.0
-        step = max(1, _BLOCK_CELLS // n_combinations)
+        step = max(1, BLOCK_CELLS // n_combinations)
         for start in range(0, self.weights.size, step):
             block = slice(start, start + step)
             weights = self.weights[block, np.newaxis]
@@ -200,12 +238,12 @@ def _normalize(
 
 # Half and twice as many blocks, and as large a gain, change distances of pairs by less
 # than a tenth (benchmarks/synthesis_columns.py).
-_N_BLOCKS, _MIN_BLOCK_ROWS = 1024, 16
+N_BLOCKS, MIN_BLOCK_ROWS = 1024, 16
 
-_GAIN, _MAX_GAIN = 8.0, 0.02
+GAIN, _MAXGAIN = 8.0, 0.02
 """Change of a logit per excess row, before division by block rows and public columns; and its maximum."""
 
-_MAX_TILT = 3.0
+MAX_TILT = 3.0
 
 
 def draw_evenly(
@@ -231,8 +269,8 @@ def draw_evenly(
         cells[:, place] = codes + starts[place]
     excess = [np.zeros((starts[-1], len(one[0]))) for one in indicators]
     total_excess = np.zeros(n_combinations)
-    block_rows = max(_MIN_BLOCK_ROWS, n_rows // _N_BLOCKS)
-    gain = min(_MAX_GAIN, _GAIN / (block_rows * max(1, len(public))))
+    block_rows = max(MIN_BLOCK_ROWS, n_rows // N_BLOCKS)
+    gain = min(_MAXGAIN, GAIN / (block_rows * max(1, len(public))))
     drawn = np.empty(n_rows, np.intp)
     order = rng.permutation(n_rows)
     for start in range(0, n_rows, block_rows):
@@ -241,7 +279,7 @@ def draw_evenly(
         row_excess = np.tile(total_excess, (block.size, 1))
         for table, indicator in zip(excess, indicators, strict=True):
             row_excess += table[cells[block]].sum(axis=1) @ indicator.T
-        tilt = np.clip(gain * row_excess, -_MAX_TILT, _MAX_TILT)
+        tilt = np.clip(gain * row_excess, -MAX_TILT, MAX_TILT)
         steps = np.cumsum(probabilities * np.exp(-tilt), axis=1)
         uniforms = 1 - rng.random((block.size, 1))
         draws = (steps < uniforms * steps[:, -1:]).sum(axis=1)

@@ -3,6 +3,8 @@
 from skdp.synthesis.selection._budget import MIN_STD_ERROR as MIN_STD_ERROR
 from skdp.synthesis.selection._budget import NoiseBudget as NoiseBudget
 from skdp.synthesis.selection._budget import Sensitivity as Sensitivity
+from skdp.synthesis.selection._cell_counts import CellCounts as CellCounts
+from skdp.synthesis.selection._cell_counts import make_shape as make_shape
 from skdp.synthesis.selection._cell_counts import measure_cells as measure_cells
 from skdp.synthesis.selection._plan import Plan as Plan
 from skdp.synthesis.selection._plan import check_marginals as check_marginals

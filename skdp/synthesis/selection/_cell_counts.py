@@ -57,19 +57,10 @@ def measure_cells(
     bins_of_cells = {}
     intervals = find_intervals(domain)
     for column, fine in cells.items():
-        edges = np.array(fine.edges, fine.dtype)
-        starts = np.searchsorted(edges, np.array(intervals[column].edges, fine.dtype))
-        column_counts = counts[column]
-        shapes[column] = Shape(
-            fine,
-            starts,
-            column_counts.estimate_within(starts),
-            column_counts.counts,
-            column_counts.std_error,
-        )
+        shape = make_shape(fine, intervals[column], counts[column])
+        shapes[column] = shape
         # The last cell and the last bin may be missing.
-        bin_of_cell = np.repeat(np.arange(starts.size - 1), np.diff(starts))
-        bins_of_cells[column] = np.append(bin_of_cell, starts.size - 1)
+        bins_of_cells[column] = np.append(shape.bins, shape.starts.size - 1)
     private.coarsen(domain, bins_of_cells)
     return domain, shapes
 
@@ -79,15 +70,18 @@ def _count_cells(
 ) -> CellCounts:
     """Count the cells of one column."""
     marginal = private.measure((column,), fraction)
-    clear = CLEAR_NUMBER_STD_ERRORS
-    if not private.budget.is_gaussian:
-        clear = CLEAR_NUMBER_STD_ERRORS_PURE
-    widths = Steps.of(fine).n_values
-    # A single real number has no width.
-    widths = np.where(find_points(fine), MIN_SHARE * widths.sum(), widths)
     # The last code may be missing, which is no number.
-    numbers = marginal.counts[: len(fine.edges) - 1]
-    return CellCounts(numbers, marginal.std_error, widths, clear)
+    counts = marginal.counts[: len(fine.edges) - 1]
+    is_gaussian = private.budget.is_gaussian
+    return CellCounts.of(fine, counts, marginal.std_error, is_gaussian)
+
+
+def make_shape(fine: Interval, bins: Interval, counts: CellCounts) -> Shape:
+    """Estimate the distribution of records within bins."""
+    edges = np.array(fine.edges, fine.dtype)
+    starts = np.searchsorted(edges, np.array(bins.edges, fine.dtype))
+    shares = counts.estimate_within(starts)
+    return Shape(fine, starts, shares, counts.counts, counts.std_error)
 
 
 def _find_bins(
@@ -121,6 +115,23 @@ class CellCounts:
     widths: NDArray[np.float64]
     clear_std_errors: float
     """Standard errors above which a single cell has records."""
+
+    @classmethod
+    def of(
+        cls,
+        fine: Interval,
+        counts: NDArray[np.float64],
+        std_error: float,
+        is_gaussian: bool,
+    ) -> CellCounts:
+        """Return the counts of the cells of an interval."""
+        widths = Steps.of(fine).n_values
+        # A single real number has no width.
+        widths = np.where(find_points(fine), MIN_SHARE * widths.sum(), widths)
+        clear = CLEAR_NUMBER_STD_ERRORS
+        if not is_gaussian:
+            clear = CLEAR_NUMBER_STD_ERRORS_PURE
+        return cls(counts, std_error, widths, clear)
 
     def part(self, start: int, stop: int) -> CellCounts:
         """Return the counts of some of the cells."""

@@ -253,34 +253,11 @@ def find_masks(domain: Domain, max_cells: int) -> Masks:
             values[:] = domain[name].values
             columns[name] = pd.Series(values[codes.ravel()], dtype=object)
         is_valid = domain.select(names).check_constraints(pd.DataFrame(columns))
+        if not is_valid.any():
+            raise ValueError(
+                f"The constraints {list(domain.constraints)} exclude all combinations of "
+                "declared values. Remove some of them, or declare further values."
+            )
         if not is_valid.all():
             masks[clique] = ~is_valid.reshape(shape)
-    _check_possible(domain, masks)
     return tuple(masks.items())
-
-
-def _check_possible(domain: Domain, masks: Mapping[Clique, NDArray[np.bool_]]) -> None:
-    """Raise if the masks leave no combination of declared values."""
-    columns = sorted(set(itertools.chain(*masks)))
-    # Eliminate one column after the other: a combination of the other columns is
-    # possible if some value of the column is possible with it.
-    tables = [(clique, ~mask) for clique, mask in masks.items()]
-    order = Elimination(domain.sizes, masks).order
-    for column in sorted(columns, key=order.__getitem__):
-        joined = [table for table in tables if column in table[0]]
-        union = tuple(sorted(set(itertools.chain(*(clique for clique, _ in joined)))))
-        possible = np.ones(shape_of(union, domain.sizes), bool)
-        for clique, table in joined:
-            axes = [
-                size if c in clique else 1
-                for c, size in zip(union, possible.shape, strict=True)
-            ]
-            possible = possible & table.reshape(axes)
-        rest = tuple(other for other in union if other != column)
-        tables = [table for table in tables if column not in table[0]]
-        tables.append((rest, np.asarray(possible.any(axis=union.index(column)))))
-    if not all(table.all() for clique, table in tables if not clique):
-        raise ValueError(
-            f"The constraints {list(domain.constraints)} exclude all combinations of "
-            "declared values. Remove some of them, or declare further values."
-        )

@@ -150,7 +150,6 @@ def group_rare_values(
     *,
     n_records: float,
     count_error: float = 0.0,
-    max_rare_share: float = 1.0,
 ) -> NDArray[np.intp] | None:
     """Merge the values of a column whose counts are small compared with the noise of pairs."""
     # Bins per column that a pair can afford.
@@ -161,7 +160,7 @@ def group_rare_values(
     elif not is_ordered and counts.size > 1:
         # The largest of so many counts by the noise of the column alone.
         luck = count_error * float(ndtri(1 - 1 / counts.size))
-        min_count = min(max(min_count, luck), max_rare_share * n_records)
+        min_count = min(max(min_count, luck), n_records)
     is_common = counts >= min_count
     if is_common.all() or counts.size == 1:
         return None

@@ -3,14 +3,11 @@
 from skdp.synthesis.tables._cells import Shape as Shape
 from skdp.synthesis.tables._cells import Steps as Steps
 from skdp.synthesis.tables._cells import cut_domain as cut_domain
-from skdp.synthesis.tables._cells import cut_finely as cut_finely
 from skdp.synthesis.tables._cells import find_intervals as find_intervals
 from skdp.synthesis.tables._cells import find_middles as find_middles
 from skdp.synthesis.tables._cells import find_points as find_points
 from skdp.synthesis.tables._cells import with_edges as with_edges
-from skdp.synthesis.tables._ranks import Ranks as Ranks
 from skdp.synthesis.tables._ranks import learn_ranks as learn_ranks
-from skdp.synthesis.tables._ranks import make_ranks as make_ranks
 from skdp.synthesis.tables._records import CodedRecords as CodedRecords
 from skdp.synthesis.tables._records import LargeRecords as LargeRecords
 from skdp.synthesis.tables._records import Policy as Policy

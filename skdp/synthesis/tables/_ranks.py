@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from skdp.synthesis.model import GraphicalModel
+from skdp.synthesis.tables._cells import Shape
 
 N_LEARNING_ROWS, N_LEARNING_STEPS, N_SWEEPS = 10_000, 15, 4
 MIN_DISTANCE = 1e-9
@@ -66,34 +67,23 @@ class Ranks:
             scores[index] = np.clip(drawn, low[index], high[index])
 
 
-def make_ranks(
-    model: GraphicalModel,
-    columns: Sequence[int],
-    n_bins: Sequence[int],
-    correlations: NDArray[np.float64],
-) -> Ranks:
-    """Return ranks with the distribution functions of a model."""
+def learn_ranks(model: GraphicalModel, shapes: Mapping[int, Shape]) -> Ranks | None:
+    """Learn correlations from rows of a model, by stochastic EM; None for a single column."""
+    if len(shapes) < 2:
+        return None
     edges = []
-    for column, size in zip(columns, n_bins, strict=True):
-        shares = model.marginal((column,))[:size]
+    for column, shape in shapes.items():
+        shares = model.marginal((column,))[: shape.starts.size - 1]
         edges.append(np.append(0.0, np.cumsum(shares / max(shares.sum(), 1e-300))))
-    return Ranks(tuple(columns), edges, correlations)
-
-
-def learn_ranks(
-    model: GraphicalModel,
-    columns: Sequence[int],
-    n_bins: Sequence[int],
-    rng: np.random.Generator,
-) -> Ranks:
-    """Learn correlations from rows of a model, by stochastic EM."""
-    ranks = make_ranks(model, columns, n_bins, np.eye(len(columns)))
+    ranks = Ranks(tuple(shapes), edges, np.eye(len(shapes)))
+    # The seed is fixed so that a file gives the same ranks.
+    rng = np.random.default_rng(0)
     rows = model.sample(N_LEARNING_ROWS, rng)
     low, high = ranks._limits(rows)
     scores = ndtri(low + (high - low) * rng.random(low.shape))
     for _ in range(N_LEARNING_STEPS):
         # The ridge keeps the matrix invertible.
-        moments = scores @ scores.T / N_LEARNING_ROWS + 1e-6 * np.eye(len(columns))
+        moments = scores @ scores.T / N_LEARNING_ROWS + 1e-6 * np.eye(len(shapes))
         scale = np.sqrt(np.diag(moments))
         ranks = replace(ranks, correlations=moments / np.outer(scale, scale))
         ranks._sweep(scores, ndtri(low), ndtri(high), rng)

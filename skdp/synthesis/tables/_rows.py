@@ -205,35 +205,26 @@ def assemble(template: Table, columns: Mapping[Any, Any]) -> Any:
 
 
 def draw_valid(
-    draw: Callable[[int], DrawnRows],
+    draw: Callable[[NDArray[np.intp]], DrawnRows],
+    find_broken: Callable[[NDArray[np.intp], DrawnRows], NDArray[np.bool_]],
     n: int,
-    like: Table,
-    rng: np.random.Generator,
-) -> DrawnRows:
-    """Draw rows until all of them satisfy the constraints of their domain."""
-    rows = draw(n)
-    broken = np.flatnonzero(find_broken(like, rows))
+) -> tuple[DrawnRows, NDArray[np.intp]]:
+    """Draw rows until all of them satisfy constraints; return the remaining rows that break them, too."""
+    places = np.arange(n)
+    rows = draw(places)
+    broken = np.flatnonzero(find_broken(places, rows))
     for _ in range(MAX_ROUNDS):
         if broken.size == 0:
-            return rows
+            break
         # Each broken row has several draws if there are few, and takes the first valid
         # one.
         targets = np.resize(broken, max(broken.size, MIN_ROUND_ROWS))
-        others = draw(targets.size)
-        valid = np.flatnonzero(~find_broken(like, others))
+        others = draw(targets)
+        valid = np.flatnonzero(~find_broken(targets, others))
         replaced, first = np.unique(targets[valid], return_index=True)
         rows.replace(replaced, others, valid[first])
         broken = np.setdiff1d(broken, replaced)
-    valid = np.setdiff1d(np.arange(n), broken)
-    if broken.size and valid.size == 0:
-        raise ValueError(
-            "No row of the model satisfies the constraints "
-            f"{list(rows.domain.constraints)}. Remove some of them, or declare bins "
-            "that fit them."
-        )
-    if broken.size:
-        rows.replace(broken, rows, rng.choice(valid, broken.size))
-    return rows
+    return rows, broken
 
 
 def find_broken(like: Table, rows: DrawnRows) -> NDArray[np.bool_]:
