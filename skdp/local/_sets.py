@@ -33,109 +33,60 @@ from skdp.oracles import (
 from skdp.privacy import PrivacyLedger, check_epsilon
 from skdp.tables import ColumnError, Table, flatten_lists
 
-# Codes of padded sets, in a block of rows: 32 MB.
-_CELLS = 1 << 22
-
 SetPostprocess = Literal["none", "clip"]
+
+# Values of a column whose channel is listed: 2**12 sets take a second.
+MAX_AUDITED_VALUES = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SetField(OracleField):
     """A column of sets, by an oracle for sets."""
 
-    # The codes of a row are bytes: its distinct values, ascending.
-
     domain: Domain
     oracle: SetSelection
     unknown: str = "error"
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
+        """Return the members of each set, of shape (n_rows, k)."""
         self.oracle.check_size(len(columns[0]))
-        return [read_sets(self.domain, self.columns[0], columns[0], self.unknown)]
+        (name,) = self.columns
+        message = None
+        try:
+            flat, sizes = flatten_lists(columns[0])
+        except ColumnError as error:
+            message = f"Column {name!r}: {error}."
+        if message is not None:
+            # Raised here, without an error as its context that may contain a value.
+            raise ValueError(message)
+        (codes,) = self.domain.encode([flat])
+        is_declared = codes < self.oracle.k
+        if self.unknown == "error" and not is_declared.all():
+            raise undeclared_error(name, self.domain[name], what="lists with a value")
+        # A report has as many bits, so this needs no more memory than the reports.
+        members = np.zeros((sizes.size, self.oracle.k), bool)
+        rows = np.repeat(np.arange(sizes.size), sizes)
+        members[rows[is_declared], codes[is_declared]] = True
+        return [members]
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+        (members,) = codes
         oracle = self.oracle
-        # Another source draws the values of a longer list. Blocks bound the memory of the
-        # padded sets.
+        # Values in ascending order, whatever the order of the list.
+        values = members.nonzero()[1].astype(np.min_scalar_type(oracle.k))
+        sizes = members.sum(axis=1)
+        # Another source draws the values of a longer list.
         choice_source = randomness("kept", *self.columns)
-        source = randomness("report", *self.columns)
-        parts = []
-        for block in blocks_of(codes[0], oracle):
-            values, sizes = joined(block, oracle.k)
-            padded = pad_sets(values, sizes, oracle.k, oracle.max_size, choice_source)
-            parts.append(oracle.report(padded, source))
-        return np.concatenate(parts)
+        padded = pad_sets(values, sizes, oracle.k, oracle.max_size, choice_source)
+        return oracle.report(padded, randomness("report", *self.columns))
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
-        if _entries(self.oracle, most_entries) > most_entries:
+        oracle = self.oracle
+        if oracle.k > MAX_AUDITED_VALUES or oracle.n_reports > most_entries:
             return None
-        return [self.oracle.channels()]
-
-
-def check_postprocess(postprocess: Any) -> None:
-    """Check the postprocessing of counts."""
-    check_choice("postprocess", postprocess, get_args(SetPostprocess))
-
-
-def blocks_of(
-    codes: NDArray[np.object_], oracle: SetSelection
-) -> list[NDArray[np.object_]]:
-    """Split coded rows into blocks, at least one, whose padded sets fit into the memory."""
-    step = max(1, _CELLS // oracle.max_size)
-    return [codes[start : start + step] for start in range(0, max(len(codes), 1), step)]
-
-
-def _entries(oracle: SetSelection, most: int) -> float:
-    """Return the size of a channel, or infinity if listing its rows would take long."""
-    # 12 values have at most 2**12 sets.
-    if oracle.k > 12 or oracle.n_reports > most:
-        return float("inf")
-    return len(oracle.sets()) * oracle.n_reports
-
-
-def read_sets(
-    domain: Domain, name: Any, column: Any, unknown: str
-) -> NDArray[np.object_]:
-    """Read a column of lists: the distinct codes of each row, ascending, as bytes."""
-    message = None
-    try:
-        flat, sizes = flatten_lists(column)
-    except ColumnError as error:
-        message = f"column {name!r}: {error}"
-    if message is not None:
-        raise ValueError(message)
-    (codes,) = domain.select([name]).encode([flat])
-    k = len(domain[name])
-    if unknown == "error" and codes.max(initial=0) == k:
-        raise undeclared_error(name, domain[name], what="lists with a value")
-    rows = np.repeat(np.arange(sizes.size), sizes)
-    # A value of a row is one number, ``row * k + code``: sorted, and each once
-    # (`np.unique` takes five times as long).
-    is_known = codes < k
-    pairs = np.sort(rows[is_known] * k + codes[is_known].astype(np.int64))
-    pairs = pairs[np.diff(pairs, prepend=-1) > 0]
-    values = (pairs % k).astype(_dtype(k))
-    packed = values.tobytes()
-    n_bytes = np.bincount(pairs // k, minlength=sizes.size) * values.itemsize
-    ends = np.cumsum(n_bytes)
-    starts = ends - n_bytes
-    sets = np.empty(sizes.size, object)
-    for row, span in enumerate(map(slice, starts.tolist(), ends.tolist())):
-        sets[row] = packed[span]
-    return sets
-
-
-def joined(
-    sets: NDArray[np.object_], k: int
-) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
-    """Return the concatenated codes of all sets, and the size of each set."""
-    dtype = _dtype(k)
-    sizes = np.fromiter(map(len, sets), np.int64, len(sets)) // dtype.itemsize
-    return np.frombuffer(b"".join(sets.tolist()), dtype), sizes
-
-
-def _dtype(k: int) -> np.dtype[Any]:
-    return np.min_scalar_type(k).newbyteorder("<")
+        if len(oracle.sets()) * oracle.n_reports > most_entries:
+            return None
+        return [oracle.channels()]
 
 
 class SetValuedEncoder(ReportTransformer):
@@ -204,8 +155,8 @@ class SetValuedEncoder(ReportTransformer):
 
     domain_: Domain
     oracles_: tuple[SetSelection, ...]
-    _most_cells: float = 1 << 32
-    """Of the values of a column."""
+
+    _takes_categories = True
 
     def __init__(
         self,
@@ -224,31 +175,19 @@ class SetValuedEncoder(ReportTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
     def _make_protocol(self, table: Table) -> ReportProtocol:
         check_choice("handle_unknown", self.handle_unknown, ("error", "ignore"))
         domain = read_lists_domain(table, self.categories)
         max_sizes = read_sizes(self.max_size, domain)
-        if max(domain.sizes) >= self._most_cells:
-            raise ValueError(f"{max(domain.sizes):,} values are too many")
-        # Columns have equal shares: no size of a column is a reason for another one.
+        # Equal parts, because no size of a column is a reason for another part.
         share = check_epsilon(self.epsilon) / len(domain.columns)
-        oracles = []
         fields = []
-        for name, k, max_size in zip(
-            domain.columns, domain.sizes, max_sizes, strict=True
-        ):
-            oracle = SetSelection(k, max_size, share)
-            oracles.append(oracle)
-            fields.append(SetField(domain.select([name]), oracle, self.handle_unknown))
+        for name in domain.columns:
+            values = domain.select([name])
+            oracle = SetSelection(values.size, max_sizes[name], share)
+            fields.append(SetField(values, oracle, self.handle_unknown))
         guarantee = guarantee_of_all(
-            oracles,
+            [field.oracle for field in fields],
             scope=domain.columns,
             mechanism="set selection",
             secure=self.random_state is None,
@@ -259,16 +198,8 @@ class SetValuedEncoder(ReportTransformer):
         self.domain_, self.oracles_ = protocol.domain, protocol.oracles
 
     def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
-        if not isinstance(self.categories, Mapping | Domain):
-            raise ValueError(
-                "which columns a list of categories is for is not known from a large "
-                "table: declare them by name, as a "
-                "mapping or Domain, or fit the transformer before"
-            )
-        declared: Any = self.categories
-        if isinstance(self.categories, Domain):
-            declared = self.categories.columns
-        return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in declared})
+        values = super()._declared_row(sample, names)
+        return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in values})
 
     def estimate_counts(
         self,
@@ -318,12 +249,10 @@ class SetValuedEncoder(ReportTransformer):
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        check_postprocess(postprocess)
-        _, tally = self._read_reports(reports)
-        return estimate_counts(
-            self.protocol_,
-            tally,
-            columns,
+        return self._estimate(
+            reports,
+            "count",
+            columns=columns,
             postprocess=postprocess,
             confidence_level=confidence_level,
             rows=rows,
@@ -371,20 +300,24 @@ class SetValuedEncoder(ReportTransformer):
         **Privacy.** Post-processing of reports: free, and repeatable. Weights are not
         privatized: the analyst has them beside the reports.
         """
-        check_postprocess(postprocess)
-        options: dict[str, Any] = {
-            "postprocess": postprocess,
-            "confidence_level": confidence_level,
-            "rows": rows,
-        }
-        if sample_weight is not None:
-            return self._weighted_frequencies(
-                reports, sample_weight, columns=columns, **options
-            )
-        _, tally = self._read_reports(reports)
-        return estimate_counts(
-            self.protocol_, tally, columns, what="frequency", **options
+        return self._estimate(
+            reports,
+            "frequency",
+            sample_weight,
+            columns=columns,
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+            rows=rows,
         )
+
+    def _estimate(
+        self, reports: Any, what: str, sample_weight: Any = None, **options: Any
+    ) -> pd.DataFrame:
+        check_choice("postprocess", options["postprocess"], get_args(SetPostprocess))
+        if sample_weight is not None:
+            return self._weighted_frequencies(reports, sample_weight, **options)
+        _, tally = self._read_reports(reports)
+        return estimate_counts(self.protocol_, tally, what=what, **options)
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports.
@@ -420,20 +353,19 @@ def read_lists_domain(table: Table, categories: Any) -> Domain:
     return domain
 
 
-def read_sizes(max_size: Any, domain: Domain) -> list[int]:
+def read_sizes(max_size: Any, domain: Domain) -> dict[Any, int]:
     """Read the number of reported values of a list, at most the number of declared values."""
-    sizes_of = max_size
+    given = max_size
     if not isinstance(max_size, Mapping):
-        sizes_of = dict.fromkeys(domain.columns, max_size)
-    if set(sizes_of) != set(domain.columns):
+        given = dict.fromkeys(domain.columns, max_size)
+    if set(given) != set(domain.columns):
         raise ValueError(
-            f"max_size must have the columns {list(domain.columns)}, got "
-            f"{list(max_size)}."
+            f"max_size must have the columns {list(domain.columns)}, got {list(given)}."
         )
-    sizes = []
-    for name, k in zip(domain.columns, domain.sizes, strict=True):
-        title = "max_size"
-        if isinstance(max_size, Mapping):
-            title = f"max_size of column {name!r}"
-        sizes.append(min(k, check_size(sizes_of[name], least=1, name=title)))
+    sizes = {}
+    for name in domain.columns:
+        title = f"max_size of column {name!r}"
+        sizes[name] = min(
+            check_size(given[name], least=1, name=title), len(domain[name])
+        )
     return sizes
