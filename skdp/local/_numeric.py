@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -27,8 +26,8 @@ from skdp.base import (
 )
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
-from skdp.local._memo import Memo, MemoisedReports, PermanentDraws, name_bytes
-from skdp.local._tally import ReportTally, check_tally
+from skdp.local._memo import Memo, MemoisedReports, PermanentDraws
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     Channel,
@@ -62,7 +61,11 @@ from skdp.privacy import (
 )
 from skdp.tables import Table
 
-MECHANISMS = ("optimal", "square_wave", "laplace")
+MECHANISMS: dict[str, Any] = {
+    "optimal": Optimal,
+    "square_wave": SquareWave,
+    "laplace": ClampedLaplace,
+}
 
 # Numbers that may be reported, for an engine to count them.
 MAX_COUNTED = 1 << 16
@@ -82,8 +85,7 @@ def make_mechanism(
     """Make a mechanism from its name, or from the outcomes of an optimal mechanism."""
     if not isinstance(mechanism, str):
         return Optimal(grid_size, epsilon, outcomes=mechanism)
-    classes = {"optimal": Optimal, "square_wave": SquareWave, "laplace": ClampedLaplace}
-    made: NumericMechanism = classes[mechanism](grid_size, epsilon)
+    made: NumericMechanism = MECHANISMS[mechanism](grid_size, epsilon)
     return made
 
 
@@ -155,18 +157,6 @@ class NumberField(Field):
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
         return self.places[draws.numbers(self.mechanism, codes[0])]
 
-    def permanent_parts(self) -> list[bytes]:
-        # All that the probabilities of a report depend on: mechanisms that differ in one
-        # of these parts share no permanent reports.
-        mechanism = json.dumps(self.mechanism.parameters(), sort_keys=True)
-        ends = np.array(self.bounds) + 0.0  # -0.0 has other bytes
-        return [
-            str(self.share).encode(),
-            mechanism.encode(),
-            name_bytes(self.name, "memoize=True"),
-            ends.astype(">f8").tobytes(),
-        ]
-
     def write(
         self,
         reports: NDArray[Any],
@@ -183,11 +173,9 @@ class NumberField(Field):
             raise ValueError(
                 f"Column {self.name!r} must not be missing in rows that report it."
             )
-        # The nearer one of the two reports beside a number.
-        above = np.searchsorted(self.numbers, numbers)
-        above = np.clip(above, 1, len(self.numbers) - 1)
-        lower, upper = self.numbers[above - 1], self.numbers[above]
-        nearest = above - (numbers - lower < upper - numbers)
+        # Each number is read as the nearest report.
+        places = np.interp(numbers, self.numbers, np.arange(len(self.numbers)))
+        nearest = np.rint(places).astype(np.intp)
         tolerance = TOLERANCE * (self.numbers[-1] - self.numbers[0])
         if (np.abs(self.numbers[nearest] - numbers) > tolerance).any():
             raise ValueError(
@@ -205,9 +193,8 @@ class NumberField(Field):
     def distinct_sums(
         self, reports: NDArray[Any], counts: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        sums = np.zeros(self.shape, np.int64)
-        np.add.at(sums, reports, counts)
-        return sums
+        sums = np.bincount(reports, counts, minlength=len(self.numbers))
+        return sums.astype(np.int64)
 
     def debias(
         self,
@@ -226,37 +213,29 @@ class NumberField(Field):
         confidence_level: float = 0.95,
     ) -> pd.DataFrame:
         """Estimate the mean from the counts of the reported numbers."""
-        n = int(sums.sum())
         index = pd.Index(self.columns, name="column", tupleize_cols=False)
-        row = [math.nan, math.inf, -math.inf, math.inf]
-        if n > 0:
-            mean = float(sums @ self.numbers) / n
-            std_error = math.sqrt(self._variance(sums, mean) / n)
-            quantile = NormalDist().inv_cdf(
-                (1 + check_confidence_level(confidence_level)) / 2
-            )
-            margin = quantile * std_error
-            row = [mean, std_error, mean - margin, mean + margin]
         names = ["mean", "std_error", "lower", "upper"]
+        n = int(sums.sum())
+        if n == 0:
+            row = [math.nan, math.inf, -math.inf, math.inf]
+            return pd.DataFrame([row], index=index, columns=names)
+        mean = float(sums @ self.numbers) / n
+        squares = float(sums @ (self.numbers - mean) ** 2)
+        # Few equal reports have no sample variance, but the mechanism adds a known one.
+        noise = self._noise_variances()
+        variance = max(noise.min(), squares / (n - 1)) if n > 1 else noise.max()
+        std_error = math.sqrt(variance / n)
+        level = check_confidence_level(confidence_level)
+        margin = NormalDist().inv_cdf((1 + level) / 2) * std_error
+        row = [mean, std_error, mean - margin, mean + margin]
         return pd.DataFrame([row], index=index, columns=names)
 
-    def _variance(self, sums: NDArray[np.int64], mean: float) -> float:
-        """Estimate the variance of a report."""
-        variances = self._variances()
-        n = int(sums.sum())
-        # Few equal reports have no sample variance, but the mechanism bounds the variance.
-        if n == 1:
-            return float(variances.max())
-        spread = sums @ (self.numbers - mean) ** 2 / (n - 1)
-        return float(max(variances.min(), spread))
-
-    def _variances(self) -> NDArray[np.float64]:
+    def _noise_variances(self) -> NDArray[np.float64]:
         """Return the variance that the mechanism adds at each position of the grid."""
         low, high = self.bounds
         steps = self.mechanism.steps
-        scale = ((high - low) / steps) ** 2
         variances: NDArray[np.float64] = self.mechanism.variances(np.arange(steps + 1))
-        return variances * scale
+        return variances * ((high - low) / steps) ** 2
 
     def distribution(self, sums: NDArray[np.int64], n_bins: int) -> pd.DataFrame:
         """Estimate the proportions of bins from the counts of the reported numbers."""
@@ -287,8 +266,7 @@ class NumberField(Field):
         return {
             **self.mechanism.parameters(),
             "epsilon": str(self.share),
-            # -0.0 has another text.
-            "bounds": [low + 0.0, high + 0.0],
+            "bounds": [low, high],
         }
 
     def declared(self) -> Mapping[str, Mapping[Any, Any]]:
@@ -321,16 +299,30 @@ def estimate_means(
     protocol: ReportProtocol, tally: ReportTally, confidence_level: float
 ) -> dict[Any, pd.DataFrame]:
     """Estimate the mean of each column of numbers."""
+    if tally.n_reports == 0:
+        raise ValueError("Found a tally of 0 sample(s) (rows); at least 1 is required.")
     means = {}
-    for place, field in enumerate(protocol.fields):
+    for field, sums, size in zip(
+        protocol.fields, tally.counts, tally.sizes, strict=True
+    ):
         if isinstance(field, NumberField):
             means[field.name] = field.estimate(
-                tally.counts[place],
-                tally.sizes[place],
-                tally.n_reports,
-                confidence_level=confidence_level,
+                sums, size, tally.n_reports, confidence_level=confidence_level
             )
     return {name: means[name] for name in protocol.columns if name in means}
+
+
+def candidate_numbers(epsilon: Fraction, n_columns: int) -> list[int]:
+    """Return the numbers of reports of a record that can have the smallest error."""
+    # Reports with an epsilon below 1 have more noise than fewer reports; all columns need
+    # no sample.
+    n_reported = [*range(1, min(n_columns, math.ceil(epsilon)) + 1), n_columns]
+    return list(dict.fromkeys(n_reported))
+
+
+def bounds_domain(bounds: Mapping[Any, Any]) -> Domain:
+    """Declare each column by the interval between its bounds."""
+    return Domain({name: Interval(*pair, bins=1) for name, pair in bounds.items()})
 
 
 def _numbers(
@@ -490,7 +482,8 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         mechanism = make_mechanism(self.mechanism, share, self.grid_size)
         fields = []
         for column, (low, high) in zip(table.names, bounds, strict=True):
-            ends = float(low), float(high)
+            # A bound of -0.0 has another text than 0.0, and equal reports.
+            ends = float(low) + 0.0, float(high) + 0.0
             fields.append(NumberField(column, ends, mechanism, share))
         read_numbers(table, truth=False)  # raises an error for text or missing values
 
@@ -539,26 +532,17 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         if self.strategy == "split":
             return n_columns
         if not isinstance(self.n_sampled, str):
-            if self.n_sampled > n_columns:
-                raise ValueError(
-                    f"n_sampled must be at most the number of columns, {n_columns}, got "
-                    f"{self.n_sampled}."
-                )
-            return self.n_sampled
-        # Reports with an epsilon below 1 have more noise than fewer reports; all columns
-        # need no sample.
-        n_reported = {*range(1, min(n_columns, math.ceil(epsilon)) + 1), n_columns}
-
-        def find_error(n: int) -> float:
+            return check_size(self.n_sampled, least=1, most=n_columns, name="n_sampled")
+        errors = {}
+        for n in candidate_numbers(epsilon, n_columns):
             mechanism = make_mechanism(self.mechanism, epsilon / n, self.grid_size)
-            return mean_error(mechanism, n / n_columns)
-
-        return min(sorted(n_reported), key=find_error)
+            errors[n] = mean_error(mechanism, n / n_columns)
+        return min(errors, key=lambda n: errors[n])
 
     def _check_parameters(self) -> None:
         is_named = isinstance(self.mechanism, str)
         if is_named or not np.iterable(self.mechanism):
-            check_choice("mechanism", self.mechanism, MECHANISMS)
+            check_choice("mechanism", self.mechanism, tuple(MECHANISMS))
         if self.memoize and self.mechanism == "optimal":
             raise ValueError(
                 "memoize=True requires outcomes that stay the same, got "
@@ -567,17 +551,14 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             )
         check_steps(self.grid_size)
         check_choice("strategy", self.strategy, ("split", "sample"))
-        is_sampled = self.strategy == "sample"
-        if not isinstance(self.n_sampled, str):
-            check_size(self.n_sampled, least=1, name="n_sampled")
-        elif self.n_sampled != "auto" or (is_sampled and not is_named):
+        is_auto = isinstance(self.n_sampled, str) and self.n_sampled == "auto"
+        if self.strategy == "split" and not is_auto:
+            raise ValueError("n_sampled requires strategy='sample', got 'split'.")
+        is_text = isinstance(self.n_sampled, str)
+        if is_text and not (is_auto and (is_named or self.strategy == "split")):
             raise ValueError(
                 "n_sampled must be an int, or 'auto' with the name of a mechanism, got "
                 f"{self.n_sampled!r}."
-            )
-        if not is_sampled and self.n_sampled != "auto":
-            raise ValueError(
-                f"n_sampled requires strategy='sample', got {self.strategy!r}."
             )
         self._check_memo()
 
@@ -595,24 +576,21 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
 
     def _declared_domain(self) -> Domain:
         """Return the declared bounds of the columns, before or after `fit`."""
-        if hasattr(self, "bounds_"):
-            pairs = dict(zip(self.guarantee_.scope, self.bounds_.tolist(), strict=True))
-        elif isinstance(self.bounds, Mapping):
-            pairs = dict(self.bounds)
-        elif isinstance(self.bounds, Domain):
-            return self.bounds
-        else:
+        bounds: Any = self.bounds
+        if hasattr(self, "protocol_"):
+            bounds = self.protocol_.declared["bounds"]
+        if isinstance(bounds, Domain):
+            return bounds
+        if not isinstance(bounds, Mapping):
             raise ValueError(
-                "bounds must be a mapping or a Domain: without a table, nothing else "
-                "names the columns"
+                "bounds must be a mapping or a Domain, which name the columns, if the "
+                "table is not in memory."
             )
-        return Domain({name: Interval(*pair, bins=1) for name, pair in pairs.items()})
+        return bounds_domain(bounds)
 
     def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
-        if isinstance(self.bounds, Mapping):
-            names = list(self.bounds)
-        elif isinstance(self.bounds, Domain):
-            names = self.bounds.columns
+        if isinstance(self.bounds, Mapping | Domain):
+            names = self._declared_domain().columns
         return pd.DataFrame({name: [0.0] for name in names})
 
     def estimate_mean(
@@ -650,8 +628,8 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        check_is_fitted(self)
-        means = estimate_means(self.protocol_, self._tally(reports), confidence_level)
+        _, tally = self._read_reports(reports)
+        means = estimate_means(self.protocol_, tally, confidence_level)
         return pd.concat(list(means.values()))
 
     def estimate_distribution(
@@ -689,8 +667,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         -----
         **Privacy.** Post-processing of reports: free, and repeatable.
         """
-        check_is_fitted(self)
-        tally = self._tally(reports)
+        _, tally = self._read_reports(reports)
         tables = {}
         for field, sums in zip(self.protocol_.fields, tally.counts, strict=True):
             steps = field.mechanism.steps
@@ -700,16 +677,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         if len(tables) == 1:
             return next(iter(tables.values()))
         return concat_columns(tables, level="bin")
-
-    def _tally(self, reports: Any) -> ReportTally:
-        """Sum up reports, at least one."""
-        tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
-        check_tally(tally, self.protocol_.meaning)
-        if tally.n_reports == 0:
-            raise ValueError(
-                "Found a tally of 0 sample(s) (rows); at least 1 is required."
-            )
-        return cast(ReportTally, tally)
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports, given the position on the grid.

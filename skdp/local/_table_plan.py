@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
-from math import ceil, prod
+from math import prod
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -15,7 +15,7 @@ import pandas as pd
 
 from skdp.base import TableLike, check_choice, read_bounds, read_domain
 from skdp.domain import Domain, DomainLike
-from skdp.local._numeric import MECHANISMS, make_mechanism
+from skdp.local._numeric import MECHANISMS, candidate_numbers, make_mechanism
 from skdp.local.protocol import Sampling, margin_error
 from skdp.oracles import ORACLES, choose_oracle, mean_error
 from skdp.privacy import check_epsilon
@@ -150,9 +150,9 @@ class Planner:
         if self.purpose == "pairs":
             return self.weigh([*combinations(self.sizes, 2), *numbers], 1)
         groups: list[Group] = [(name,) for name in self.importance]
-        # Reports with an epsilon below 1 have more noise than fewer reports.
-        n_reported = [*range(1, min(len(groups), ceil(self.epsilon)) + 1), len(groups)]
-        plans = [self.weigh(groups, n) for n in dict.fromkeys(n_reported)]
+        plans = []
+        for n_reported in candidate_numbers(self.epsilon, len(groups)):
+            plans.append(self.weigh(groups, n_reported))
         # With a large epsilon, a joint report of columns is better than one of them.
         groups = [(name,) for name in self.sizes]
         for _ in groups[1:]:
@@ -316,7 +316,7 @@ def plan_table(
 ) -> TablePlan:
     """Check the parameters, and make the plan."""
     check_choice("purpose", purpose, get_args(Purpose))
-    check_choice("mechanism", mechanism, MECHANISMS)
+    check_choice("mechanism", mechanism, tuple(MECHANISMS))
     if len({*names}) < len(names) or not names:
         raise ValueError(
             "Each column must be declared once, by its values or its bounds, got "
