@@ -439,13 +439,12 @@ def extend_prefixes(
         heads = coder.number_prefixes(prefixes, before, length)
         extended, matches = [], []
         for prefix, head in zip(prefixes, heads.tolist(), strict=True):
+            counts = protocol.hash_family.count_matches(
+                seeds, reports[:, 1], head, coder.step_bits
+            )[numbers]
             if before and prefix[before - 1] == 0:
                 # A word that has ended is extended by zeros, the first tail.
-                counts = np.array([protocol.count_matches(reports, head)])
-            else:
-                counts = protocol.hash_family.count_matches(
-                    seeds, reports[:, 1], head, coder.step_bits
-                )[numbers]
+                counts = counts[:1]
             chosen = np.argsort(-counts, kind="stable")[:n_candidates]
             words = np.repeat(prefix[np.newaxis], len(chosen), axis=0)
             words[:, before:length] = tails[chosen]
@@ -474,10 +473,9 @@ def estimate_words(
             matches[row] += protocol.count_matches(reports, numbers[row])
             n_reports[row] += len(reports)
     n = sum(map(len, groups))
-    # At a tiny epsilon, floats have no difference of the two probabilities.
-    gain = float(protocol.p - protocol.q) or np.nan
+    gain = float(protocol.p - protocol.q)
     found = (matches - n_reports * float(protocol.q)) / gain
-    proportions = np.clip(np.nan_to_num(found / n_reports), 0, 1)
+    proportions = np.clip(found / n_reports, 0, 1)
     variances = support_variance(
         protocol.p, protocol.q, proportions * n_reports, n_reports
     )
@@ -487,14 +485,13 @@ def estimate_words(
     errors = np.sqrt(variances) * n / n_reports
     found = found * n / n_reports
     margins = ndtri((1 + confidence_level) / 2) * errors
-    middles = np.nan_to_num(found)
     table = pd.DataFrame(
         {
             "value": pd.Series([coder.decode(word) for word in words], dtype=object),
             "count": found,
             "std_error": errors,
-            "lower": middles - margins,
-            "upper": middles + margins,
+            "lower": found - margins,
+            "upper": found + margins,
         }
     )
     return table.sort_values("count", ascending=False, kind="stable")

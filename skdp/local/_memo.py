@@ -121,10 +121,10 @@ def write_word(value: Any) -> bytes:
     """Write a value as bytes; "7" is the integer 7, as files of text have it."""
     if type(value) is int:
         return b"number %d" % value
-    if isinstance(value, str):
-        kind = b"number " if INTEGER.fullmatch(value) else b"string "
-        return kind + str.encode(value, "utf-8", "surrogatepass")
-    if is_missing(value) or kind_of(value) in ("number", "boolean"):
+    if isinstance(value, str) and INTEGER.fullmatch(value):
+        return b"number " + value.encode()
+    is_plain = kind_of(value) in ("string", "number", "boolean")
+    if is_missing(value) or is_plain:
         return canonical(value)
     raise ColumnError("contains values that are not text or numbers")
 
@@ -178,19 +178,16 @@ def _write_id(value: Any) -> bytes:
 
 def _list_values(title: str, values: Any) -> list[Any]:
     """Return the values of an array, a series or a list as Python objects."""
-    ndim = getattr(values, "ndim", 1)
     if isinstance(values, list | tuple):
         return list(values)
-    # Methods of NumPy and pandas, polars, and pyarrow.
-    names = [
-        name for name in ("tolist", "to_list", "to_pylist") if hasattr(values, name)
-    ]
-    if not names or ndim != 1:
-        came = f"{ndim}-D" if names else type(values).__name__
-        raise TypeError(f"{title} must be a 1-D array, a series or a list, got {came}.")
-    if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
-        return list(values)  # `tolist` returns integers for times in nanoseconds
-    return list(getattr(values, names[0])())
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise TypeError(
+            f"{title} must be a 1-D array, a series or a list, got "
+            f"{type(values).__name__}."
+        )
+    # `tolist` returns integers for times in nanoseconds.
+    return list(array) if array.dtype.kind in "mM" else array.tolist()
 
 
 def are_distinct(records: Sequence[bytes]) -> bool:

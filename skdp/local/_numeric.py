@@ -320,11 +320,6 @@ def candidate_numbers(epsilon: Fraction, n_columns: int) -> list[int]:
     return list(dict.fromkeys(n_reported))
 
 
-def bounds_domain(bounds: Mapping[Any, Any]) -> Domain:
-    """Declare each column by the interval between its bounds."""
-    return Domain({name: Interval(*pair, bins=1) for name, pair in bounds.items()})
-
-
 def _numbers(
     mechanism: NumericMechanism, low: float, high: float
 ) -> NDArray[np.float64]:
@@ -586,7 +581,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
                 "bounds must be a mapping or a Domain, which name the columns, if the "
                 "table is not in memory."
             )
-        return bounds_domain(bounds)
+        return Domain({name: Interval(*pair, bins=1) for name, pair in bounds.items()})
 
     def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
         if isinstance(self.bounds, Mapping | Domain):

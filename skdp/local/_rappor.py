@@ -49,9 +49,6 @@ from skdp.tables import Table
 MAX_FILTER_BITS = 1 << 16
 MAX_COHORTS = 1 << 16
 
-# Largest condition number of normal equations whose inverse floats can express.
-MAX_CONDITION = 1e9
-
 # Bits of a Bloom filter whose probabilities of all reports are enumerated for audits.
 MAX_AUDITED_BITS = 12
 
@@ -254,9 +251,9 @@ def decode_counts(
     counts[chosen] = n * regression.coef_
 
     centered = design[:, chosen] - design[:, chosen].mean(axis=0)
-    normal = centered.T @ centered
-    if np.linalg.cond(normal) < MAX_CONDITION:
-        solve = np.linalg.inv(normal) @ centered.T  # (n_chosen, n_cohorts * n_bits)
+    # Candidates with equal bits cannot be distinguished.
+    if np.linalg.matrix_rank(centered) == chosen.size:
+        solve = np.linalg.pinv(centered)  # (n_chosen, n_cohorts * n_bits)
         # Change of each count by one report of a candidate in a cohort, which is random.
         by_cohort = solve.reshape(-1, n_cohorts, n_bits)
         effects = np.einsum("icb,cbj->ijc", by_cohort, filters[:, :, chosen])

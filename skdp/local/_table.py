@@ -24,6 +24,7 @@ from skdp.local._table_plan import (
     TablePlan,
     check_bounds,
     plan_table,
+    value_counts,
 )
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
@@ -163,19 +164,16 @@ class LocalTableEncoder(ReportTransformer):
     def _make_protocol(self, table: Table) -> ReportProtocol:
         bounds = check_bounds(self.bounds)
         domain = self._read_domain(table, bounds)
-        sizes = {}
-        if domain is not None:
-            sizes = dict(zip(domain.columns, domain.sizes, strict=True))
         epsilon = check_epsilon(self.epsilon)
         plan = plan_table(
             epsilon,
-            sizes,
+            value_counts(domain),
             table.names,
             purpose=self.purpose,
             weights=self.weights,
             mechanism=self.mechanism,
         )
-        self._plan = plan
+        self.plan_ = plan
         # Each report has the same part of epsilon, whatever its size: the reported
         # groups are public, and any of them add up to epsilon at most.
         share = epsilon / plan.n_reported
@@ -230,62 +228,53 @@ class LocalTableEncoder(ReportTransformer):
                 f"bounds must be of columns of X, got {absent}; X has "
                 f"{list(table.names)}."
             )
-        categories: Any = self.categories
-        declared: Sequence[Any] = ()
-        if isinstance(categories, Domain):
-            declared = categories.columns
-        elif isinstance(categories, Mapping):
-            declared = tuple(categories)
-        if repeated := [name for name in bounds if name in declared]:
+        if repeated := [name for name in bounds if name in self._declared_names()]:
             raise ValueError(
                 f"Columns must have categories or bounds, got both for {repeated}."
             )
         pairs = zip(table.names, table.columns, strict=True)
         columns = {name: column for name, column in pairs if name not in bounds}
-        if columns:
-            names, arrays = tuple(columns), tuple(columns.values())
-            domain = read_domain(Table(names, arrays, table.native), self.categories)
-            check_several_values(domain)
-            return domain
-        is_auto = isinstance(self.categories, str) and self.categories == "auto"
-        if declared or not (is_auto or isinstance(self.categories, Mapping)):
-            raise ValueError(
-                "categories must be 'auto' if bounds declares all columns, got "
-                f"{type(self.categories).__name__}."
-            )
-        return None
+        if not columns:
+            return None
+        names, arrays = tuple(columns), tuple(columns.values())
+        domain = read_domain(Table(names, arrays, table.native), self.categories)
+        check_several_values(domain)
+        return domain
 
-    def _set_fitted(self, protocol: ReportProtocol) -> None:
-        self.plan_ = self._plan
-        del self._plan
+    def _declared_names(self) -> Sequence[Any]:
+        """Return the columns that `categories` declares."""
+        categories: Any = self.categories
+        if isinstance(categories, Domain):
+            return categories.columns
+        return tuple(categories) if isinstance(categories, Mapping) else ()
 
     def _declared_domain(self) -> Domain:
         """Return the declared values and bounds of the columns, before or after `fit`."""
-        bounds = check_bounds(self.bounds)
-        categories: Any = self.categories
+        declared: Mapping[str, Any] = {
+            "categories": self.categories,
+            "bounds": check_bounds(self.bounds),
+        }
         if hasattr(self, "protocol_"):
-            declared = self.protocol_.declared
-            bounds = declared.get("bounds", {})
-            categories = declared.get("categories", {})
-        elif not isinstance(categories, Mapping | Domain):
+            declared = {"categories": {}, "bounds": {}} | self.protocol_.declared
+        elif not isinstance(self.categories, Mapping | Domain):
             raise ValueError(
                 "categories must be a mapping or a Domain for a table of an engine, got "
-                f"{type(categories).__name__}."
+                f"{type(self.categories).__name__}."
             )
-        names = categories.columns if isinstance(categories, Domain) else categories
-        columns = {name: categories[name] for name in names}
-        for name, pair in bounds.items():
-            columns[name] = Interval(*pair, bins=1)
-        return Domain(columns)
+        categories = declared["categories"]
+        if isinstance(categories, Domain):
+            categories = {name: categories[name] for name in categories.columns}
+        numbers = {}
+        for name, pair in declared["bounds"].items():
+            numbers[name] = Interval(*pair, bins=1)
+        return Domain({**categories, **numbers})
 
     def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
         domain = self._declared_domain()
-        bounds = check_bounds(self.bounds)
-        columns = {}
+        row = {}
         for name in domain.columns:
-            value = 0.0 if name in bounds else domain[name].values[0]
-            columns[name] = pd.Series([value], dtype=object)
-        return pd.DataFrame(columns)
+            row[name] = pd.Series([domain[name].values[0]], dtype=object)
+        return pd.DataFrame(row)
 
     def estimate_counts(
         self,

@@ -182,26 +182,28 @@ class Planner:
         if group[0] not in self.sizes:
             noise, spread = find_number_error(self.mechanism, share)
             return GroupReport(group, self.mechanism, cells, weight, noise, spread)
-        among: tuple[str, ...] = tuple(ORACLES)
+        is_merged = self.purpose == "margins" and len(group) > 1
+        among: tuple[str, ...] = MARGIN_ORACLES if is_merged else tuple(ORACLES)
         if self.purpose == "pairs":
             among = PAIR_ORACLES
-        elif len(group) > 1:
-            among = MARGIN_ORACLES
         kind, oracle = choose_group_oracle(cells, share, among)
-        if self.purpose == "pairs" or len(group) == 1:
+        if not is_merged:
             noise = oracle.mean_squared_error
-            return GroupReport(
-                group, kind, cells, weight, noise, (1 - 1 / cells) / cells
-            )
+            return GroupReport(group, kind, cells, weight, noise, uniform_spread(cells))
         # The marginals of the columns.
-        columns = [self.sizes[name] for name in group]
-        weights = [self.importance[name] * self.sizes[name] for name in group]
-        noises = [margin_error(oracle, k) for k in columns]
-        spreads = [(1 - 1 / k) / k for k in columns]
-        noise, spread = np.average([noises, spreads], axis=1, weights=weights)
-        return GroupReport(
-            group, kind, cells, sum(weights), float(noise), float(spread)
-        )
+        weights, noises, spreads = [], [], []
+        for name in group:
+            k = self.sizes[name]
+            weights.append(self.importance[name] * k)
+            noises.append(margin_error(oracle, k))
+            spreads.append(uniform_spread(k))
+        noise, spread = np.average([noises, spreads], axis=1, weights=weights).tolist()
+        return GroupReport(group, kind, cells, sum(weights), noise, spread)
+
+
+def uniform_spread(k: int) -> float:
+    """Return the variance of the indicator of one of k values that are equally frequent."""
+    return (1 - 1 / k) / k
 
 
 def find_inclusions(reported: Sequence[GroupReport], n_reported: int) -> list[float]:
@@ -210,17 +212,15 @@ def find_inclusions(reported: Sequence[GroupReport], n_reported: int) -> list[fl
     # proportional to the roots of the costs; larger ones than 1 become 1, and the other
     # groups share the rest.
     costs = [report.weight * (report.noise + report.spread) for report in reported]
+    if n_reported == len(costs):
+        return [1.0] * len(costs)
     roots = np.sqrt(costs)
-    inclusions = np.ones(len(roots))
-    is_free = np.ones(len(roots), bool)
-    while is_free.any():
-        n_left = n_reported - (~is_free).sum()
-        inclusions[is_free] = roots[is_free] / roots[is_free].sum() * n_left
-        is_large = inclusions > 1
-        if not is_large.any():
-            break
-        inclusions[is_large] = 1
-        is_free &= ~is_large
+    inclusions = roots / roots.sum() * n_reported
+    while (inclusions > 1).any():
+        is_full = inclusions >= 1
+        n_left = n_reported - is_full.sum()
+        scaled = roots / roots[~is_full].sum() * n_left
+        inclusions = np.where(is_full, 1, scaled)
     return inclusions.tolist()
 
 
@@ -290,10 +290,7 @@ def recommend_plan(
     0     sex  randomized_response       0.11
     1    town     subset_selection       0.89
     """
-    sizes: dict[Any, int] = {}
-    if domain is not None:
-        declared = read_declaration(domain)
-        sizes = dict(zip(declared.columns, declared.sizes, strict=True))
+    sizes = value_counts(None if domain is None else read_declaration(domain))
     names = [*sizes, *check_bounds(bounds)]
     return plan_table(
         check_epsilon(epsilon),
@@ -303,6 +300,13 @@ def recommend_plan(
         weights=weights,
         mechanism=mechanism,
     )
+
+
+def value_counts(domain: Domain | None) -> dict[Any, int]:
+    """Return the number of values of each column; none for a table of numbers."""
+    if domain is None:
+        return {}
+    return dict(zip(domain.columns, domain.sizes, strict=True))
 
 
 def plan_table(

@@ -241,7 +241,7 @@ def test_a_column_that_no_record_reports_is_not_known():
     [
         ({"strategy": "joint"}, "strategy must be one of"),
         ({"strategy": "split", "n_sampled": 2}, "n_sampled requires strategy='sample'"),
-        ({"n_sampled": 4}, "n_sampled must be at most the number of columns, 3, got 4"),
+        ({"n_sampled": 4}, "n_sampled must be between 1 and 3, got 4"),
         ({"n_sampled": "many"}, "n_sampled must be an int, or 'auto'"),
         ({"mechanism": [[1, 1, 1]]}, "'auto' with the name of a mechanism"),
     ],
