@@ -39,7 +39,7 @@ from skdp.oracles import (
 )
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon, spend
 from skdp.randomness import ByteSource, uniform_integers
-from skdp.tables import is_missing, objects_of
+from skdp.tables import objects_of
 
 MAX_SYMBOLS = 128
 MAX_CHARACTERS = 254
@@ -263,10 +263,8 @@ def check_words(values: Sequence[Any]) -> None:
     """Check that words are strings; errors contain no value."""
     if not values:
         raise ValueError("Found 0 words; at least 1 is required.")
-    if any(map(is_missing, values)):
-        raise ValueError("words contain missing values (NaN). Drop or replace them.")
-    if not all(issubclass(type(value), str) for value in values):
-        raise TypeError("words must be strings.")
+    if not all(isinstance(value, str) for value in values):
+        raise TypeError("words must be strings, and not missing.")
 
 
 def read_reports(reports: Any, protocol: PrefixProtocol) -> Reports:

@@ -183,8 +183,7 @@ def _list_values(title: str, values: Any) -> list[Any]:
     array = np.asarray(values)
     if array.ndim != 1:
         raise TypeError(
-            f"{title} must be a 1-D array, a series or a list, got "
-            f"{type(values).__name__}."
+            f"{title} must be a 1-D array, a series or a list, got {array.ndim}-D."
         )
     # `tolist` returns integers for times in nanoseconds.
     return list(array) if array.dtype.kind in "mM" else array.tolist()

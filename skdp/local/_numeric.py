@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -67,9 +67,6 @@ MECHANISMS: dict[str, Any] = {
     "laplace": ClampedLaplace,
 }
 
-# Numbers that may be reported, for an engine to count them.
-MAX_COUNTED = 1 << 16
-
 # Bins of a distribution by default, and about the number of cells that are smoothed and
 # then joined to bins: smoothing must stay local.
 N_BINS = 32
@@ -99,6 +96,9 @@ class NumberField(Field):
     # The requested privacy loss.
     share: Fraction
 
+    # The finest grid has at most 131,072 distinct reports.
+    is_countable: ClassVar[bool] = True
+
     # The numbers that may be reported, ascending: a report is an index into them.
     numbers: NDArray[np.float64] = dataclasses.field(init=False)
     # The index of each report of the mechanism, of shape (n_reports,).
@@ -123,10 +123,6 @@ class NumberField(Field):
     def loss(self) -> PureLoss:
         """The privacy loss of a report."""
         return self.mechanism.loss
-
-    @property
-    def is_countable(self) -> bool:  # type: ignore[override]
-        return len(self.numbers) <= MAX_COUNTED
 
     @property
     def n_states(self) -> int:  # type: ignore[override]

@@ -90,11 +90,6 @@ class TablePlan:
         return tuple(report.kind for report in self.reported)
 
     @property
-    def inclusions(self) -> list[float]:
-        """The probability that a record reports each group."""
-        return list(map(float, Sampling(self.weights, self.n_reported).inclusions))
-
-    @property
     def error(self) -> float:
         """The weighted mean of the errors of the groups."""
         errors = self.reports["error"]
@@ -104,7 +99,10 @@ class TablePlan:
     def reports(self) -> pd.DataFrame:
         """A row for each group: its report, and n times the mean squared error of a cell."""
         rows = []
-        for report, inclusion in zip(self.reported, self.inclusions, strict=True):
+        inclusions = Sampling(self.weights, self.n_reported).inclusions
+        for report, inclusion in zip(
+            self.reported, map(float, inclusions), strict=True
+        ):
             title = " x ".join(map(str, report.group))
             epsilon = float(self.epsilon / self.n_reported)
             error = report.error(inclusion)

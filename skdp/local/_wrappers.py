@@ -68,9 +68,7 @@ class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimat
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        wrapped = getattr(self, self._wrapped)
-        if hasattr(wrapped, "__sklearn_tags__") and not isinstance(wrapped, type):
-            tags.input_tags = get_tags(wrapped).input_tags
+        tags.input_tags = get_tags(getattr(self, self._wrapped)).input_tags
         tags.transformer_tags.preserves_dtype = []
         return tags
 
@@ -159,14 +157,12 @@ class OnFitOnly(WrapsTransformer):
         ValueError
             If its encoding draws random bits by nature.
         """
-        transformer = self.transformer
-        is_estimator = not isinstance(transformer, str | type)
-        if not is_estimator or not hasattr(transformer, "_encode"):
+        if not hasattr(self.transformer, "_encode"):
             raise TypeError(
                 "transformer must be a local transformer with an encoding without noise, "
-                f"got {type(transformer).__name__}."
+                f"got {type(self.transformer).__name__}."
             )
-        transformer = clone(transformer)
+        transformer = clone(self.transformer)
         # The setting of this object applies to both encodings.
         transformer.set_output(transform="default")
         transformer.fit(X, y)

@@ -73,10 +73,49 @@ class ReportRegression(OnSite, BaseEstimator):
     intercept_std_error_: Any
     coef_std_error_: Numbers
 
-    def _validate_inputs(
-        self, X: Any, y: Any, sample_weight: Any, clusters: Any
-    ) -> Rows:
-        """Check the inputs of `fit`, and return the rows without the target."""
+    def fit(
+        self,
+        X: TableLike,
+        y: Any,
+        sample_weight: ColumnLike | None = None,
+        *,
+        clusters: ColumnLike | None = None,
+    ) -> Self:
+        """Fit by maximum likelihood.
+
+        Parameters
+        ----------
+        X : dataframe of shape (n_samples, n_features), or array without reports
+            True predictors and reports.
+        y : array-like of shape (n_samples,), or dataframe of reports
+            True target; with a `target_design`, its reports: a dataframe with their
+            columns, or a series or array if there is one column. A linear regression on
+            reports requires ten distinct values.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Survey weights. Only their ratios matter.
+        clusters : array-like of shape (n_samples,), default=None
+            Sampled groups with dependent rows, such as schools. Use at least 20.
+
+        Returns
+        -------
+        self
+            Fitted regression.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, a column of reports is missing, a true
+            predictor or numeric target is not finite, or no row has reports of two of
+            the columns, as with ``strategy="sample"``.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the likelihood has no clear maximum. Errors and intervals are then nan.
+        UserWarning
+            If the fit has other proportions of the reported values than the reports, by
+            five standard errors or more. The model is then misspecified.
+        """
         check_choice(
             "hidden_distribution", self.hidden_distribution, ("conditional", "marginal")
         )
@@ -85,13 +124,19 @@ class ReportRegression(OnSite, BaseEstimator):
         table = self._validate_table(X, reset=True)
         check_consistent_length(table, y)
         check_same_order(X, y, "y")
-        return build_rows(
+        rows = build_rows(
             table,
             X,
             self.predictor_designs,
             weights=validate_weights(sample_weight, X, len(table)),
             clusters=encode_clusters(clusters, X, len(table)),
         )
+        self._fit_target(rows, y)
+        return self
+
+    @abstractmethod
+    def _fit_target(self, rows: Rows, y: Any) -> None:
+        """Read the target, and set the fitted attributes."""
 
     def _validate_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """Return X as a pandas DataFrame."""
@@ -373,38 +418,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         self.predictor_designs = predictor_designs
         self.hidden_distribution = hidden_distribution
 
-    def fit(
-        self,
-        X: TableLike,
-        y: ColumnLike,
-        sample_weight: ColumnLike | None = None,
-        *,
-        clusters: ColumnLike | None = None,
-    ) -> Self:
-        """Fit by maximum likelihood.
-
-        Parameters
-        ----------
-        X : dataframe of shape (n_samples, n_features), or array without reports
-            True predictors and reports.
-        y : array-like of shape (n_samples,)
-            True target. With reports, it must have ten distinct values.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Survey weights. Only their ratios matter.
-        clusters : array-like of shape (n_samples,), default=None
-            Sampled groups with dependent rows, such as schools. Use at least 20.
-
-        Returns
-        -------
-        self
-            Fitted regression.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As for `ReportLogisticRegression`, or if y is not numeric and finite.
-        """
-        rows = self._validate_inputs(X, y, sample_weight, clusters)
+    def _fit_target(self, rows: Rows, y: Any) -> None:
         check_reported_together(rows.questions, rows.weights)
         values = self._validate_target(y, rows.weights)
         (center,), (unit,) = compute_units(values[:, np.newaxis], rows.weights)
@@ -417,7 +431,6 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         self.coef_std_error_ = unit * errors[1:, 0]
         self.sigma_ = float(unit * np.exp(scale[0]))
         self.log_likelihood_ -= float(rows.weights.sum() * np.log(unit))
-        return self
 
     def _validate_target(self, y: Any, weights: Numbers) -> Numbers:
         """Return the target as floats."""
@@ -559,49 +572,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         self.target_design = target_design
         self.hidden_distribution = hidden_distribution
 
-    def fit(
-        self,
-        X: TableLike,
-        y: Any,
-        sample_weight: ColumnLike | None = None,
-        *,
-        clusters: ColumnLike | None = None,
-    ) -> Self:
-        """Fit by maximum likelihood.
-
-        Parameters
-        ----------
-        X : dataframe of shape (n_samples, n_features), or array without reports
-            True predictors and reports.
-        y : array-like of shape (n_samples,), or dataframe of reports
-            True target, or its reports: a dataframe with their columns, or a series or
-            array if there is one column.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Survey weights. Only their ratios matter.
-        clusters : array-like of shape (n_samples,), default=None
-            Sampled groups with dependent rows, such as schools. Use at least 20.
-
-        Returns
-        -------
-        self
-            Fitted regression.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a parameter is out of range, a column of reports is missing, a true
-            predictor is not numeric and finite, or no row has reports of two of the
-            columns, as with ``strategy="sample"``.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the likelihood has no clear maximum. Errors and intervals are then nan.
-        UserWarning
-            If the fit has other proportions of the reported values than the reports, by
-            five standard errors or more. The model is then misspecified.
-        """
-        rows = self._validate_inputs(X, y, sample_weight, clusters)
+    def _fit_target(self, rows: Rows, y: Any) -> None:
         likelihood, questions = self._validate_target(y, rows.weights)
         check_reported_together([*rows.questions, *questions], rows.weights)
         with np.errstate(divide="ignore"):
@@ -609,7 +580,6 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         terms, errors, _ = self._fit_terms(rows, target)
         self.intercept_, self.coef_ = terms[0], terms[1:].T
         self.intercept_std_error_, self.coef_std_error_ = errors[0], errors[1:].T
-        return self
 
     def _validate_target(
         self, y: Any, weights: Numbers
