@@ -76,10 +76,10 @@ _MAX_EXPONENT = 700.0
 _MAX_RATIO = 1e9
 
 
-def format_number(number: float) -> str:
-    """Format a number with six digits, rounded up."""
+def format_number(number: float, n_digits: int = 6) -> str:
+    """Format a number with some significant digits, rounded up."""
     tolerant = Decimal(float(number)) * (1 - _TOLERANCE)
-    digits = Context(prec=6, rounding=ROUND_CEILING).create_decimal(tolerant)
+    digits = Context(prec=n_digits, rounding=ROUND_CEILING).create_decimal(tolerant)
     return f"{digits.normalize():f}"
 
 
@@ -114,12 +114,6 @@ def format_ratio(epsilon: float) -> str:
         return f"possibly more than {_MAX_RATIO:,.0f}"
     ratio = round_up(exp_bounds(epsilon)[1])
     return f"at most {_ceil(ratio, 2 if ratio < 100 else 0):,}"
-
-
-def format_excess(delta: float) -> str:
-    """Format delta with two significant digits, rounded up."""
-    n_decimals = max(2, 1 - math.floor(math.log10(delta)))
-    return f"{_ceil(delta, n_decimals).normalize():f}"
 
 
 def _ceil(number: float, n_decimals: int) -> Decimal:

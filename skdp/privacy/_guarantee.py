@@ -21,7 +21,6 @@ from skdp.privacy._formats import (
     check_failure,
     check_loss,
     format_amounts,
-    format_excess,
     format_guess,
     format_name,
     format_number,
@@ -225,13 +224,14 @@ class PrivacyGuarantee(JsonRecord):
 
     def _check_total(self) -> None:
         """Check that the losses are not smaller than epsilon; drop losses without further information."""
-        total = Fraction(0)
-        for loss in self.losses:
-            total += loss.count * Fraction(getattr(loss, "epsilon", 0))
         # Gaussian noise has no epsilon of its own.
-        has_total = bool(self.losses) and all(
-            hasattr(x, "epsilon") for x in self.losses
-        )
+        epsilons = [
+            loss.count * loss._epsilon
+            for loss in self.losses
+            if loss._epsilon is not None
+        ]
+        total = sum(epsilons)
+        has_total = 0 < len(epsilons) == len(self.losses)
         if has_total and self.epsilon > total * (1 + _ROUNDING):
             raise ValueError(
                 f"losses add up to epsilon {round_up(total)}, less than the stated "
@@ -417,7 +417,7 @@ class PrivacyGuarantee(JsonRecord):
             question = f"which of two values of {columns} a {who} has"
             compared = f"one value of {columns} of a {who} as for any other"
         if self.delta:
-            excess = format_excess(self.delta)
+            excess = format_number(self.delta, 2)
             compared += f" (or its probability is larger by up to delta, {excess})"
         return (
             f"Any result is {format_ratio(self.epsilon)} times as likely for {compared}. "

@@ -241,11 +241,6 @@ class ReportPair:
     def __post_init__(self) -> None:
         merged: dict[tuple[Fraction, Fraction], Class] = {}
         for first, second, mass in self.classes:
-            if min(first, second, mass) < 0 or (mass == 0 and max(first, second) > 0):
-                raise ValueError(
-                    "classes must have probabilities >= 0, and a mass > 0 unless both "
-                    "are 0"
-                )
             if mass:
                 ratios = first / mass, second / mass
                 a, b, m = merged.get(ratios, (Fraction(0),) * 3)

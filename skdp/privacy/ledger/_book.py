@@ -179,17 +179,18 @@ class Budget:
         # Sorted, so that equal budgets are equal in whatever order columns are declared.
         columns = sorted(check_columns(self.relation, self.columns), key=repr)
         numbers = self.numbers()
-        delta = numbers.pop("delta", None) or 0.0
+        delta = numbers.pop("delta", 0.0)
         if len(numbers) != 1:
             raise ValueError("a budget must be one of epsilon (with delta), rho and mu")
         ((name, number),) = numbers.items()
         limit = float(check_epsilon(number, name=name))
-        if name != "epsilon" and delta:
+        fields = {name: limit, "columns": tuple(columns), "delta": None}
+        if name == "epsilon":
+            fields["delta"] = float(check_delta(delta))
+        elif delta:
             raise ValueError(f"delta requires a budget of epsilon, got {name}={limit}")
-        object.__setattr__(self, name, limit)
-        allowed = float(check_delta(delta)) if name == "epsilon" else None
-        object.__setattr__(self, "delta", allowed)
-        object.__setattr__(self, "columns", tuple(columns))
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     def numbers(self) -> dict[str, float]:
         """Return the parameters of a ledger that are given."""

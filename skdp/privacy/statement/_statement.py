@@ -168,11 +168,8 @@ def _check_estimators(estimator: Any) -> list[Any]:
         )
     for part in estimators:
         if not is_estimator(part):
-            found = (
-                f"the class {part.__name__}"
-                if isinstance(part, type)
-                else type(part).__name__
-            )
+            is_class = isinstance(part, type)
+            found = f"the class {part.__name__}" if is_class else type(part).__name__
             raise TypeError(
                 f"estimator must be an estimator, got {found}. For reports, pass the "
                 "result of skdp.read_protocol, or use skdp statement FILE."
