@@ -230,7 +230,7 @@ class PrivacyGuarantee(JsonRecord):
             for loss in self.losses
             if loss._epsilon is not None
         ]
-        total = sum(epsilons)
+        total = sum(epsilons, Fraction(0))
         has_total = 0 < len(epsilons) == len(self.losses)
         if has_total and self.epsilon > total * (1 + _ROUNDING):
             raise ValueError(

@@ -48,6 +48,12 @@ def test_no_table_of_others_reveals_more_than_is_promised(size, epsilon):
         assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
 
 
+def test_the_largest_ratio_is_over_both_orders_of_two_values():
+    half, quarter = Fraction(1, 2), Fraction(1, 4)
+    pair = ReportPair(((half, quarter, quarter), (half, 3 * quarter, half)))
+    assert pair.largest_ratio == pair.swapped().largest_ratio == 2
+
+
 @each("swapped", [False, True])
 def test_the_two_values_of_a_pair_may_differ_in_what_they_reveal(swapped):
     channel = [[Fraction(6, 10), Fraction(3, 10), Fraction(1, 10)], [Fraction(2, 10), Fraction(3, 10), Fraction(5, 10)]]

@@ -128,23 +128,23 @@ class PrivacyStatement(JsonRecord):
 
     def _headline(self) -> str:
         """List the unprotected columns, then the guarantee of the other columns."""
+        unprotected = self.unprotected_columns
         waiting = self._columns_with(NOT_FITTED, NOT_SEEN)
+        in_fit = [x for x in self._columns_with(ROWS_IN_FIT) if x not in unprotected]
         texts = []
-        if self.unprotected_columns or not waiting:
+        if unprotected or not waiting:
             texts.append(self._describe_unprotected())
         if waiting:
             texts.append(f"No guarantee yet for: {_join_some(waiting)}")
         if any("target is unprotected" in note for note in self.notes):
             texts.append("The target is unprotected")
-        unprotected = self.unprotected_columns
-        in_fit = [x for x in self._columns_with(ROWS_IN_FIT) if x not in unprotected]
         if in_fit:
             texts.append(f"Protected in fit only: {_join_some(in_fit)}")
-        if self.total is None and not waiting:
-            texts.append("No column has a guarantee")
         if self.total is not None:
             is_fitted = all(step.fitted for step in self.steps)
             texts.append(f"{'Guarantee' if is_fitted else 'Plan'}: {self.total}")
+        elif not waiting:
+            texts.append("No column has a guarantee")
         return f"{'. '.join(texts)}."
 
     def _describe_unprotected(self) -> str:
@@ -160,10 +160,8 @@ class PrivacyStatement(JsonRecord):
         n_columns = len({fact.column for fact in self.facts})
         columns = "1 column" if n_columns == 1 else f"{n_columns} columns"
         verb = "is" if len(unprotected) == 1 else "are"
-        return (
-            f"{len(unprotected)} of {columns} {verb} unprotected: "
-            f"{_join_some(unprotected)}"
-        )
+        names = _join_some(unprotected)
+        return f"{len(unprotected)} of {columns} {verb} unprotected: {names}"
 
     def _warnings(self) -> list[str]:
         """List the facts that a reader must know first."""

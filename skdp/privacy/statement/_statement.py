@@ -182,12 +182,12 @@ def _columns_of(estimator: Any, names_of_X: tuple[Any, ...] | None) -> tuple[Any
     fitted = fitted_names(estimator)
     if fitted is None or names_of_X is None:
         return fitted or names_of_X or (ALL_COLUMNS,)
-    missing = [format_name(name) for name in fitted if name not in names_of_X]
-    if not missing:
+    if set(fitted) <= set(names_of_X):
         return fitted
     # Columns of an array have no names.
     if not hasattr(estimator, "feature_names_in_") and len(fitted) == len(names_of_X):
         return names_of_X
+    missing = [format_name(name) for name in fitted if name not in names_of_X]
     raise ValueError(
         f"X must have the columns that {type(estimator).__name__} was fitted on, got "
         f"{len(names_of_X)} columns without {missing}"
@@ -349,7 +349,7 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     return PrivacyStatement(tuple(facts), total, LEDGER_NOTES, tuple(steps), record)
 
 
-def _spend_of(ledger: PrivacyLedger) -> dict[str, float | None]:
+def _spend_of(ledger: PrivacyLedger) -> dict[str, Any]:
     """Return epsilon, delta and rho of all charges of a ledger together."""
     epsilon, delta = ledger.spent
     if not delta:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -105,17 +105,6 @@ class Flow:
         return frozenset(found[True]), frozenset(found[False])
 
 
-def _join_flows(flows: Sequence[Flow]) -> Flow:
-    """Concatenate the columns of several tables."""
-    # A table may repeat or omit columns of X, so their order is not followed.
-    empty: Names = frozenset()
-    return Flow(
-        empty.union(*(flow.origins for flow in flows)),
-        empty.union(*(flow.raw for flow in flows)),
-        has_new_target=bool(flows) and all(flow.has_new_target for flow in flows),
-    )
-
-
 class Walk:
     """Collector of the facts about all steps."""
 
@@ -157,16 +146,11 @@ class Walk:
                 flow = self._visit_part(part, flow, path, name)
             return flow
         if is_a(estimator, "FeatureUnion"):
-            parts = estimator.transformer_list
-            flows = [
-                self._visit_part(part, flow, path, name)
-                for name, part in parts
-                if not _is_dropped(part)
-            ]
-            return _join_flows(flows)
+            tables = [(*part, flow) for part in estimator.transformer_list]
+            return self._visit_parts(tables, path)
         has_columns = self._is_plan or hasattr(estimator, "transformers_")
         if has_columns and is_a(estimator, "ColumnTransformer"):
-            return self._visit_columns(estimator, flow, path, step)
+            return self._visit_parts(self._split_columns(estimator, flow, step), path)
         # Other meta-estimators fit their parts several times, score them on true rows,
         # and may keep the table, so they are not followed.
         return self._visit_plain(estimator, flow, step)
@@ -176,25 +160,39 @@ class Walk:
             return flow
         return self.visit(part, flow, f"{path} / {name}" if path else str(name))
 
-    def _visit_columns(self, estimator: Any, flow: Flow, path: str, step: str) -> Flow:
-        """Follow a table through the parts of a column transformer."""
+    def _visit_parts(self, parts: Iterable[tuple[str, Any, Flow]], path: str) -> Flow:
+        """Follow the tables of parts whose outputs are concatenated."""
+        flows = [
+            self._visit_part(part, table, path, name)
+            for name, part, table in parts
+            if not (isinstance(part, str) and part == "drop") and table.columns != ()
+        ]
+        # A table may repeat or omit columns of X, so their order is not followed.
+        empty: Names = frozenset()
+        return Flow(
+            empty.union(*(flow.origins for flow in flows)),
+            empty.union(*(flow.raw for flow in flows)),
+            has_new_target=bool(flows) and all(flow.has_new_target for flow in flows),
+        )
+
+    def _split_columns(
+        self, estimator: Any, flow: Flow, step: str
+    ) -> Iterator[tuple[str, Any, Flow]]:
+        """Yield the parts of a column transformer, each with its table."""
         is_fitted = hasattr(estimator, "transformers_")
         if _estimators.has_own_column_function(estimator):
             self._expose(flow.raw, LEARNED if is_fitted else NOT_FITTED, step)
-        parts = list(getattr(estimator, "transformers_", estimator.transformers))
-        selections = [_select_columns(estimator, flow, part) for part in parts]
+        named: set[Any] = set()
+        parts = estimator.transformers_ if is_fitted else estimator.transformers
+        for name, part, chosen in parts:
+            columns = _select_columns(estimator, flow, name, chosen)
+            named.update(columns or ())
+            yield name, part, self._select(flow, columns)
         # A fitted transformer lists its remainder as a part.
-        if not is_fitted:
-            named = {name for columns in selections for name in columns or ()}
-            rest = tuple(name for name in flow.names if name not in named)
-            parts.append(("remainder", estimator.remainder, rest))
-            selections.append((OTHER_COLUMNS,) if flow.is_unknown else rest)
-        flows = []
-        for (name, part, _), columns in zip(parts, selections, strict=True):
-            if not _is_dropped(part) and columns != ():
-                selected = self._select(flow, columns)
-                flows.append(self._visit_part(part, selected, path, name))
-        return _join_flows(flows)
+        if not is_fitted and estimator.remainder != "drop":
+            rest = [name for name in flow.names if name not in named]
+            columns = (OTHER_COLUMNS,) if flow.is_unknown else tuple(rest)
+            yield "remainder", estimator.remainder, self._select(flow, columns)
 
     def _select(self, flow: Flow, columns: tuple[Any, ...] | None) -> Flow:
         """Return the flow of some columns, which are added to the statement; all if None."""
@@ -349,15 +347,10 @@ class Walk:
         return bool(is_revealed) or not relations <= {"add_remove"}
 
 
-def _is_dropped(part: Any) -> bool:
-    return isinstance(part, str) and part == "drop"
-
-
 def _select_columns(
-    estimator: Any, flow: Flow, part: tuple[str, Any, Any]
+    estimator: Any, flow: Flow, name: str, chosen: Any
 ) -> tuple[Any, ...] | None:
     """Return the columns of X that a part of a column transformer gets; None if not known."""
-    name, _, chosen = part
     # A fitted transformer has the indices, however its columns were selected.
     indices = getattr(estimator, "_transformer_to_input_indices", {}).get(name)
     if indices is not None and flow.names:
