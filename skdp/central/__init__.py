@@ -2,9 +2,7 @@
 
 from skdp.central._base import CentralEstimator as CentralEstimator
 from skdp.central._discover_domain import discover_domain
-from skdp.central._discretizers import DPKBinsDiscretizer
 from skdp.central._encoders import DPOneHotEncoder, DPTargetEncoder
-from skdp.central._group_by import DPGroupBy
 from skdp.central._histogram import DPHistogram
 from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._linear_model import DPLinearRegression, DPRidge
@@ -15,10 +13,11 @@ from skdp.central._local_sensitivity import (
     smooth_sensitivity_release,
 )
 from skdp.central._logistic_regression import DPLogisticRegression
-from skdp.central._mean import DPMean
+from skdp.central._means import DPGroupBy, DPMean
 from skdp.central._naive_bayes import DPCategoricalNB, DPGaussianNB
 from skdp.central._pca import DPPCA
 from skdp.central._scalers import (
+    DPKBinsDiscretizer,
     DPMinMaxScaler,
     DPQuantileTransformer,
     DPRobustScaler,

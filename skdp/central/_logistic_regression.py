@@ -10,14 +10,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
-from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin
+from scipy.special import expit
 
-from skdp.base import Bounds, TableLike, check_flag, read_bounds, read_numbers
+from skdp.base import Bounds, check_flag, read_bounds, read_numbers
 from skdp.central._base import Plan, check_bounds_names
 from skdp.central._linear_model import Floats, LinearModel, Placement
 from skdp.central._public_rows import PublicRows, fit_logistic
-from skdp.central._supervised import Classes
+from skdp.central._supervised import Classes, LogitClassifier
 from skdp.central.statistics import (
     UNIT,
     Batches,
@@ -194,7 +193,7 @@ class DescentPlan(NamedTuple):
     share: Share
 
 
-class DPLogisticRegression(ClassifierMixin, LinearModel):
+class DPLogisticRegression(LogitClassifier, LinearModel):
     """Logistic regression by gradient descent with noise: with differential privacy for the whole record.
 
     Parameters
@@ -463,70 +462,3 @@ class DPLogisticRegression(ClassifierMixin, LinearModel):
         self.intercept_ = of_middle - self.coef_ @ starts
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = n_steps
-
-    def decision_function(self, X: TableLike) -> NDArray[np.float64]:
-        """Return the logits of rows.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            Rows, in the columns of `fit`, without missing values.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Of two classes, the logit of the second one.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns, is not numeric, or holds a missing value.
-        """
-        logits = self._respond(X)
-        return logits[:, 0] if logits.shape[1] == 1 else logits
-
-    def predict_proba(self, X: TableLike) -> NDArray[np.float64]:
-        """Return the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            Rows, as of `decision_function`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`; each row adds up to 1.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            As of `decision_function`.
-        """
-        logits = self.decision_function(X)
-        if logits.ndim == 2:
-            return softmax(logits, axis=1)
-        return np.stack([expit(-logits), expit(logits)], axis=1)
-
-    def predict(self, X: TableLike) -> NDArray[Any]:
-        """Return the likeliest class of rows.
-
-        Parameters
-        ----------
-        X : dataframe or array-like of shape (n_samples, n_features)
-            Rows, as of `decision_function`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Classes.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            As of `decision_function`.
-        """
-        logits = self.decision_function(X)
-        if logits.ndim == 2:
-            return self.classes_[logits.argmax(axis=1)]
-        return self.classes_[(logits > 0).astype(np.intp)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import log_expit, log_softmax
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import (
     ColumnLike,
     ColumnName,
+    ProbabilisticClassifier,
     TableLike,
     all_or_nothing,
     check_names,
@@ -120,6 +122,57 @@ class SupervisedStatistic(CentralStatistic):
             names = tuple(getattr(self, "feature_names_in_", table.names))
         check_names(self, table, names)
         return table
+
+
+class LogitClassifier(ProbabilisticClassifier):
+    """A classifier by logits: one of two classes, or as many as there are classes."""
+
+    # Returns the logits of rows: (n_samples, 1) or (n_samples, n_classes).
+    _respond: Callable[[Any], Floats]
+
+    def decision_function(self, X: TableLike) -> Floats:
+        """Return the logits of rows.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows, in the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Of two classes, the logit of the second one.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if X has other columns, or values that `fit` does not take.
+        """
+        logits = self._respond(X)
+        return logits[:, 0] if logits.shape[1] == 1 else logits
+
+    def predict_log_proba(self, X: TableLike) -> Floats:
+        """Return the logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows, as of `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            As of `decision_function`.
+        """
+        logits = self.decision_function(X)
+        if logits.ndim == 2:
+            return np.asarray(log_softmax(logits, axis=1))
+        return np.stack([log_expit(-logits), log_expit(logits)], axis=1)
 
 
 def read_all_bounds(

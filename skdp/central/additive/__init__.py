@@ -1,6 +1,4 @@
 """Additive models: a function of each column, over private bins."""
 
-from skdp.central.additive._classifier import (
-    DPAdditiveClassifier as DPAdditiveClassifier,
-)
-from skdp.central.additive._regressor import DPAdditiveRegressor as DPAdditiveRegressor
+from skdp.central.additive._models import DPAdditiveClassifier as DPAdditiveClassifier
+from skdp.central.additive._models import DPAdditiveRegressor as DPAdditiveRegressor

@@ -1,7 +1,8 @@
-"""An additive model of a number."""
+"""Additive models of classes and of a number."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -12,7 +13,12 @@ from sklearn.base import RegressorMixin
 
 from skdp.base import Bounds, TableLike
 from skdp.central._base import Plan, Unknown
-from skdp.central._supervised import read_all_bounds, read_target_bounds
+from skdp.central._supervised import (
+    Classes,
+    LogitClassifier,
+    read_all_bounds,
+    read_target_bounds,
+)
 from skdp.central.additive._backfitting import LOOKS, Start
 from skdp.central.additive._base import (
     SIZE_PART,
@@ -22,14 +28,212 @@ from skdp.central.additive._base import (
 )
 from skdp.central.additive._residuals import (
     STEPS,
+    ClassResiduals,
     NumberResiduals,
     place_target,
 )
 from skdp.central.additive._smoothing import Floats
 from skdp.central.statistics import Batches, Noise, as_float
-from skdp.domain import Domain, DomainLike
+from skdp.domain import Domain, DomainLike, copy_guarantee
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
+
+
+class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
+    """Classify with a sum of functions of each column, fitted with differential privacy.
+
+    The logit of a class is a constant plus a function of each column. `shape_` returns the functions with their errors,
+    and `ShapeDisplay` draws them. Columns are cut into private bins, so that their scale and their tails do not matter.
+
+    Parameters
+    ----------
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
+        a budget in rho or mu, which has its own delta.
+    delta : float, optional
+        The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
+        of rows.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
+        The smallest and largest value of all columns that `categories` does not declare, or of each, from public
+        knowledge. Values outside belong to the outer bins. Do not set bounds far too wide, because small effects are
+        then not found: use `discover_domain`.
+    categories : mapping, Domain, list of array-like or Interval, optional
+        The values of each categorical column, by name, from public knowledge: each value is a bin. Include None to
+        declare missing values as a bin; an `Interval` declares public bins of a numeric column. A list or an `Interval`
+        applies to all columns.
+    classes : list, optional
+        The classes that the target may have, from public knowledge. None reads them from the target, with a
+        `PrivacyLeakWarning`.
+    handle_unknown : {"error", "ignore"}, default="error"
+        Treatment of an undeclared value of a column of `categories`: an error reveals that there is one.
+        ``"ignore"``: it adds nothing to its column in `fit`, nor to the prediction in `predict`.
+    max_bins : int, default=24
+        Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
+    max_rows_per_person : int, default=1
+        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
+        `fit` drops further rows at random; without, the number is not checked.
+    ledger : PrivacyLedger, optional
+        Ledger that `fit` charges before it draws noise.
+    random_state : None or int, default=None
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
+
+    Attributes
+    ----------
+    shapes_ : list of ndarray of shape (n_bins,) or (n_bins, n_classes)
+        For each column, the contribution of its bins to the logit of the second of two classes, or of each class. The
+        mean over rows, by `bin_counts_`, is 0.
+    shape_std_errors_ : list of ndarray
+        Their standard errors.
+    bin_counts_ : list of ndarray of shape (n_bins,)
+        The noisy number of rows in each bin, positive.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The constants.
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
+    domain_ : Domain
+        The bins of each column, and the classes.
+    n_iter_ : int
+        The number of epochs, from 2 to 12. Each epoch releases the sums of each column
+        once.
+    bounds_ : ndarray of shape (n_numbers, 2)
+        The bounds of the columns of numbers.
+    guarantee_ : PrivacyGuarantee
+        Guarantee of `fit` for the columns of X and the target.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of columns, and their names if all of them are strings.
+
+    See Also
+    --------
+    DPLogisticRegression : A line for each column.
+
+    Notes
+    -----
+    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record,
+    with its target, changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is
+    mu-Gaussian differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and cost
+    nothing, but a prediction for a row of the table is computed from this row. The number of rows is protected too, and
+    a table without rows is answered. Missing numbers are a bin. Not covered: an error reveals that a value is not
+    declared, or that a target is missing or of no declared class.
+
+    The budget mu**2 is spent as follows: 1 % on the noisy counts of the classes, and 15 % on the counts of fine cells,
+    where a record changes one count of each column by 1. The remaining budget is divided equally among the sums of
+    residuals by bin, for one column after another, in 2 to 12 epochs. A record adds its gradient, weighted as in
+    `DPLogisticRegression` (for two classes, at most 1/2), to one bin of each column. Neighbouring cells are merged into
+    bins with about equal noisy counts. All noise is rounded Gaussian, drawn exactly for integers.
+
+    Each sum, added to the current function of its column, estimates the function that fits best. The estimates are
+    averaged over the epochs and smoothed together, by priors for rough functions, smooth functions and lines, weighted
+    by their marginal likelihood (backfitting, [2]_, with empirical Bayes, [3]_). In boosting, each step is shrunk
+    separately, so the noise of all steps accumulates in bins with few records ([4]_).
+
+    Standard errors include the noise, the sampling error, the bias of smoothing, and the error of the counts by which
+    the mean is 0. They are conditional on the functions of the other columns, and too small if columns are correlated.
+    With 10,000 rows of four columns and an epsilon of 0.5 to 4, intervals of 95 % covered 86 to 94 % of the supported
+    bins of independent columns, 88 to 95 % with a correlation of 0.5 between all columns, and 62 to 74 % with 0.8.
+
+    References
+    ----------
+    .. [1] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B
+       84(1), corollary 3.3.
+    .. [2] T. Hastie, R. Tibshirani (1986). Generalized additive models. Statistical Science 1(3).
+    .. [3] C. N. Morris (1983). Parametric empirical Bayes inference. Journal of the American Statistical Association
+       78(381).
+    .. [4] H. Nori, R. Caruana, Z. Bu, J. H. Shen, J. Kulkarni (2021). Accuracy, interpretability, and differential
+       privacy via explainable boosting. ICML.
+
+    Examples
+    --------
+    >>> from skdp import DPAdditiveClassifier
+    >>> from skdp.datasets import load_adult
+    >>> adult = load_adult()
+    >>> X = adult.data[["age", "hours-per-week", "education", "sex"]]
+    >>> model = DPAdditiveClassifier(
+    ...     1.0,
+    ...     bounds={"age": (0, 100), "hours-per-week": (0, 100)},
+    ...     categories=adult.domain.select(["education", "sex"]),
+    ...     classes=["<=50K", ">50K"],
+    ...     random_state=0,
+    ... )
+    >>> model = model.fit(X, adult.target)
+    >>> round(model.score(X, adult.target), 1)
+    0.8
+    >>> model.shape_("sex").values.round(1), model.shape_("sex").std_error.round(2)
+    (array([-0.7,  0.4]), array([0.02, 0.01]))
+    >>> print(model.guarantee_)
+    epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: age,
+    hours-per-week, education, sex, income, NOT SECURE: ...
+    """
+
+    classes_: NDArray[Any]
+    intercept_: Floats
+
+    def __init__(
+        self,
+        epsilon: float | Rho | Mu = 1.0,
+        *,
+        delta: float | None = None,
+        bounds: Bounds | None = None,
+        categories: DomainLike | None = None,
+        classes: list[Any] | None = None,
+        handle_unknown: Unknown = "error",
+        max_bins: int = 24,
+        max_rows_per_person: int = 1,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.categories = categories
+        self.classes = classes
+        self.handle_unknown = handle_unknown
+        self.max_bins = max_bins
+        self.max_rows_per_person = max_rows_per_person
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _read_target(self, rows: Batches, ends: Floats) -> tuple[NDArray[Any], Classes]:
+        classes = Classes.read(rows, self.classes)
+        return classes.codes(rows.table.columns[-1]), classes
+
+    def _start(
+        self, targets: NDArray[Any], target: Any, share: Share, source: ByteSource
+    ) -> Start:
+        n_classes = len(target.values)
+        # A record is in one class, so that it changes the counts by a norm of 1.
+        noise = Noise("mu", share.mu_squared * SIZE_PART)
+        counts = np.bincount(targets, minlength=n_classes)
+        noisy_counts = noisy_floats(noise, counts, 1, source)
+        error = as_float(noise.error) * math.sqrt(n_classes)
+        n_rows = check_number_of_rows(noisy_counts.sum(), error)
+        probabilities = np.clip(noisy_counts / n_rows, 1 / 50 / n_classes, None)
+        probabilities /= probabilities.sum()
+        logits = np.log(probabilities)
+        if n_classes == 2:
+            # One output: the logit of the second class.
+            logits = logits[1:] - logits[:1]
+        return Start(
+            n_rows=n_rows,
+            response=logits,
+            residuals=ClassResiduals(n_classes),
+            noise_of_bounds=None,
+            mu_squared=share.mu_squared - noise.amount,
+        )
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        super()._release(plan, source)
+        classes = plan.exact.target
+        self.classes_ = classes.values
+        name = classes.domain.columns[0]
+        columns = {column: self.domain_[column] for column in self.domain_.columns}
+        domain = Domain(columns | {name: classes.attribute})
+        self.domain_ = copy_guarantee(domain, self.domain_)
+        if len(self.classes_) == 2:
+            # One output: the logit of the second class.
+            self.shapes_ = [values[..., 0] for values in self.shapes_]
+            errors = [errors[..., 0] for errors in self.shape_std_errors_]
+            self.shape_std_errors_ = errors
+
 
 # Fraction of the budget for counts of residuals by size, which bound them.
 _BOUND_PART = Fraction(3, 100)
