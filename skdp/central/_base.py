@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -22,6 +22,7 @@ from skdp.base import (
     TableLike,
     all_or_nothing,
     apply_set_output,
+    check_choice,
     check_declared,
     check_ledger,
     check_names,
@@ -362,6 +363,8 @@ class CentralStatistic(CentralEstimator):
         share = self._choose_share(share, rows)
 
         # Plan.
+        handle_unknown = getattr(self, "handle_unknown", "error")
+        check_choice("handle_unknown", handle_unknown, get_args(Unknown))
         names = self._bounded(rows).names
         bounds = self._declared_bounds(names)
         plan = self._plan(rows, share, bounds)

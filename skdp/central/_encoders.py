@@ -333,7 +333,6 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         return rows.target
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         ends = read_bounds(bounds, rows.names[-1:])
         domain = declared_domain(rows.features.table, self.categories, "categories")
         # A record changes two numbers of each column, together by `2 * GRID`: so in L1

@@ -175,7 +175,6 @@ class DPHistogram(CentralStatistic):
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("method", self.method, get_args(Method))
         check_confidence_level(self.confidence_level)
-        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         domain = declared_domain(rows.table, self.domain, "domain")
         if domain.size > _MAX_CELLS:
             raise ValueError(

@@ -353,7 +353,6 @@ class DPGroupBy(CentralStatistic):
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
-        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         measured = self._bounded(rows)
         warn_of_objects(measured.table)
         ends = np.empty((0, 2))
@@ -413,7 +412,7 @@ class DPGroupBy(CentralStatistic):
         if "mean" in self._statistics and names:
             estimates["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
         if "sum" in self._statistics and names:
-            estimates["sum"] = _estimate_sums(noisy, sums.bounds, noise, level)
+            estimates["sum"] = sum_estimates(noisy, sums.bounds, noise, level)
         for place, name in enumerate(names):
             for statistic, estimate in estimates.items():
                 columns = [part[:, place] for part in estimate]
@@ -428,15 +427,3 @@ def _estimate_counts(counts: Floats, noise: Noise, level: float, unit: int) -> E
     lower = np.clip(np.floor(value - margin), -LARGEST, LARGEST)
     upper = np.clip(np.ceil(value + margin), -LARGEST, LARGEST)
     return Estimate(value, error, lower, upper)
-
-
-def _estimate_sums(
-    noisy: NoisySums, bounds: Floats, noise: Noise, level: float
-) -> Estimate:
-    """Estimate sums by group."""
-    # In units of the bounds, powers of two, in which all numbers are finite.
-    exponents = np.frexp(np.abs(bounds).max(axis=1))[1]
-    scaled_bounds = np.ldexp(bounds, -exponents[:, np.newaxis])
-    scaled = sum_estimates(noisy, scaled_bounds, noise, level)
-    with np.errstate(over="ignore"):
-        return Estimate(*(np.ldexp(part, exponents) for part in scaled))

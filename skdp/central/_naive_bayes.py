@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from skdp.base import (
     Bounds,
     ProbabilisticClassifier,
     TableLike,
-    check_choice,
     read_bounds,
     read_numbers,
 )
@@ -240,7 +239,6 @@ class DPCategoricalNB(NaiveBayes):
         return Noise.of(share, n_columns, n_columns)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         columns = rows.features
         classes = Classes.read(rows, self.classes)
         declared = declared_domain(columns.table, self.categories, "categories")

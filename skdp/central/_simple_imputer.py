@@ -206,7 +206,6 @@ class DPSimpleImputer(CentralTransformer):
 
     def _count(self, rows: Batches) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:
         """Return the values of each column that may be filled in, and the number of records with each."""
-        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         domain = declared_domain(rows.table, self.categories, "categories")
         # Column by column: a record without a value in one column counts in all other ones.
         cliques = [(place,) for place in range(len(domain.columns))]

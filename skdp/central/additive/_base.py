@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import (
     Bounds,
     ColumnName,
-    check_choice,
     check_declared,
     read_bounds,
 )
@@ -178,7 +177,6 @@ class AdditiveModel(SupervisedStatistic):
         return rows.select(self._numbers(rows))
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         check_size(self.max_bins, least=2, most=_MAX_BINS, name="max_bins")
         features = self._features(rows).table
         numbers = self._numbers(rows)
