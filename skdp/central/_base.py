@@ -139,9 +139,6 @@ class CentralEstimator(OnSite, BaseEstimator):
     # The statistics are private; rows that a `transform` returns are not.
     protects_rows = False
 
-    # True if missing values are excluded, unless a parameter makes them an error.
-    _takes_missing = True
-
     # True if a delta converts a numeric epsilon to mu, which pays for Gaussian noise.
     _delta_is_for_noise: ClassVar[bool] = False
     # The delta of an epsilon that is a number, if there is none in the parameters.
@@ -266,13 +263,6 @@ class CentralEstimator(OnSite, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "guarantee_")  # a `fit` that failed has set n_features_in_
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = (
-            self._takes_missing and getattr(self, "missing", "ignore") == "ignore"
-        )
-        return tags
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -304,6 +294,10 @@ class CentralStatistic(CentralEstimator):
 
     # True if `fit` reads the rows several times, and so requires them in memory.
     _requires_rows: ClassVar[bool] = False
+    # True if missing numbers are excluded.
+    _takes_missing: ClassVar[bool] = True
+    # True if columns hold declared values of any type.
+    _takes_categories: ClassVar[bool] = False
 
     @all_or_nothing
     def fit(
@@ -434,6 +428,19 @@ class CentralStatistic(CentralEstimator):
     def _choose_share(self, share: Share, rows: Batches) -> Share:
         """Return the budget that the release of these columns spends, by default all of it."""
         return share
+
+    def _allows_missing(self) -> bool:
+        """Return True if missing values are no error."""
+        if self._takes_categories:
+            return getattr(self, "handle_unknown", "error") == "ignore"
+        return self._takes_missing
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._allows_missing()
+        if self._takes_categories:
+            tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
 
     def _bounded(self, rows: Batches) -> Batches:
         """Return the columns that have bounds."""

@@ -30,7 +30,6 @@ from skdp.central.statistics import (
     LARGEST,
     Batches,
     Noise,
-    clip_floats,
     declared_domain,
     encode_declared,
     shrunk_shifts,
@@ -301,6 +300,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
 
     # There is no delta.
     _delta_is_for_noise = False
+    _takes_categories = True
 
     def __init__(
         self,
@@ -323,9 +323,6 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.categorical = tags.input_tags.string = True
-        tags.input_tags.allow_nan = self.handle_unknown == "ignore"
         tags.transformer_tags.preserves_dtype = []
         return tags
 
@@ -366,8 +363,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         domain, square, distances, ends = plan.exact
         noise, of_squares = plan.noises
         variance = (float(min(noise.error, Fraction(LARGEST))) / GRID) ** 2
-        drawn = noise.draw(source, distances.size).reshape(distances.shape)
-        noisy = clip_floats(distances + drawn) / (2 * GRID)
+        noisy = noise.add_floats(source, distances) / (2 * GRID)
         # Independent noise, of twice the variance of a distance each.
         n_rows = noisy.sum(axis=1)
         totals = noisy[:, 0] - noisy[:, 1]

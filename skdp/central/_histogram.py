@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
@@ -143,6 +142,7 @@ class DPHistogram(CentralStatistic):
     """
 
     _library: str
+    _takes_categories = True
 
     def __init__(
         self,
@@ -165,12 +165,9 @@ class DPHistogram(CentralStatistic):
         self.ledger = ledger
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = tags.input_tags.string = True
+    def _allows_missing(self) -> bool:
         declared = isinstance(self.domain, Domain) and declares_missing(self.domain)
-        tags.input_tags.allow_nan = self.handle_unknown == "ignore" or declared
-        return tags
+        return super()._allows_missing() or declared
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         check_choice("method", self.method, get_args(Method))

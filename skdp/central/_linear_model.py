@@ -253,8 +253,7 @@ def add_noise(
         noisy = noisy_products(sums, of_products, source)
     else:
         noisy[:-1, :-1] = noisy_products(sums[:-1, :-1], of_products, source)
-        with_target = of_targets.add(source, sums[:-1, -1].tolist())
-        noisy[:-1, -1] = [*map(in_units, with_target)]
+        noisy[:-1, -1] = of_targets.add_floats(source, sums[:-1, -1]) / UNIT**2
         noisy[-1:, -1:] = noisy_products(sums[-1:, -1:], of_square, source)
     # A value is placed on a grid, which is an error of up to a step.
     errors = [in_units(max(noise.error, Fraction(1))) for noise in noises]

@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
@@ -245,6 +244,8 @@ class DPGroupBy(CentralStatistic):
     Male    21781                42.41                           0.06
     """
 
+    _takes_categories = True
+
     def __init__(
         self,
         epsilon: float | Rho | Mu = 1.0,
@@ -270,10 +271,8 @@ class DPGroupBy(CentralStatistic):
         self.ledger = ledger
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = tags.input_tags.string = True
-        return tags
+    def _allows_missing(self) -> bool:
+        return True  # except in keys
 
     def to_frame(self) -> Any:
         """Return the groups as a table.

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn.utils import Tags
 
 from skdp.base import (
     Bounds,
@@ -207,6 +206,7 @@ class DPCategoricalNB(NaiveBayes):
     """
 
     feature_log_prob_: list[Floats]
+    _takes_categories = True
 
     def __init__(
         self,
@@ -228,12 +228,6 @@ class DPCategoricalNB(NaiveBayes):
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = tags.input_tags.string = True
-        tags.input_tags.allow_nan = self.handle_unknown == "ignore"
-        return tags
 
     def _noise(self, share: Share, n_columns: int) -> Noise:
         return Noise.of(share, n_columns, n_columns)
@@ -259,12 +253,9 @@ class DPCategoricalNB(NaiveBayes):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,) = plan.noises
         tables, domain, classes = plan.exact
-        exact = np.hstack(tables).astype(object)  # (n_classes, n_values of all columns)
+        exact = np.hstack(tables)  # (n_classes, n_values of all columns)
         error = noise.error
-        drawn = np.array(noise.add(source, exact.ravel().tolist()), object)
-        counts = drawn.reshape(exact.shape)
-        # As floats: with a tiny epsilon noise is larger than all of them.
-        counts = np.clip(counts, -LARGEST, LARGEST).astype(float)
+        counts = noise.add_floats(source, exact)
         sizes = [table.shape[1] for table in tables]
         noisy = np.split(counts, np.cumsum(sizes)[:-1], axis=1)
 

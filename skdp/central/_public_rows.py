@@ -124,9 +124,7 @@ class PublicRows:
         # Integers of 64 bits hold the sums of 2**32 rows: (n_inputs, n_integers).
         places, unit = self.place()
         sums = places.T @ targets
-        noisy = noise.add(source, sums.ravel().tolist())
-        floats = np.reshape([*map(as_float, noisy)], sums.shape)
-        return unit * floats, unit * as_float(noise.error)
+        return unit * noise.add_floats(source, sums), unit * as_float(noise.error)
 
 
 class LogisticFit(NamedTuple):

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import Tags
 
 from skdp.base import Bounds, read_numbers
 from skdp.central._base import (
@@ -36,7 +35,6 @@ from skdp.central.statistics import (
     choice_loss,
     choice_name,
     choose,
-    clip_floats,
     moments_of,
     n_numbers,
     sum_columns,
@@ -168,11 +166,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         self.ledger = ledger
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
     def _bounded(self, rows: Batches) -> Batches:
         return rows if self.classes is None else rows.features
 
@@ -222,8 +215,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         # The numbers of rows of each class.
         n_classes = 1 if classes is None else len(classes.values)
         n_of_classes = _count_classes(rows, n_classes)
-        noisy_counts = of_counts.add(source, n_of_classes.tolist())
-        counts = clip_floats(np.array(noisy_counts, object))
+        counts = of_counts.add_floats(source, n_of_classes)
         error = as_float(of_counts.error)
         error_of_rows = error * math.sqrt(n_classes)
         if counts.sum() < 3 * error_of_rows:
@@ -259,12 +251,12 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         # 3. Their scores, as ratios of correlation.
         k = exact.k
         noise = Noise.of(exact.of_scores, k * change, k * change**2)
-        released = noise.add(source, [scores[place] for place in chosen])
+        exact_scores = np.array([scores[place] for place in chosen], object)
         # In ratios: UNIT stands for _REACH deviations, of a numeric target too, and the
         # weights of the contrasts are times _FINE.
         unit = _REACH**2 if is_numeric else _REACH
         in_ratios = unit / (placed.n_rows * UNIT**2 * math.sqrt(_FINE))
-        ratios = clip_floats(np.array(released, object)) * in_ratios
+        ratios = noise.add_floats(source, exact_scores) * in_ratios
         self._names = exact.rows.names[:-1]
         self.ranking_ = np.array(chosen)
         self.scores_ = np.full(len(scores), np.nan)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import log_expit, log_softmax
-from sklearn.utils import assert_all_finite
+from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -91,6 +91,11 @@ class SupervisedStatistic(CentralStatistic):
             If there are too few rows for this epsilon: the noise is about as large as their number.
         """
         return self._fit(X, y, groups)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
         if y is None:

@@ -54,8 +54,7 @@ def find_residuals(
     steps = np.arange(_N_BOUNDS)[::-1]
     bounds = (2 * STEPS * 2.0 ** (-steps / 2)).astype(np.int64)  # ascending
     residuals = NumberResiduals(int(bounds[-1])).measure(targets, responses)
-    drawn = noise.add(source, size_counts(residuals, bounds).tolist())
-    counts = np.array([*map(as_float, drawn)])
+    counts = noise.add_floats(source, size_counts(residuals, bounds))
     error = as_float(noise.error)
     # Added up from the largest on, so that few counts add their noise.
     n_beyond = np.cumsum(counts[::-1])[::-1]
@@ -238,8 +237,7 @@ def backfit(
         for column, function in enumerate(functions):
             row_residuals = residuals.measure(targets, responses)
             exact = bin_sums(codes[column], row_residuals, len(function.sizes))
-            drawn = noise.add(source, exact.ravel().tolist())
-            noisy = np.array([*map(as_float, drawn)]).reshape(exact.shape)
+            noisy = noise.add_floats(source, exact)
             # The mean response in each bin, as of independent columns.
             other_means = [other.mean for other in functions if other is not function]
             means = function.values + start.response + sum(other_means)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
@@ -28,7 +27,6 @@ from skdp.central.statistics import (
     Batches,
     Bins,
     Noise,
-    as_float,
     declared_domain,
     fine_cells,
     merge_cells,
@@ -122,6 +120,7 @@ class AdditiveModel(SupervisedStatistic):
     n_iter_: int
     _usual_delta = 1e-6
     _requires_rows = True
+    _takes_categories = True
 
     @abstractmethod
     def _read_target(self, rows: Batches, ends: Floats) -> tuple[NDArray[Any], Any]:
@@ -316,14 +315,9 @@ class AdditiveModel(SupervisedStatistic):
             self.bin_supported_[place],
         )
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = tags.input_tags.string = True
+    def _allows_missing(self) -> bool:
         # Missing numbers are a bin.
-        tags.input_tags.allow_nan = (
-            self.bounds is not None or self.handle_unknown == "ignore"
-        )
-        return tags
+        return self.bounds is not None or super()._allows_missing()
 
 
 def _check_numbers(table: Table) -> None:
@@ -347,16 +341,6 @@ def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:
             is_supported[0] &= widths[0] / MAX_WIDTH_RATIO <= widths[1]
             is_supported[last] &= widths[last] / MAX_WIDTH_RATIO <= widths[last - 1]
     return np.asarray(is_supported)
-
-
-def noisy_floats(
-    noise: Noise,
-    exact: Sequence[int] | NDArray[np.int64],
-    unit: int,
-    source: ByteSource,
-) -> Floats:
-    """Add noise to integers, and return floats in units."""
-    return np.array([*map(as_float, noise.add(source, [*map(int, exact)]))]) / unit
 
 
 def check_number_of_rows(n_rows: float, error: float) -> float:

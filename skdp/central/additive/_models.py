@@ -24,7 +24,6 @@ from skdp.central.additive._base import (
     SIZE_PART,
     AdditiveModel,
     check_number_of_rows,
-    noisy_floats,
 )
 from skdp.central.additive._residuals import (
     STEPS,
@@ -203,7 +202,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         # A record is in one class, so that it changes the counts by a norm of 1.
         noise = Noise("mu", share.mu_squared * SIZE_PART)
         counts = np.bincount(targets, minlength=n_classes)
-        noisy_counts = noisy_floats(noise, counts, 1, source)
+        noisy_counts = noise.add_floats(source, counts)
         error = as_float(noise.error) * math.sqrt(n_classes)
         n_rows = check_number_of_rows(noisy_counts.sum(), error)
         probabilities = np.clip(noisy_counts / n_rows, 1 / 50 / n_classes, None)
@@ -403,8 +402,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         part = share.mu_squared * SIZE_PART / 2
         noise_of_rows = Noise("mu", part)
         noise_of_sum = Noise("mu", part, STEPS**2)
-        (noisy_rows,) = noisy_floats(noise_of_rows, [len(targets)], 1, source)
-        (noisy_sum,) = noisy_floats(noise_of_sum, [targets.sum()], STEPS, source)
+        noisy_rows = as_float(*noise_of_rows.add(source, [len(targets)]))
+        noisy_sum = as_float(*noise_of_sum.add(source, [int(targets.sum())])) / STEPS
         error = as_float(noise_of_rows.error)
         n_noisy_rows = check_number_of_rows(noisy_rows, error)
         mean = np.clip(noisy_sum / n_noisy_rows, -1.0, 1.0)

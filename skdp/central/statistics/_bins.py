@@ -100,8 +100,7 @@ def merge_cells(
             first_cells = np.searchsorted(edges, counted_edges)
         starts.append(first_cells)
         exact_counts.append(np.add.reduceat(counts, first_cells))
-    drawn = noise.add(source, np.concatenate(exact_counts).tolist())
-    noisy: Floats = np.array([*map(as_float, drawn)])
+    noisy = noise.add_floats(source, np.concatenate(exact_counts))
     column_ends = np.cumsum(list(map(len, exact_counts)))[:-1]
 
     bins = []

@@ -10,6 +10,7 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import gammainc
@@ -110,6 +111,14 @@ class Noise:
         """Add noise to integers."""
         noise = self.draw(source, len(numbers)).tolist()
         return [number + part for number, part in zip(numbers, noise, strict=True)]
+
+    def add_floats(
+        self, source: ByteSource, numbers: NDArray[Any]
+    ) -> NDArray[np.float64]:
+        """Add noise to an array of integers, and return floats."""
+        drawn = self.draw(source, numbers.size).reshape(numbers.shape)
+        noisy = np.clip(numbers.astype(object) + drawn, -MAX_NOISY_SUM, MAX_NOISY_SUM)
+        return noisy.astype(float)
 
     @property
     def error(self) -> Fraction:

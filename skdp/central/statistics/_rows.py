@@ -37,7 +37,7 @@ def noisy_products(
     """Add noise to a symmetric matrix of sums of products, one draw for each pair; return units of the rows."""
     pairs = np.triu_indices(len(sums))
     noisy = np.zeros(sums.shape)
-    noisy[pairs] = [*map(in_units, noise.add(source, sums[pairs].tolist()))]
+    noisy[pairs] = noise.add_floats(source, sums[pairs]) / UNIT**2
     return noisy + np.triu(noisy, 1).T
 
 
@@ -259,10 +259,8 @@ def find_limits(
         means = Noise.of(
             share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square
         )
-        sums = means.add(source, rows.total(square).tolist())
-        middle = np.array(
-            [as_float(total) / max(n_rows, 3 * error, 1.0) for total in sums]
-        )
+        sums = means.add_floats(source, rows.total(square))
+        middle = sums / max(n_rows, 3 * error, 1.0)
         middle = np.clip(np.rint(middle), 1 - UNIT, UNIT - 1).astype(np.int16)
         rows = rows.centred(middle)
         square, _ = choose_limit(rows, sizes, cut, source, most)
