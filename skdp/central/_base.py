@@ -224,13 +224,11 @@ class CentralEstimator(OnSite, BaseEstimator):
         # Noise without a delta may be smaller.
         if all(isinstance(loss, PureLoss) for loss in guarantee.losses):
             deltas.add(0.0 if guarantee.losses else planned.delta)
-        is_of_values = planned.relation == "replace_values"
         return (
             guarantee.epsilon in epsilons
             and guarantee.delta in deltas
             and (budget.given is None or guarantee.rho == planned.rho)
-            and (guarantee.relation == "replace_values") == is_of_values
-            and guarantee.relation != "replace"
+            and guarantee.relation == planned.relation
             and guarantee.trust == "central"
             and (planned.secure or not guarantee.secure)
             and guarantee.unit != "limited_person"
@@ -287,6 +285,14 @@ class Plan:
     def of_quantiles(cls, quantiles: QuantilePlan) -> Plan:
         """Plan the release of quantiles of columns."""
         return cls(quantiles, mechanism=quantiles.mechanism, losses=quantiles.losses)
+
+    @classmethod
+    def of_gaussian(cls, exact: Any, share: Share, mechanism: str) -> Plan:
+        """Plan releases with Gaussian noise alone: the squares of mu add up to the square of the budget."""
+        losses: tuple[Loss, ...] = ()
+        if share.kind == "rho":
+            losses = (Noise("mu", share.mu_squared).loss,)
+        return cls(exact, mechanism=f"{mechanism}, rounded Gaussian", losses=losses)
 
 
 class CentralStatistic(CentralEstimator):

@@ -20,22 +20,22 @@ from skdp.base import (
     TableLike,
     draw_seed,
     floats_between,
-    level_of_the_caller,
     listed_names,
     read_input,
 )
 from skdp.central._base import charge, refuse_large
 from skdp.central.statistics import (
     LARGEST,
+    Floats,
     Noise,
     read_persons,
     rows_within,
     select_columns,
+    warn_user,
 )
 from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
 from skdp.exact import exp_minus_bounds
 from skdp.oracles import check_size
-from skdp.pages import warn
 from skdp.privacy import (
     Loss,
     PrivacyLedger,
@@ -56,8 +56,6 @@ from skdp.tables import (
     to_dates,
     to_numbers,
 )
-
-Floats = NDArray[np.float64]
 
 # Bins of an `Interval`.
 N_BINS = 10
@@ -225,15 +223,13 @@ def discover_domain(
 
 def _warn_of_missing_columns(names: Sequence[Any]) -> None:
     if names:
-        warn(
+        warn_user(
             f"Columns {names} are not in the domain: too few records share a text, or "
             "have numbers other than 0 that are close together, for this epsilon and "
             "delta. Declare their values if "
             "these are publicly known. A column of dtype object is read as text: "
             "convert numbers and dates first",
-            UserWarning,
-            about="guide/discover_domain",
-            stacklevel=level_of_the_caller(),
+            "guide/discover_domain",
         )
 
 

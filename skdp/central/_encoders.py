@@ -29,6 +29,7 @@ from skdp.central.statistics import (
     GRID,
     LARGEST,
     Batches,
+    Floats,
     Noise,
     declared_domain,
     encode_declared,
@@ -40,8 +41,6 @@ from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table, as_objects
-
-Floats = NDArray[np.float64]
 
 
 class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstimator):

@@ -37,6 +37,7 @@ from skdp.central._supervised import (
 from skdp.central.statistics import (
     UNIT,
     Batches,
+    Floats,
     Noise,
     Rows,
     find_limits,
@@ -49,8 +50,6 @@ from skdp.central.statistics import (
 from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-
-Floats = NDArray[np.float64]
 
 # The least sum of squares in a direction, in norms of the noise. Half of it takes more
 # from few rows than it gives to many.
@@ -418,8 +417,8 @@ class _LinearRegression(RegressorMixin, LinearModel):
         # The last column is the constant.
         n_rows = float(moments.products[-1, -1]) / constant**2
         count_error = moments.product_error / constant**2
-        if exact.share.kind == "epsilon" and n_rows < 3 * count_error:
-            warn_of_few()
+        if exact.share.kind == "epsilon":
+            warn_of_few(n_rows, count_error)
         shift = middle + starts[:-1] / scales[:-1]
         start = float(starts[-1])
         return Problem(moments, scales, shift, start, constant, n_rows, exact.penalty)

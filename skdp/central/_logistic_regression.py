@@ -29,7 +29,7 @@ from skdp.central.statistics import (
     widths,
 )
 from skdp.domain import Domain
-from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
 # The residual of a certain prediction of the wrong class.
@@ -153,7 +153,8 @@ def inverse_moments(
     rows: Rows, n_rows: float, noise: Noise, source: ByteSource
 ) -> Floats:
     """Return the inverse of noisy sums of the products of all pairs of columns, and of the constant."""
-    moments = noisy_products(rows.moments(), noise, source)
+    exact = rows.clipped_moments(rows.square, 0, with_target=False)[:-1, :-1]
+    moments = noisy_products(exact, noise, source)
     values, vectors = np.linalg.eigh(moments)
     # Five times the norm of the noise, which is about twice the norm of one row. Half
     # or twice as much changes the log loss by less than 1 %.
@@ -369,16 +370,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             return self._plan_target(rows, share)
         ends = read_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
-        # All noise is Gaussian: the squares of mu add up to the square of the budget.
-        losses: tuple[Loss, ...] = ()
-        if share.kind == "rho":
-            losses = (Noise("mu", share.mu_squared).loss,)
-        share = replace(share, kind="mu", amount=share.mu_squared)
-        return Plan(
-            DescentPlan(self._place(rows, ends, classes), classes, share),
-            mechanism="noisy gradient descent, rounded Gaussian",
-            losses=losses,
-        )
+        gaussian = replace(share, kind="mu", amount=share.mu_squared)
+        exact = DescentPlan(self._place(rows, ends, classes), classes, gaussian)
+        return Plan.of_gaussian(exact, share, "noisy gradient descent")
 
     def _place(self, rows: Batches, ends: Floats, classes: Classes) -> Placement:
         """Return rows on a grid."""

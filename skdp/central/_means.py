@@ -23,6 +23,7 @@ from skdp.central.statistics import (
     LARGEST,
     Batches,
     Estimate,
+    Floats,
     Noise,
     NoisySums,
     as_float,
@@ -155,8 +156,6 @@ MAX_GROUPS = 1 << 20
 MAX_BOUND_OF_SUMS = 2.0**800
 
 SUFFIXES = ("", "_std_error", "_lower", "_upper")
-
-Floats = NDArray[np.float64]
 
 
 class DPGroupBy(CentralStatistic):

@@ -29,6 +29,7 @@ from skdp.central.statistics import (
     GRID,
     LARGEST,
     Batches,
+    Floats,
     GroupSums,
     Noise,
     NoisySums,
@@ -47,8 +48,6 @@ from skdp.domain import Domain, DomainLike, copy_guarantee
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
-
-Floats = NDArray[np.float64]
 
 
 class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
@@ -83,8 +82,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
     def _set_classes(self, classes: Classes, counts: Floats, error: Fraction) -> None:
         """Set the noisy numbers of rows by class, which have this standard deviation."""
         noise = float(min(error, Fraction(LARGEST)))
-        if counts.sum() < 3 * noise * np.sqrt(len(counts)):
-            warn_of_few()
+        warn_of_few(counts.sum(), noise * np.sqrt(len(counts)))
         self.classes_ = classes.values
         self.class_count_ = np.maximum(counts, 0.0)
         self.class_count_std_error_ = noise

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
-from skdp.base import Bounds, level_of_the_caller, read_bounds, read_numbers
+from skdp.base import Bounds, read_bounds, read_numbers
 from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central.statistics import (
     UNIT,
@@ -23,10 +23,10 @@ from skdp.central.statistics import (
     largest_moments,
     limit_losses,
     noisy_products,
+    warn_user,
     widths,
 )
 from skdp.oracles import check_size
-from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
@@ -224,12 +224,10 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         ratios = explained / max(explained.sum(), np.finfo(float).tiny)
         # The norm of symmetric noise is about twice the norm of a row of it.
         if 3 * covariance.error * float(np.linalg.norm(shares)) > values[0]:
-            warn(
+            warn_user(
                 "the noise exceeds the components: there are too few rows for this "
                 "epsilon",
-                UserWarning,
-                about="answers/which_epsilon",
-                stacklevel=level_of_the_caller(),
+                "answers/which_epsilon",
             )
         if isinstance(n_components, float):
             n_enough = int(np.searchsorted(np.cumsum(ratios), n_components)) + 1

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.utils import Tags
 
-from skdp.base import Bounds, check_choice, check_flag, level_of_the_caller, read_bounds
+from skdp.base import Bounds, check_choice, check_flag, read_bounds
 from skdp.central._base import CentralTransformer, Columns, InvertibleTransformer, Plan
 from skdp.central.statistics import (
     GRID,
     Batches,
+    Floats,
     Noise,
     NoisySums,
     moments_of,
@@ -29,13 +30,11 @@ from skdp.central.statistics import (
     sum_columns,
     to_values,
     warn_of_objects,
+    warn_user,
 )
 from skdp.oracles import check_size
-from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-
-Floats = NDArray[np.float64]
 
 Z_95 = float(norm.ppf(0.975))
 
@@ -203,12 +202,10 @@ def _warn_of_drowned(names: Sequence[Any], drowned: NDArray[np.bool_]) -> None:
     if not drowned.any():
         return
     noisy = [name for name, is_noisy in zip(names, drowned, strict=True) if is_noisy]
-    warn(
+    warn_user(
         f"the noise exceeds the variance of {noisy}: scale_ is the standard deviation "
         "of a uniform distribution between the bounds. Use more rows or a larger epsilon",
-        UserWarning,
-        about="guide/preprocessing#what-it-costs",
-        stacklevel=level_of_the_caller(),
+        "guide/preprocessing#what-it-costs",
     )
 
 
@@ -736,12 +733,10 @@ class DPKBinsDiscretizer(CentralTransformer):
         has_merged = self.n_bins_ < self.n_bins
         if has_merged.any():
             names = list(compress(self.guarantee_.scope, has_merged))
-            warn(
+            warn_user(
                 f"the edges of {names} coincide, so that there are fewer bins than "
                 f"n_bins={self.n_bins}. Decrease n_bins",
-                UserWarning,
-                about="guide/preprocessing",
-                stacklevel=level_of_the_caller(),
+                "guide/preprocessing",
             )
 
     def _transform_columns(self, columns: Columns) -> Columns:

@@ -27,6 +27,7 @@ from skdp.central.statistics import (
     GRID,
     UNIT,
     Batches,
+    Floats,
     GroupSums,
     Noise,
     NoisySums,
@@ -46,9 +47,6 @@ from skdp.oracles import check_size
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
-
-Floats = NDArray[np.float64]
-
 
 # Values count up to this many noisy deviations from the noisy mean, for a row to change
 # all scores alike. Fewer find more among normal columns, and less among indicators; more
@@ -217,9 +215,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         n_of_classes = _count_classes(rows, n_classes)
         counts = of_counts.add_floats(source, n_of_classes)
         error = as_float(of_counts.error)
-        error_of_rows = error * math.sqrt(n_classes)
-        if counts.sum() < 3 * error_of_rows:
-            warn_of_few()
+        warn_of_few(counts.sum(), error * math.sqrt(n_classes))
         counts = np.maximum(counts, max(math.ceil(error), 1.0))
 
         contrasts = NUMBERS if is_numeric else Contrasts.of_classes(counts)

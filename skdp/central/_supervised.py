@@ -31,14 +31,13 @@ from skdp.base import (
 from skdp.central._base import RECORD, TARGET, CentralStatistic
 from skdp.central.statistics import (
     Batches,
+    Floats,
     Rows,
     count_cells,
     without_column,
 )
 from skdp.domain import Categories, Domain, Interval
 from skdp.tables import ColumnError, LargeTable, Table, shielded
-
-Floats = NDArray[np.float64]
 
 
 class SupervisedStatistic(CentralStatistic):

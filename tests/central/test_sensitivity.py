@@ -228,7 +228,9 @@ class TestGroups:
 
     def test_persons_change_a_count_of_each_pair_for_each_row(self, monkeypatch):
         given = []
-        monkeypatch.setattr(_noise.Noise, "add", lambda self, source, numbers: given.append(numbers) or numbers)
+        monkeypatch.setattr(
+            _noise.Noise, "add_floats", lambda self, source, numbers: given.append(numbers) or 1.0 * numbers
+        )
         words = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
         records = list(itertools.product(*words.values(), ["no", "yes"]))
 

@@ -28,9 +28,6 @@ from skdp.randomness import ByteSource
 _RECORDS_PER_SUM = 20
 MIN_EPOCHS, MAX_EPOCHS = 2, 12
 
-# The least count of a bin, in standard deviations of its noise.
-MIN_COUNT_ERRORS = 1.5
-
 # The number of bounds of residuals to choose from, in half octaves, and the share of the
 # rows that may be beyond the bound.
 _N_BOUNDS = 32
@@ -72,11 +69,7 @@ def find_residuals(
     variance = squares[-1]
     if n_inside > 0:
         variance = max(float(inside @ squares) / n_inside, variance / 16)
-    return NumberResiduals(
-        int(bounds[place]),
-        share_inside=float(np.clip(n_inside / n_rows, 0.5, 1.0)),
-        variance=variance,
-    )
+    return NumberResiduals(int(bounds[place]), variance)
 
 
 def count_epochs(mu_squared: Fraction, n_rows: float, n_columns: int) -> int:
@@ -159,8 +152,7 @@ class _AdditiveTerm:
     def _average(self, noisy: Floats, curvatures: Floats, epoch: Epoch) -> None:
         """Update the averages of the noisy sums with the sums of an epoch."""
         # A count that is too small would make the step too long.
-        deviations = np.sqrt(self.bins.variances)[:, np.newaxis]
-        counts = np.maximum(self.sizes[:, np.newaxis], MIN_COUNT_ERRORS * deviations)
+        counts = np.maximum(self.sizes, np.sqrt(self.bins.variances))[:, np.newaxis]
         slopes = counts * curvatures
         self._epoch_weights += epoch.weight
         share = epoch.weight / self._epoch_weights

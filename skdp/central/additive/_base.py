@@ -31,7 +31,6 @@ from skdp.central.statistics import (
     fine_cells,
     merge_cells,
     select_columns,
-    warn_of_few,
     warn_of_objects,
 )
 from skdp.domain import (
@@ -43,7 +42,7 @@ from skdp.domain import (
     domains_of_dtypes,
 )
 from skdp.oracles import check_size
-from skdp.privacy import Loss, Share
+from skdp.privacy import Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table, kind_of_dtype, name_of_dtype
 
@@ -202,9 +201,6 @@ class AdditiveModel(SupervisedStatistic):
                     )
         domain = Domain({name: attributes[name] for name in features.names})
         targets, target = self._read_target(rows, ends)
-        losses: tuple[Loss, ...] = ()
-        if share.kind == "rho":
-            losses = (Noise("mu", share.mu_squared).loss,)
         exact = AdditivePlan(
             domain=domain,
             codes=encode_bins(features, domain, self.handle_unknown),
@@ -213,11 +209,7 @@ class AdditiveModel(SupervisedStatistic):
             target=target,
             share=share.of_a_row,
         )
-        return Plan(
-            exact,
-            mechanism="noisy sums by bin, rounded Gaussian",
-            losses=losses,
-        )
+        return Plan.of_gaussian(exact, share, "noisy sums by bin")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: AdditivePlan = plan.exact
@@ -248,9 +240,13 @@ class AdditiveModel(SupervisedStatistic):
         self.domain_ = Domain(dict(zip(domain.columns, attributes, strict=True)))
         for declared in (self.categories, self.bounds):
             self.domain_ = copy_guarantee(self.domain_, declared)
+        values, errors = shapes.values, shapes.std_errors
+        if len(shapes.intercept) == 1:
+            # One output: the logit of the second class, or the expected target.
+            values = [column[..., 0] for column in values]
+            errors = [column[..., 0] for column in errors]
         self.intercept_ = shapes.intercept
-        self.shapes_ = shapes.values
-        self.shape_std_errors_ = shapes.std_errors
+        self.shapes_, self.shape_std_errors_ = values, errors
         self.bin_counts_ = [column.sizes for column in bins]
         self.bin_supported_ = []
         for name, column in zip(domain.columns, bins, strict=True):
@@ -341,10 +337,3 @@ def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:
             is_supported[0] &= widths[0] / MAX_WIDTH_RATIO <= widths[1]
             is_supported[last] &= widths[last] / MAX_WIDTH_RATIO <= widths[last - 1]
     return np.asarray(is_supported)
-
-
-def check_number_of_rows(n_rows: float, error: float) -> float:
-    """Warn if there are few rows, and return their number, at least one standard deviation of its noise."""
-    if n_rows < 3 * error:
-        warn_of_few()
-    return max(n_rows, error, 1.0)

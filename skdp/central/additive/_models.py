@@ -23,7 +23,6 @@ from skdp.central.additive._backfitting import LOOKS, Start
 from skdp.central.additive._base import (
     SIZE_PART,
     AdditiveModel,
-    check_number_of_rows,
 )
 from skdp.central.additive._residuals import (
     STEPS,
@@ -32,7 +31,7 @@ from skdp.central.additive._residuals import (
     place_target,
 )
 from skdp.central.additive._smoothing import Floats
-from skdp.central.statistics import Batches, Noise, as_float
+from skdp.central.statistics import Batches, Noise, as_float, warn_of_few
 from skdp.domain import Domain, DomainLike, copy_guarantee
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
@@ -204,7 +203,8 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         counts = np.bincount(targets, minlength=n_classes)
         noisy_counts = noise.add_floats(source, counts)
         error = as_float(noise.error) * math.sqrt(n_classes)
-        n_rows = check_number_of_rows(noisy_counts.sum(), error)
+        warn_of_few(noisy_counts.sum(), error)
+        n_rows = max(noisy_counts.sum(), error, 1.0)
         probabilities = np.clip(noisy_counts / n_rows, 1 / 50 / n_classes, None)
         probabilities /= probabilities.sum()
         logits = np.log(probabilities)
@@ -227,11 +227,6 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         columns = {column: self.domain_[column] for column in self.domain_.columns}
         domain = Domain(columns | {name: classes.attribute})
         self.domain_ = copy_guarantee(domain, self.domain_)
-        if len(self.classes_) == 2:
-            # One output: the logit of the second class.
-            self.shapes_ = [values[..., 0] for values in self.shapes_]
-            errors = [errors[..., 0] for errors in self.shape_std_errors_]
-            self.shape_std_errors_ = errors
 
 
 # Fraction of the budget for counts of residuals by size, which bound them.
@@ -405,7 +400,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         noisy_rows = as_float(*noise_of_rows.add(source, [len(targets)]))
         noisy_sum = as_float(*noise_of_sum.add(source, [int(targets.sum())])) / STEPS
         error = as_float(noise_of_rows.error)
-        n_noisy_rows = check_number_of_rows(noisy_rows, error)
+        warn_of_few(noisy_rows, error)
+        n_noisy_rows = max(noisy_rows, error, 1.0)
         mean = np.clip(noisy_sum / n_noisy_rows, -1.0, 1.0)
         bound_part = share.mu_squared * _BOUND_PART
         return Start(
@@ -421,9 +417,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         low, high = plan.exact.target.tolist()
         # Responses are from -1 at the lower bound to 1 at the upper one.
         half_width = high / 2 - low / 2
-        # One output: the expected target.
-        self.shapes_ = [half_width * values[..., 0] for values in self.shapes_]
-        errors = [half_width * errors[..., 0] for errors in self.shape_std_errors_]
+        self.shapes_ = [half_width * values for values in self.shapes_]
+        errors = [half_width * errors for errors in self.shape_std_errors_]
         self.shape_std_errors_ = errors
         self.intercept_ = float(low + half_width + half_width * self.intercept_[0])
 

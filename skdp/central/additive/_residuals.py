@@ -19,6 +19,7 @@ from skdp.central._logistic_regression import (
 )
 from skdp.central.statistics import (
     GRID,
+    Floats,
     encode_declared,
     read_values,
     to_places,
@@ -26,7 +27,6 @@ from skdp.central.statistics import (
 from skdp.domain import Domain, Interval
 from skdp.tables import Table
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # Steps from the middle between the bounds of a numeric target to either of them. Floats
@@ -96,16 +96,11 @@ class NumberResiduals:
     unit = STEPS
     response_unit = STEPS
 
-    def __init__(
-        self, bound: int, share_inside: float = 1.0, variance: float = 1.0
-    ) -> None:
+    def __init__(self, bound: int, variance: float = 1.0) -> None:
         self.bound = bound
         self.square = bound**2
-        # The proportion of residuals that are not cut, and their mean square, in squares
-        # of `unit`. One row gives the response with the slope `share_inside`.
-        self.share_inside = share_inside
-        self.variance = variance
-        self.row_variance = variance / share_inside**2
+        # The mean square of residuals, in squares of `unit`.
+        self.row_variance = variance
 
     def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
         """Return the differences, cut at the bound."""
@@ -114,8 +109,7 @@ class NumberResiduals:
 
     def scales(self, means: Floats) -> tuple[Floats, Floats]:
         """Return slopes and variances, which are the same in all groups."""
-        slopes = np.full(means.shape, self.share_inside)
-        return slopes, np.full(means.shape, self.variance)
+        return np.ones(means.shape), np.full(means.shape, self.row_variance)
 
 
 def encode_bins(table: Table, domain: Domain, handle_unknown: str) -> list[Any]:

@@ -25,11 +25,10 @@ _SPREADS = np.geomspace(1e-4, 1e4, 17)
 _DEVIATION = 0.25
 
 # How far the values of a function are alike: the length of the rough prior, in shares of
-# the records, and the variance that each bin has of its own, in the rough prior and in
-# other priors. Half or twice of each, or of `_LEVEL`, change R2 by less than .001 (two
-# generated tables of 4,000 rows at an epsilon of 1, 6 fits).
+# the records, and the variance that each bin has of its own. Half or twice of each
+# changes areas and R2 of nine tables (benchmarks/central_models.py) by less than 0.002.
 _ROUGH = 0.5
-_ROUGH_OWN, _SMOOTH_OWN = 0.02, 1e-3
+_OWN = 0.01
 
 # The variance of the mean of a function: a constant of the model has most of it.
 _LEVEL = 0.05
@@ -60,9 +59,9 @@ def _bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[F
     distances = np.abs(shares[:, np.newaxis] - shares)
     differences = scores[:, np.newaxis] - scores
     identity = np.eye(len(ordered))
-    rough = np.exp(-distances / _ROUGH) + _ROUGH_OWN * identity
-    smooth = np.exp(-(differences**2) / 2) + _SMOOTH_OWN * identity
-    line = np.outer(scores, scores) + _SMOOTH_OWN * identity
+    rough = np.exp(-distances / _ROUGH) + _OWN * identity
+    smooth = np.exp(-(differences**2) / 2) + _OWN * identity
+    line = np.outer(scores, scores) + _OWN * identity
     covariances = []
     for ordered_covariance in (rough, smooth, line):
         # Missing values are not similar to any other value.

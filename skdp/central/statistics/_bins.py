@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics._noise import Noise, as_float
+from skdp.central.statistics._noise import Floats, Noise, as_float
 from skdp.domain import Categories, Domain, Interval
 from skdp.randomness import ByteSource
-
-Floats = NDArray[np.float64]
 
 # The constants of this file were measured by benchmarks/central_models.py with additive
 # models: half or twice of each changes areas and R2 of most tables by less than 0.01.

@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import gammainc
 
+from skdp.base import level_of_the_caller
+from skdp.pages import warn
 from skdp.privacy import Loss, Share, gaussian_loss, laplace_loss
 from skdp.randomness import (
     ByteSource,
@@ -25,6 +27,8 @@ from skdp.randomness import (
     rounded_gaussian,
 )
 
+Floats = NDArray[np.float64]
+
 
 class Estimate(NamedTuple):
     """A noisy statistic, the standard deviation of its noise, and the endpoints of its interval."""
@@ -33,6 +37,11 @@ class Estimate(NamedTuple):
     std_error: Any
     lower: Any
     upper: Any
+
+
+def warn_user(message: str, page: str) -> None:
+    """Warn the caller of skdp, with a page of the documentation."""
+    warn(message, UserWarning, about=page, stacklevel=level_of_the_caller())
 
 
 @dataclass(frozen=True)
@@ -112,9 +121,7 @@ class Noise:
         noise = self.draw(source, len(numbers)).tolist()
         return [number + part for number, part in zip(numbers, noise, strict=True)]
 
-    def add_floats(
-        self, source: ByteSource, numbers: NDArray[Any]
-    ) -> NDArray[np.float64]:
+    def add_floats(self, source: ByteSource, numbers: NDArray[Any]) -> Floats:
         """Add noise to an array of integers, and return floats."""
         drawn = self.draw(source, numbers.size).reshape(numbers.shape)
         noisy = np.clip(numbers.astype(object) + drawn, -MAX_NOISY_SUM, MAX_NOISY_SUM)

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics._noise import LARGEST, Noise
+from skdp.central.statistics._noise import LARGEST, Floats, Noise
 from skdp.domain import Categories, Interval
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
 from skdp.tables import ORDERED_KINDS, is_missing, kind_of, plain, present
-
-Floats = NDArray[np.float64]
 
 # Sines that stand for all ranges in the choice of a tree: the omitted ones have about a
 # hundredth of the weight.

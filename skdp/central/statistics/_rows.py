@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import level_of_the_caller
-from skdp.central.statistics._noise import Noise, as_float
-from skdp.pages import warn
+from skdp.central.statistics._noise import Noise, as_float, warn_user
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
 
@@ -142,17 +140,10 @@ class Rows:
             total += (np.ones(len(part)) @ part).astype(np.int64)
         return total
 
-    def moments(self) -> NDArray[np.int64]:
-        """Return the sums of the products of two values, of all pairs, without the constant."""
-        total = np.zeros((self.n_columns,) * 2, np.int64)
-        for _, part in self.blocks():
-            total += (part.T @ part).astype(np.int64)
-        return total
-
     def clipped_moments(
         self, square: int, constant: int, *, with_target: bool
     ) -> NDArray[np.int64]:
-        """Return `moments` of rows with a constant, and their target if asked, clipped to a norm.
+        """Return sums of products of two values of rows clipped to a norm, with a constant and perhaps their target.
 
         Of shape (n_columns + 1, n_columns + 1), or one more with the target.
         """
@@ -200,20 +191,15 @@ def _slices(table: NDArray[Any]) -> Iterator[slice]:
 # Fractions of the budget for the numbers of rows by norm, and for their mean.
 _SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
 
-TOO_FEW = (
-    "the noise is about as large as the number of rows, so the fitted values are"
-    " unreliable: there are too few rows for this epsilon"
-)
 
-
-def warn_of_few() -> None:
-    """Warn that there are too few rows for the noise."""
-    warn(
-        TOO_FEW,
-        UserWarning,
-        about="answers/which_epsilon",
-        stacklevel=level_of_the_caller(),
-    )
+def warn_of_few(n_rows: float, error: float) -> None:
+    """Warn if there are too few rows for the noise, of this standard deviation, of their number."""
+    if n_rows < 3 * error:
+        warn_user(
+            "the noise is about as large as the number of rows, so the fitted values "
+            "are unreliable: there are too few rows for this epsilon",
+            "answers/which_epsilon",
+        )
 
 
 # Limits of the norm to choose from.
@@ -250,8 +236,7 @@ def find_limits(
     sizes, remaining = Noise.of(share * _SIZE_PART), 1 - _SIZE_PART
     square, n_rows = choose_limit(rows, sizes, cut, source, most)
     error = math.sqrt(_N_NORMS) * as_float(sizes.error)
-    if n_rows < 3 * error:
-        warn_of_few()
+    warn_of_few(n_rows, error)
     middle = np.zeros(rows.n_columns, np.int16)
     if centred:
         # In L1 norm, a row is at most as many times longer as the root of the number of

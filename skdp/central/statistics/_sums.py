@@ -12,14 +12,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import level_of_the_caller, read_bounds, read_numbers
+from skdp.base import read_bounds, read_numbers
 from skdp.central.statistics._batches import Batches, Integers
-from skdp.central.statistics._noise import LARGEST, Estimate, Noise, as_float
-from skdp.pages import warn
+from skdp.central.statistics._noise import (
+    LARGEST,
+    Estimate,
+    Floats,
+    Noise,
+    as_float,
+    warn_user,
+)
 from skdp.randomness import ByteSource
 from skdp.tables import Table
-
-Floats = NDArray[np.float64]
 
 # Steps from the middle between the bounds to either of them: a value moves by at most a
 # billionth of the width, and sums over 2**33 rows are integers of 64 bits.
@@ -51,14 +55,12 @@ def warn_of_objects(table: Table) -> None:
         if column.dtype == object:
             names.append(name)
     if names:
-        warn(
+        warn_user(
             f"the columns {names} are of dtype object: what is not a number in them "
             "counts as missing, without an error, since it would reveal that there "
             "is such a record. Convert them to a dtype of numbers, in a dataframe if "
             "other columns hold text",
-            UserWarning,
-            about="guide/preprocessing#missing-values",
-            stacklevel=level_of_the_caller(),
+            "guide/preprocessing#missing-values",
         )
 
 
