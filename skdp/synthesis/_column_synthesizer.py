@@ -29,7 +29,7 @@ from skdp.base import (
     refuse_shared_name,
 )
 from skdp.central import CentralEstimator
-from skdp.central.statistics import encode_columns
+from skdp.central.statistics import encode_columns, select_columns
 from skdp.domain import Domain, DomainLike, Interval, draft_columns
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
@@ -56,7 +56,6 @@ from skdp.synthesis.tables import (
     make_frame,
     make_generator,
     make_template,
-    select_columns,
     undeclared,
     undeclared_in,
     with_target,
@@ -316,7 +315,12 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         delta = check_delta(self.delta)
         records, excluded = self._read(X, y)
         budget = NoiseBudget(promise, delta)
-        _warn_excluded(excluded)
+        if excluded:
+            reasons = [f"column {name!r} {reason}" for name, reason in excluded.items()]
+            _warn(
+                "some public columns are returned unchanged, but excluded from the model "
+                f"of the private ones: {'; '.join(reasons)}"
+            )
         source = self._spend(
             promise,
             records.names,
@@ -443,7 +447,11 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
 
         rows, broken = draw_valid(draw, find_broken, len(table.columns[0]))
         if broken.size > 0:
-            _warn_broken(constrained.constraints)
+            _warn(
+                f"some rows break the constraints {list(constrained.constraints)} with "
+                f"each of {MAX_ROUNDS} draws of their private columns, and keep the "
+                "first one"
+            )
         columns = dict(zip(table.names, table.columns, strict=True))
         columns |= zip(names, write_rows(template, rows), strict=True)
         return apply_set_output(
@@ -542,17 +550,6 @@ def _without_derived(table: Table, domain: Domain, private: Sequence[Any]) -> Ta
     return select_columns(table, [n for n in table.names if n not in computed])
 
 
-def _warn_broken(constraints: Sequence[str]) -> None:
-    """Warn of rows without a draw of private values that satisfies the constraints."""
-    warn(
-        f"some rows break the constraints {list(constraints)} with each of "
-        f"{MAX_ROUNDS} draws of their private columns, and keep the first one",
-        UserWarning,
-        about="guide/protected_columns",
-        stacklevel=level_of_the_caller(),
-    )
-
-
 def _read_public(table: Table) -> tuple[dict[Any, Any], dict[Any, str]]:
     """Draft the values of public columns; also return why other columns have none."""
     values, excluded = draft_columns(
@@ -570,14 +567,6 @@ def _read_public(table: Table) -> tuple[dict[Any, Any], dict[Any, str]]:
     return values, excluded
 
 
-def _warn_excluded(reasons: Mapping[Any, str]) -> None:
-    """Warn of public columns that the model excludes."""
-    if reasons:
-        parts = [f"column {name!r} {reason}" for name, reason in reasons.items()]
-        warn(
-            "some public columns are returned unchanged, but excluded from the model of the "
-            f"private ones: {'; '.join(parts)}",
-            UserWarning,
-            about="guide/protected_columns",
-            stacklevel=level_of_the_caller(),
-        )
+def _warn(text: str) -> None:
+    level = level_of_the_caller()
+    warn(text, UserWarning, about="guide/protected_columns", stacklevel=level)

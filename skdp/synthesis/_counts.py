@@ -169,8 +169,8 @@ def weigh_range(
         )
     if not isinstance(values, Interval):
         return find_range(name, values, *limits).astype(float)
-    read = _read_number if values.dtype.kind == "f" else _read_date
-    start, stop = (read(name, limit, index) for index, limit in enumerate(limits))
+    start = _read_limit(name, values, limits[0], 0)
+    stop = _read_limit(name, values, limits[1], 1)
     if start > stop:
         raise ValueError(
             f"The range of column {name!r} must be (low, high) with low <= high."
@@ -190,28 +190,25 @@ def weigh_range(
     return np.append(weights, 0.0) if values.missing else weights
 
 
-def _read_number(name: Any, limit: Any, index: int) -> float:
+def _read_limit(name: Any, values: Interval, limit: Any, index: int) -> Any:
+    """Read the lower or upper bound of a range; None for no bound."""
+    is_date = values.dtype.kind == "M"
     if limit is None:
-        return (-math.inf, math.inf)[index]
-    is_number = isinstance(limit, int | float | np.number)
-    if not is_number or isinstance(limit, bool) or np.isnan(limit):
+        return (DATE_BOUNDS if is_date else (-math.inf, math.inf))[index]
+    if is_date:
+        read = to_dates(as_objects([limit]), "datetime64[us]")[0]
+        is_valid = not np.isnat(read)
+    else:
+        is_number = isinstance(limit, int | float | np.number)
+        is_valid = is_number and not isinstance(limit, bool) and not np.isnan(limit)
+        read = float(limit) if is_valid else math.nan
+    if not is_valid:
+        expected = "dates, datetimes without a time zone" if is_date else "numbers"
         raise TypeError(
-            f"The bounds of a range of column {name!r} must be numbers or None, got "
+            f"The bounds of a range of column {name!r} must be {expected} or None, got "
             f"{type(limit).__name__}."
         )
-    return float(limit)
-
-
-def _read_date(name: Any, limit: Any, index: int) -> np.datetime64:
-    if limit is None:
-        return DATE_BOUNDS[index]
-    date = to_dates(as_objects([limit]), "datetime64[us]")[0]
-    if np.isnat(date):
-        raise TypeError(
-            f"The bounds of a range of column {name!r} must be dates, datetimes without "
-            f"a time zone or None, got {type(limit).__name__}."
-        )
-    return date
+    return read
 
 
 def _weigh_values(name: Any, values: Categories | Interval, condition: Any) -> Weights:

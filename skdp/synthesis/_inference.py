@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import ColumnName, check_confidence_level
+from skdp.base import ColumnName, check_confidence_level, listed_names
 from skdp.domain import Interval
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import Table, estimate_counts
@@ -127,9 +127,8 @@ def synthetic_inference(
         )
     check_is_fitted(synthesizer)
     level = check_confidence_level(confidence_level)
-    is_class = isinstance(statistic, type)
-    if not callable(statistic) or is_class or hasattr(statistic, "fit"):
-        kind = statistic.__name__ if is_class else type(statistic).__name__
+    if not callable(statistic):
+        kind = type(statistic).__name__
         raise TypeError(f"`statistic` must be a function of a table, got {kind}.")
     names = _read_names(synthesizer, columns)
     numbers = find_columns(synthesizer.domain_, names, "columns")
@@ -146,12 +145,11 @@ def _read_names(synthesizer: DPMarginalSynthesizer, columns: Any) -> list[Any]:
     """List the columns that a statistic reads."""
     if columns is None:
         return list(synthesizer.domain_.columns)
-    if isinstance(columns, str):
-        return [columns]
-    if not isinstance(columns, Iterable) or isinstance(columns, Mapping):
+    names = [columns] if isinstance(columns, str) else listed_names(columns)
+    if names is None:
         kind = type(columns).__name__
         raise TypeError(f"`columns` must be a list of column names, got {kind}.")
-    return list(columns)
+    return names
 
 
 @dataclass(frozen=True, eq=False)
@@ -448,10 +446,8 @@ def _infer(
 ) -> dict[str, Any]:
     """Estimate one term, if its columns were measured and it is linear."""
     linear = analysis.linear
-    row: dict[str, Any] = {
-        "term": linear.terms[term],
-        "estimate": float(linear.values[term]),
-    }
+    estimate = float(linear.values[term])
+    std_error = p_value = math.nan
     reason = ""
     if analysis.n_rows <= quantile * analysis.n_rows_std_error:
         reason = NO_RECORDS
@@ -459,14 +455,27 @@ def _infer(
         reason = NO_MARGINAL
     elif np.ptp(linear.influence[term]) == 0:
         reason = NOT_DETERMINED
-    if reason:
-        return _add_errors(row, math.nan, quantile, reason)
-    correction, variance = analysis.correct(term)
-    std_error = math.sqrt(variance)
-    if not _is_linear(statistic, analysis, term, quantile * std_error):
-        return _add_errors(row, math.nan, quantile, NOT_LINEAR)
-    row["estimate"] += correction
-    return _add_errors(row, std_error, quantile, "")
+    else:
+        correction, variance = analysis.correct(term)
+        if not _is_linear(statistic, analysis, term, quantile * math.sqrt(variance)):
+            reason = NOT_LINEAR
+    if not reason:
+        estimate += correction
+        std_error = math.sqrt(variance)
+        p_value = float(estimate == 0)
+        if std_error > 0:
+            p_value = 2 * NormalDist().cdf(-abs(estimate) / std_error)
+    margin = quantile * std_error
+    return {
+        "term": linear.terms[term],
+        "estimate": estimate,
+        "std_error": std_error,
+        "lower": estimate - margin,
+        "upper": estimate + margin,
+        "p_value": p_value,
+        "supported": not reason,
+        "reason": reason,
+    }
 
 
 def _is_linear(
@@ -485,24 +494,3 @@ def _is_linear(
         if not abs(change - sign * margin) <= MAX_NONLINEARITY * margin:
             return False
     return True
-
-
-def _add_errors(
-    row: dict[str, Any], std_error: float, quantile: float, reason: str
-) -> dict[str, Any]:
-    """Add the errors of an estimate."""
-    estimate = row["estimate"]
-    p_value = math.nan
-    if not reason:
-        p_value = float(estimate == 0)
-        if std_error > 0:
-            p_value = 2 * NormalDist().cdf(-abs(estimate) / std_error)
-    margin = quantile * std_error
-    return row | {
-        "std_error": std_error,
-        "lower": estimate - margin,
-        "upper": estimate + margin,
-        "p_value": p_value,
-        "supported": not reason,
-        "reason": reason,
-    }

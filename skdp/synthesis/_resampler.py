@@ -139,11 +139,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         if not isinstance(
             self.synthesizer, DPMarginalSynthesizer | DPColumnSynthesizer
         ):
-            kind = (
-                self.synthesizer.__name__
-                if isinstance(self.synthesizer, type)
-                else type(self.synthesizer).__name__
-            )
+            kind = type(self.synthesizer).__name__
             raise TypeError(
                 "synthesizer must be a DPMarginalSynthesizer or a DPColumnSynthesizer, "
                 f"got {kind}"

@@ -31,7 +31,7 @@ from skdp.base import (
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
-from skdp.central.statistics import read_persons, rows_within
+from skdp.central.statistics import read_persons, rows_within, select_columns
 from skdp.domain import Domain, DomainLike, Interval
 from skdp.oracles import check_size
 from skdp.persistence import load, save
@@ -68,10 +68,10 @@ from skdp.synthesis.selection import (
 )
 from skdp.synthesis.tables import (
     CodedRecords,
+    DrawnRows,
     LargeRecords,
     Policy,
     Records,
-    Sampler,
     Shape,
     assemble,
     check_computable,
@@ -82,6 +82,7 @@ from skdp.synthesis.tables import (
     complete_domain,
     compute_derived,
     cut_domain,
+    draw_rows,
     draw_valid,
     find_broken,
     learn_ranks,
@@ -89,7 +90,6 @@ from skdp.synthesis.tables import (
     make_template,
     open_rows,
     read_codes,
-    select_columns,
     with_target,
     write_rows,
 )
@@ -491,7 +491,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         warn_unmeasured(plan, self.domain_, fitted, self.marginals_)
         if self.domain_.constraints:
             rng = make_generator(self.random_state, "constraints")
-            rows = self._make_sampler(self.model_).draw(N_CHECKED_ROWS, rng)
+            rows = self._draw_rows(self.model_, N_CHECKED_ROWS, rng)
             broken = float(find_broken(self._template, rows).mean())
             warn_broken(self.domain_, broken)
         warn_of_released_size(self.guarantee_, self.n_rows_)
@@ -607,8 +607,10 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         n = round(self.n_rows_) if n_samples is None else int(n_samples)
         return n, make_generator(self.random_state, "sample", self._calls.advance())
 
-    def _make_sampler(self, model: GraphicalModel) -> Sampler:
-        return Sampler(model, self.domain_, self._shapes, self._ranks)
+    def _draw_rows(
+        self, model: GraphicalModel, n: int, rng: np.random.Generator
+    ) -> DrawnRows:
+        return draw_rows(model, self.domain_, self._shapes, self._ranks, n, rng)
 
     def _draw_table(
         self, model: GraphicalModel, n: int, rng: np.random.Generator
@@ -621,10 +623,9 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         self, template: Table, model: GraphicalModel, n: int, rng: np.random.Generator
     ) -> dict[Any, Any]:
         """Draw rows that satisfy all constraints, as columns of a template."""
-        sampler = self._make_sampler(model)
         like = make_template(template, self.domain_, is_uniform=True)
         rows, broken = draw_valid(
-            lambda places: sampler.draw(places.size, rng),
+            lambda places: self._draw_rows(model, places.size, rng),
             lambda _, drawn: find_broken(like, drawn),
             n,
         )

@@ -168,7 +168,6 @@ class TestErrors:
         "statistic error message",
         [
             (len("abc"), TypeError, "must be a function of a table, got int"),
-            (pd.DataFrame, TypeError, "must be a function of a table, got DataFrame"),
             (lambda rows: "x", TypeError, "must return a number"),
             (lambda rows: None, TypeError, "must return a number"),
             (lambda rows: np.nan, ValueError, "must return finite numbers"),

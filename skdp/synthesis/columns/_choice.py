@@ -23,9 +23,6 @@ SCORE_FRACTION = Fraction(1, 20)
 NOISE_COST = 0.65
 """Cost of a noisy cell, in standard deviations."""
 
-MIN_COUNT = 1e-6
-"""Smallest count of a value, to avoid division by 0."""
-
 
 @dataclass(frozen=True)
 class ColumnLayout:
@@ -70,8 +67,7 @@ def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[Noisy
 def estimate_shares(noisy: NoisyCounts) -> NDArray[np.float64]:
     """Estimate the positive shares of the values of a single column."""
     # A value with a negative noisy count may still occur.
-    min_count = max(noisy.std_error / 4, MIN_COUNT)
-    counts = np.maximum(noisy.counts[0], min_count)
+    counts = np.maximum(noisy.counts[0], noisy.std_error / 4)
     return np.asarray(counts / counts.sum())
 
 

@@ -46,14 +46,29 @@ class GraphicalModel:
         index = self.tree.find(columns)
         if index is not None:
             return project(self.beliefs[index], self.tree.cliques[index], columns)
-        # A message is the distribution of further columns given the separator.
+        return self._eliminate(columns, {})
+
+    def expectation(self, weights: Mapping[int, Table]) -> float:
+        """Compute the mean of a product of weights of the values of some columns."""
+        return float(self._eliminate((), weights))
+
+    def _eliminate(
+        self, columns: tuple[int, ...], weights: Mapping[int, Table]
+    ) -> Table:
+        """Sum the weighted distribution over all other columns."""
+        # A message is the weighted distribution of further columns given the separator.
         messages: dict[int, list[tuple[Table, Clique]]] = {}
+        for column, column_weights in weights.items():
+            first = self.tree.find_first(column)
+            messages.setdefault(first, []).append((column_weights, (column,)))
         for number in reversed(range(len(self.tree.links))):
             link = self.tree.links[number]
-            table, clique = self._multiply(link.child, messages.pop(link.child, []))
-            onto = tuple(c for c in clique if c in {*columns, *link.separator})
-            if set(onto) <= set(link.separator):
+            received = messages.pop(link.child, [])
+            clique = self.tree.cliques[link.child]
+            if not received and {*columns}.isdisjoint({*clique} - {*link.separator}):
                 continue
+            table, clique = self._multiply(link.child, received)
+            onto = tuple(c for c in clique if c in {*columns, *link.separator})
             separator = expand(self._separators[number], link.separator, onto)
             message = divide(project(table, clique, onto), separator)
             messages.setdefault(link.parent, []).append((message, onto))
@@ -76,22 +91,6 @@ class GraphicalModel:
             table = expand(table, clique, union) * expand(message, columns, union)
             clique = union
         return table, clique
-
-    def expectation(self, weights: Mapping[int, Table]) -> float:
-        """Compute the mean of a product of weights of the values of some columns."""
-        messages: dict[int, list[tuple[Table, Clique]]] = {}
-        for column, column_weights in weights.items():
-            first = self.tree.find_first(column)
-            messages.setdefault(first, []).append((column_weights, (column,)))
-        for number in reversed(range(len(self.tree.links))):
-            link = self.tree.links[number]
-            if link.child in messages:
-                table, clique = self._multiply(link.child, messages.pop(link.child))
-                sums = project(table, clique, link.separator)
-                message = divide(sums, self._separators[number])
-                messages.setdefault(link.parent, []).append((message, link.separator))
-        table, _ = self._multiply(0, messages.pop(0, []))
-        return float(table.sum())
 
     def sample(
         self,
@@ -123,10 +122,6 @@ class GraphicalModel:
         return rows
 
 
-MAX_RADIX_GROUPS = 1 << 16
-"""NumPy sorts keys of 16 bits in linear time."""
-
-
 def draw_values(
     shares: Table, groups: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int32]:
@@ -137,7 +132,9 @@ def draw_values(
     n_groups, n_values = shares.shape
     order = rng.permutation(groups.size)
     if n_groups > 1:
-        keys = groups.astype(np.uint16) if n_groups <= MAX_RADIX_GROUPS else groups
+        # NumPy sorts keys of 16 bits in linear time.
+        is_short = n_groups <= np.iinfo(np.uint16).max
+        keys = groups.astype(np.uint16) if is_short else groups
         order = order[np.argsort(keys[order], kind="stable")]
     sizes = np.bincount(groups, minlength=n_groups)
     stops = np.cumsum(sizes)

@@ -25,16 +25,15 @@ from skdp.synthesis.tables._records import undeclared_in as undeclared_in
 from skdp.synthesis.tables._records import with_target as with_target
 from skdp.synthesis.tables._rows import MAX_ROUNDS as MAX_ROUNDS
 from skdp.synthesis.tables._rows import DrawnRows as DrawnRows
-from skdp.synthesis.tables._rows import Sampler as Sampler
 from skdp.synthesis.tables._rows import assemble as assemble
 from skdp.synthesis.tables._rows import check_decodable as check_decodable
 from skdp.synthesis.tables._rows import check_n_samples as check_n_samples
 from skdp.synthesis.tables._rows import compute_derived as compute_derived
 from skdp.synthesis.tables._rows import draw_numbers as draw_numbers
+from skdp.synthesis.tables._rows import draw_rows as draw_rows
 from skdp.synthesis.tables._rows import draw_valid as draw_valid
 from skdp.synthesis.tables._rows import find_broken as find_broken
 from skdp.synthesis.tables._rows import make_frame as make_frame
 from skdp.synthesis.tables._rows import make_generator as make_generator
 from skdp.synthesis.tables._rows import make_template as make_template
-from skdp.synthesis.tables._rows import select_columns as select_columns
 from skdp.synthesis.tables._rows import write_rows as write_rows

@@ -59,19 +59,14 @@ class Steps:
 
     @classmethod
     def _of_dates(cls, edges: NDArray[np.datetime64]) -> Steps:
-        """List whole days, whole seconds if all edges are, or microseconds."""
-        unit = edges.dtype
-        seconds = edges.astype("datetime64[s]")
-        if np.datetime_data(unit)[0] == "us" and (seconds == edges).all():
-            unit = seconds.dtype
-        steps = edges.astype(unit).astype(np.int64)
+        steps, unit = _count_units(edges)
         numbers = cls._between(steps, steps[-1], 1)
-        size = np.array([0, 1], np.int64).astype(unit).astype(edges.dtype)
-        return cls(
-            numbers.first.astype(np.int64).astype(unit).astype(edges.dtype),
-            numbers.last.astype(np.int64).astype(unit).astype(edges.dtype),
-            (size[1] - size[0]).astype(np.int64),
-        )
+
+        def to_dates(counts: NDArray[Any]) -> NDArray[np.datetime64]:
+            return counts.astype(np.int64).astype(unit).astype(edges.dtype)
+
+        size = np.diff(to_dates(np.arange(2)))[0].astype(np.int64)
+        return cls(to_dates(numbers.first), to_dates(numbers.last), size)
 
     @classmethod
     def _between(cls, steps: NDArray[Any], largest: Any, unit: float) -> Steps:
@@ -89,6 +84,15 @@ class Steps:
         """The number of values of each bin; the widths if numbers are real."""
         width = (self.last - self.first).astype(float)
         return np.asarray(np.rint(width / self.size) + 1 if self.size else width)
+
+
+def _count_units(dates: NDArray[np.datetime64]) -> tuple[NDArray[np.int64], Any]:
+    """Count whole days, whole seconds if all dates are, or microseconds; also return the dtype."""
+    unit = dates.dtype
+    seconds = dates.astype("datetime64[s]")
+    if np.datetime_data(unit)[0] == "us" and (seconds == dates).all():
+        unit = seconds.dtype
+    return dates.astype(unit).astype(np.int64), unit
 
 
 def _first_steps(edges: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:
@@ -143,15 +147,12 @@ def cut_finely(interval: Interval) -> Interval:
 
 
 def _cut_dates(declared: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
-    unit = declared.dtype
-    seconds = declared.astype("datetime64[s]")
-    if np.datetime_data(unit)[0] == "us" and (seconds == declared).all():
-        unit = seconds.dtype
-    low, high = declared[[0, -1]].astype(unit).astype(np.int64).tolist()
+    steps, unit = _count_units(declared)
+    low, high = int(steps[0]), int(steps[-1])
     n_cells = min(MAX_CELLS, high - low)
     # Python's integers do not overflow.
-    steps = [low + cell * (high - low) // n_cells for cell in range(n_cells)]
-    return np.union1d(declared, np.array(steps).astype(unit).astype(declared.dtype))
+    fine = [low + cell * (high - low) // n_cells for cell in range(n_cells)]
+    return np.union1d(declared, np.array(fine).astype(unit).astype(declared.dtype))
 
 
 def _cut_numbers(interval: Interval) -> NDArray[np.float64]:

@@ -22,18 +22,16 @@ from skdp.central.statistics import (
     count_large,
     declared_domain,
     encode_columns,
+    is_ordered,
     limit_persons,
     part_of,
 )
 from skdp.domain import Categories, Domain, Interval, copy_guarantee, domains_of_dtypes
 from skdp.synthesis.model import Clique, n_cells_of, shape_of
 from skdp.tables import (
-    ORDERED_KINDS,
     LargeTable,
     Table,
     has_more_decimals,
-    kind_of,
-    present,
     to_numbers,
 )
 
@@ -74,7 +72,6 @@ def read_codes(
     handle_unknown: Any,
 ) -> list[Codes]:
     """Encode the columns of a table, or raise for undeclared values."""
-    check_policy(handle_unknown)
     codes, undeclared = encode_records(table, domain, handle_unknown)
     if undeclared:
         name = undeclared[0]
@@ -94,36 +91,31 @@ def encode_records(
 ) -> tuple[list[Codes], list[Any]]:
     """Encode a table, and list the columns with undeclared values that are errors."""
     codes, unlisted = encode_columns(table, domain, "error")
-    for name, is_long in _find_long_decimals(table, domain).items():
-        if _is_clipped(name, domain, handle_unknown):
-            continue
-        index = domain.columns.index(name)
-        codes[index][is_long] = domain.sizes[index]
-        if name not in unlisted:
-            unlisted.append(name)
-    replacements = _replacements(domain, handle_unknown)
+    long_decimals = _find_long_decimals(table, domain)
     undeclared = []
-    for name in unlisted:
-        index = domain.columns.index(name)
+    for index, name in enumerate(domain.columns):
+        values = domain[name]
         column_codes = codes[index]
         size = domain.sizes[index]
-        if name in replacements:
-            column_codes[column_codes == size] = replacements[name]
-            continue
-        if _is_clipped(name, domain, handle_unknown):
-            _clip(column_codes, domain[name], table.columns[index])
+        policy = handle_unknown
+        if isinstance(handle_unknown, Mapping):
+            policy = handle_unknown.get(name, "error")
+        is_clipped = _is_clip(policy) and isinstance(values, Interval)
+        if name in long_decimals and not is_clipped:
+            column_codes[long_decimals[name]] = size
+        if is_clipped:
+            if name in unlisted:
+                _clip(column_codes, values, table.columns[index])
+        elif isinstance(handle_unknown, Mapping) and name in handle_unknown:
+            replacement = _encode_replacement(name, values, policy)
+            column_codes[column_codes == size] = replacement
         if handle_unknown != "ignore" and (column_codes == size).any():
             undeclared.append(name)
     return codes, undeclared
 
 
-def _is_clipped(name: Any, domain: Domain, handle_unknown: Any) -> bool:
-    """Return True if numbers beyond the bounds of a column move to its outer bins."""
-    policy = handle_unknown
-    if isinstance(handle_unknown, Mapping):
-        policy = handle_unknown.get(name)
-    is_clip = isinstance(policy, str) and policy == "clip"
-    return is_clip and isinstance(domain[name], Interval)
+def _is_clip(policy: Any) -> bool:
+    return isinstance(policy, str) and policy == "clip"
 
 
 def undeclared_in(name: Any, domain: Domain, advice: str = ADVICE) -> ValueError:
@@ -160,28 +152,19 @@ def check_replacements(handle_unknown: Any, domain: Domain) -> None:
         )
 
 
-def _replacements(domain: Domain, handle_unknown: Any) -> dict[Any, int]:
-    """Return the code of the value that replaces undeclared values, by column."""
-    replacements: dict[Any, int] = {}
-    if not isinstance(handle_unknown, Mapping):
-        return replacements
-    for name, value in handle_unknown.items():
-        # The domain may be of some columns only.
-        if name not in domain.columns or _is_clipped(name, domain, handle_unknown):
-            continue
-        values = domain[name]
-        is_number = isinstance(values, Interval) and values.dtype.kind == "f"
-        code = len(values)
-        if not is_number or value is None or isinstance(value, Real):
-            (code,) = values.encode(np.array([value], float if is_number else object))
-        if code == len(values):
-            or_clip = " or 'clip'" if is_number else ""
-            raise ValueError(
-                f"`handle_unknown` of column {name!r} must be one of its declared values"
-                f"{or_clip}, got another {type(value).__name__}."
-            )
-        replacements[name] = int(code)
-    return replacements
+def _encode_replacement(name: Any, values: Categories | Interval, value: Any) -> int:
+    """Return the code of the value that replaces undeclared values of a column."""
+    is_number = isinstance(values, Interval) and values.dtype.kind == "f"
+    code = len(values)
+    if not is_number or value is None or isinstance(value, Real):
+        (code,) = values.encode(np.array([value], float if is_number else object))
+    if code == len(values):
+        or_clip = " or 'clip'" if is_number else ""
+        raise ValueError(
+            f"`handle_unknown` of column {name!r} must be one of its declared values"
+            f"{or_clip}, got another {type(value).__name__}."
+        )
+    return int(code)
 
 
 def _clip(codes: Codes, interval: Any, column: Any) -> None:
@@ -260,12 +243,6 @@ def _declared_names(table: Table, declared: Any) -> set[Any]:
     return set(declared if isinstance(declared, Mapping) else table.names)
 
 
-def _has_order(values: Categories | Interval) -> bool:
-    """Return True if values are numbers or dates."""
-    listed = present(values.values)
-    return bool(listed) and kind_of(listed[0]) in ORDERED_KINDS
-
-
 def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, ...]:
     """Return for each column whether its codes are ordered."""
     # Bins and ordered categories are. Declared numbers in a list may be codes, such as
@@ -273,7 +250,7 @@ def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, .
     orders = []
     for name in domain.columns:
         values = domain[name]
-        is_sorted = name in read and _has_order(values)
+        is_sorted = name in read and is_ordered(values)
         orders.append(isinstance(values, Interval) or values.ordered or is_sorted)
     return tuple(orders)
 

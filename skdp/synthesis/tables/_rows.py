@@ -49,12 +49,6 @@ def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
     return np.random.default_rng([seed, *map(ord, repr(key))])
 
 
-def select_columns(table: Table, names: Sequence[Any]) -> Table:
-    """Return some columns of a table."""
-    columns = dict(zip(table.names, table.columns, strict=True))
-    return Table(tuple(names), tuple(map(columns.__getitem__, names)), table.native)
-
-
 def make_template(table: Table, domain: Domain, *, is_uniform: bool = False) -> Table:
     """Keep the libraries and the names of a table, without rows; optionally one library."""
     # A target may be of another library than the table.
@@ -138,20 +132,18 @@ def draw_numbers(
     return DrawnRows(domain, list(codes), numbers)
 
 
-@dataclass(frozen=True, eq=False)
-class Sampler:
-    """A model, and the distribution of numbers within its bins."""
-
-    model: GraphicalModel
-    domain: Domain
-    shapes: Mapping[int, Shape]
-    ranks: Ranks | None
-
-    def draw(self, n: int, rng: np.random.Generator) -> DrawnRows:
-        """Draw rows, some of which may break constraints."""
-        codes = self.model.sample(n, rng)
-        positions = None if self.ranks is None else self.ranks.draw(codes, rng)
-        return draw_numbers(self.domain, list(codes), rng, self.shapes, positions)
+def draw_rows(
+    model: GraphicalModel,
+    domain: Domain,
+    shapes: Mapping[int, Shape],
+    ranks: Ranks | None,
+    n: int,
+    rng: np.random.Generator,
+) -> DrawnRows:
+    """Draw rows of a model, some of which may break constraints."""
+    codes = model.sample(n, rng)
+    positions = None if ranks is None else ranks.draw(codes, rng)
+    return draw_numbers(domain, list(codes), rng, shapes, positions)
 
 
 def write_rows(template: Table, rows: DrawnRows) -> tuple[Any, ...]:
