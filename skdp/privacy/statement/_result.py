@@ -183,6 +183,7 @@ class PrivacyStatement(JsonRecord):
         if total is not None:
             guess = guess_probability(total.epsilon, total.delta)
             meaning = describe_total(total) | {"guess_probability": guess}
+        # The record has null where the table has an empty text or nan.
         columns = [
             {
                 name: None if value in ("", None) else value
@@ -301,6 +302,7 @@ def _format(number: float | None) -> str:
 
 def _group_charges(ledger: dict[str, Any]) -> dict[str, Any]:
     """Add groups of equal charges to the record of a ledger."""
+    # A search charges the same release hundreds of times, which is one row of the page.
     rows = []
     for charge in ledger["charges"]:
         guarantee = charge["guarantee"]

@@ -189,7 +189,7 @@ def list_not_covered(
         "Releases that are charged to no ledger listed here, and releases of others about "
         "the same persons.",
         "Facts about the population, which hold whether or not a record is in the data.",
-        "Sample weights and other parameters of fit.",
+        "Sample weights, sensitive features and other parameters of fit.",
         "Errors and warnings of steps that are not from skdp.",
     ]
     if total is not None and total.trust == "central":
