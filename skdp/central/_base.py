@@ -113,10 +113,12 @@ def refuse_large(X: Any, what: str) -> None:
         )
 
 
-def check_bounds_names(bounds: Any, names: Sequence[Any]) -> None:
-    """Check that bounds name columns of X only; bounds of public columns are not read."""
-    if isinstance(bounds, Mapping):
-        check_declared({**dict.fromkeys(names), **bounds}, names, "bounds")
+def check_column_names(
+    declared: Any, names: Sequence[Any], parameter: str = "bounds"
+) -> None:
+    """Check that a declaration, which may be for some columns, names columns of X only."""
+    if isinstance(declared, Mapping):
+        check_declared({**dict.fromkeys(names), **declared}, names, parameter)
 
 
 def check_different(names: Sequence[Any]) -> None:

@@ -25,7 +25,7 @@ from skdp.central._base import (
     RECORD,
     TARGET,
     Plan,
-    check_bounds_names,
+    check_column_names,
 )
 from skdp.central._public_rows import PublicRows
 from skdp.central._supervised import (
@@ -319,7 +319,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
     def _bounded(self, rows: Batches) -> Batches:
         if not self._protects_target():
             return rows
-        check_bounds_names(self.bounds, rows.names[:-1])
+        check_column_names(self.bounds, rows.names[:-1])
         return rows.target
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:

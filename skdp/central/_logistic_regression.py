@@ -13,7 +13,7 @@ from scipy.linalg import block_diag
 from scipy.special import expit
 
 from skdp.base import Bounds, check_flag, read_bounds, read_numbers
-from skdp.central._base import Plan, check_bounds_names
+from skdp.central._base import Plan, check_column_names
 from skdp.central._linear_model import Floats, LinearModel, Placement
 from skdp.central._public_rows import PublicRows, fit_logistic
 from skdp.central._supervised import Classes, LogitClassifier
@@ -357,7 +357,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     def _bounded(self, rows: Batches) -> Batches:
         if not self._protects_target():
             return rows.features
-        check_bounds_names(self.bounds, rows.names[:-1])
+        check_column_names(self.bounds, rows.names[:-1])
         return rows.select(())
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
+from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import Tags
 
 from skdp.base import Bounds, check_choice, check_flag, read_bounds
@@ -485,9 +486,6 @@ Distribution = Literal["uniform", "normal"]
 
 MAX_QUANTILES = 10_000
 
-# A normal distribution has no quantile of 0 or 1: both are cut here, as in scikit-learn.
-EDGE_PROBABILITY = 1e-7
-
 
 class DPQuantileTransformer(InvertibleTransformer):
     """Give columns a uniform or normal distribution, by quantiles that are released with differential privacy.
@@ -593,40 +591,24 @@ class DPQuantileTransformer(InvertibleTransformer):
         self.quantiles_ = plan.exact.draw_with_bounds(source).T
         self.references_ = np.linspace(0, 1, self.n_quantiles)
 
-    @property
-    def _edge(self) -> float:
-        return EDGE_PROBABILITY if self.output_distribution == "normal" else 0.0
-
     def _transform_columns(self, columns: Columns) -> Columns:
-        ranks = list(map(self._rank, columns, self.quantiles_.T))
-        if self.output_distribution == "uniform":
-            return ranks
-        lowest = norm.ppf(EDGE_PROBABILITY - np.spacing(1))
-        return [np.clip(norm.ppf(column), lowest, -lowest) for column in ranks]
-
-    def _rank(self, column: Floats, quantiles: Floats) -> Floats:
-        """Return the proportion of the values below each value."""
-        # The middle one of quantiles that coincide.
-        up = np.interp(column, quantiles, self.references_)
-        down = np.interp(-column, -quantiles[::-1], -self.references_[::-1])
-        ranks: Floats = 0.5 * (up - down)
-        ranks[column <= quantiles[0] + self._edge] = 0.0
-        ranks[column >= quantiles[-1] - self._edge] = 1.0
-        return ranks
+        values = np.clip(np.stack(columns, axis=1), *self.bounds_.T)
+        return list(self._transformer.transform(values).T) if values.size else columns
 
     def _invert_columns(self, columns: Columns) -> Columns:
-        inverted = []
-        for column, quantiles in zip(columns, self.quantiles_.T, strict=True):
-            is_normal = self.output_distribution == "normal"
-            ranks = norm.cdf(column) if is_normal else column
-            values = np.interp(ranks, self.references_, quantiles)
-            values[ranks <= self._edge] = quantiles[0]
-            values[ranks >= 1 - self._edge] = quantiles[-1]
-            inverted.append(values)
-        return inverted
+        ranks = np.stack(columns, axis=1)
+        if not ranks.size:
+            return columns
+        return list(self._transformer.inverse_transform(ranks).T)
 
-
-MAX_BINS = 10_000
+    @property
+    def _transformer(self) -> QuantileTransformer:
+        """A transformer of scikit-learn with the private quantiles."""
+        transformer = QuantileTransformer(output_distribution=self.output_distribution)
+        transformer.quantiles_ = self.quantiles_
+        transformer.references_ = self.references_
+        transformer.n_features_in_ = self.quantiles_.shape[1]
+        return transformer
 
 
 class DPKBinsDiscretizer(CentralTransformer):
@@ -721,7 +703,7 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.random_state = random_state
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        n_bins = check_size(self.n_bins, most=MAX_BINS, name="n_bins")
+        n_bins = check_size(self.n_bins, most=MAX_QUANTILES, name="n_bins")
         probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]
         quantiles = plan_quantiles(rows, bounds, probabilities, share)
         return Plan.of_quantiles(quantiles)

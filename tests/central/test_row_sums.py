@@ -34,7 +34,7 @@ def test_a_row_changes_the_gradient_by_its_own_and_no_more(loss, limit, monkeypa
     n_classes = max(loss.n_outputs, 2)
     cases = [(row, code) for row in PAIRS for code in range(n_classes)]
     others = rows_of(rng.uniform(-1, 1, (7, 2)), rng.integers(0, n_classes, 7), limit)
-    monkeypatch.setattr(_rows, "_BLOCK", 3 * 4)  # a row in front moves all others to another place of a block
+    monkeypatch.setattr(_rows, "BLOCK", 3 * 4)  # a row in front moves all others to another place of a block
     for size in (0.0, 0.1, 3.0, 500.0, 1e9):
         coefficients = size * rng.normal(size=(3, loss.n_outputs))
         before = gradient(others, coefficients, loss)
@@ -99,7 +99,7 @@ def test_clipped_rows_are_no_longer_than_the_limit_and_point_the_same_way():
 
 
 def test_a_row_changes_the_moments_by_its_own_and_no_more(monkeypatch):
-    monkeypatch.setattr(_rows, "_BLOCK", 7)
+    monkeypatch.setattr(_rows, "BLOCK", 7)
     ends, starts = np.tile([-1.0, 1.0], (2, 1)), np.zeros(2)
     for middle, limit in itertools.product([(0, 0), (UNIT - 1, 1 - UNIT), (17, -300)], [None, UNIT**2 // 2, UNIT**2]):
         table = Rows.of(list(PAIRS.T), ends, starts, np.zeros(len(PAIRS), int)).centred(np.array(middle, np.int16))
@@ -164,7 +164,7 @@ def with_target(values):
 @pytest.mark.parametrize("limit", [UNIT**2 // 3, 3 * UNIT**2, None])
 @pytest.mark.parametrize("constant", [UNIT // 3, 3 * UNIT])
 def test_a_row_changes_products_with_a_target_by_no_more_than_is_paid_for(middle, limit, constant, monkeypatch):
-    monkeypatch.setattr(_rows, "_BLOCK", 7)  # a row in front moves all others to another place of a block
+    monkeypatch.setattr(_rows, "BLOCK", 7)  # a row in front moves all others to another place of a block
 
     def placed_rows(values):
         return with_target(values).centred(np.array(middle, np.int16))
@@ -212,7 +212,7 @@ def placed(values, units=UNITS):
 @pytest.mark.parametrize("limit", [UNIT**2 // 3, None])
 @pytest.mark.parametrize("constant", [UNIT // 4, 2 * UNIT])
 def test_a_row_changes_products_by_no_more_than_is_paid_for(middle, limit, constant, monkeypatch):
-    monkeypatch.setattr(_rows, "_BLOCK", 7)  # a row in front moves all others to another place of a block
+    monkeypatch.setattr(_rows, "BLOCK", 7)  # a row in front moves all others to another place of a block
     middle, share = np.array(middle, np.int16), read_share(1.0)
     whole = placed(WIDE).centred(middle)
     limit = whole.square if limit is None else limit
@@ -251,7 +251,7 @@ CODED = np.array(list(itertools.product([-1.0, -0.3, 1.0], [-1.0, 0.7, 1.0], [0,
 
 @pytest.mark.parametrize(("counts", "copies"), [((3.0, 3.0, 3.0), 2), ((1_000.0, 40.0, 2.0), 1)])
 def test_a_row_changes_no_score_by_more_than_is_paid_for(counts, copies, monkeypatch):
-    monkeypatch.setattr(_rows, "_BLOCK", 7)  # a row in front moves all others to another place of a block
+    monkeypatch.setattr(_rows, "BLOCK", 7)  # a row in front moves all others to another place of a block
 
     def scores(values):
         rows = Rows.of(list(values[:, :2].T), np.tile([-1.0, 1.0], (2, 1)), np.zeros(2), values[:, 2])

@@ -18,7 +18,7 @@ from skdp.base import (
     check_declared,
     read_bounds,
 )
-from skdp.central._base import Plan, Unknown
+from skdp.central._base import Plan, Unknown, check_column_names
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.additive._backfitting import Start, backfit
 from skdp.central.additive._residuals import encode_bins
@@ -131,31 +131,22 @@ class AdditiveModel(SupervisedStatistic):
     ) -> Start:
         """Measure the number of rows, and the middle of the target."""
 
-    def _declared(self, table: Table) -> list[Any]:
-        """Return the columns whose values are declared."""
-        by_dtype, _ = domains_of_dtypes(table)
-        declared: Any = self.categories
-        if isinstance(declared, Domain):
-            declared = [name for name in declared.columns if name in table.names]
-        elif declared is None:
-            declared = ()
-        elif not isinstance(declared, Mapping):
-            return list(table.names)
-        unknown = [name for name in declared if name not in table.names]
-        if unknown:
-            raise ValueError(
-                f"categories declares columns that X does not have: {unknown}; X has "
-                f"{list(table.names)}"
-            )
-        return [name for name in table.names if name in declared or name in by_dtype]
-
     def _features(self, rows: Batches) -> Batches:
         return rows.select(rows.names[: self.n_features_in_])
 
     def _numbers(self, rows: Batches) -> list[Any]:
         """Return the columns that are numbers between bounds."""
         features = self._features(rows)
-        declared = self._declared(features.table)
+        by_dtype, _ = domains_of_dtypes(features.table)
+        check_column_names(self.categories, features.names, "categories")
+        declared: Any = self.categories
+        if declared is None:
+            declared = ()
+        elif isinstance(declared, Domain):
+            declared = declared.columns
+        elif not isinstance(declared, Mapping):
+            declared = features.names
+        declared = [name for name in features.names if name in (*declared, *by_dtype)]
         if isinstance(self.bounds, Mapping):
             twice = [name for name in self.bounds if name in declared]
             if twice:

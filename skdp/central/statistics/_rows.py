@@ -13,15 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central.statistics._noise import Noise, as_float, warn_user
+from skdp.central.statistics._sums import BLOCK
 from skdp.privacy import Loss, Share
 from skdp.randomness import ByteSource
 
 # The position of the bound that is farther from the start of a column.
 UNIT = 1 << 14
-
-# Values at a time, which stay in the cache. Floats add up their products exactly: below
-# 2**(15 + 15 + 17).
-_BLOCK = 1 << 17
 
 
 def in_units(number: int | Fraction) -> float:
@@ -179,12 +176,8 @@ def _shorten(part: NDArray[np.float64], factors: NDArray[np.float64]) -> None:
     part[long] = np.trunc(part[long] * factors[long, np.newaxis])
 
 
-def _step(n_columns: int) -> int:
-    return max(1, _BLOCK // max(n_columns, 1))
-
-
 def _slices(table: NDArray[Any]) -> Iterator[slice]:
-    step = _step(table.shape[1])
+    step = max(1, BLOCK // max(table.shape[1], 1))
     return (slice(start, start + step) for start in range(0, len(table), step))
 
 

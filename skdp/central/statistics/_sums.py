@@ -29,8 +29,8 @@ from skdp.tables import Table
 # billionth of the width, and sums over 2**33 rows are integers of 64 bits.
 GRID = 1 << 29
 
-# Rows at a time: they stay in the cache, and floats add the integers of a block exactly
-# (2**45 < 2**53).
+# Values at a time: they stay in the cache, and floats add the integers of a block, and
+# the products of rows, exactly (2**(15 + 15 + 16) < 2**53).
 BLOCK = 1 << 16
 
 # The variance of a uniform distribution between the bounds, in squared half widths.
