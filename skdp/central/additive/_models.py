@@ -156,7 +156,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     >>> round(model.score(X, adult.target), 1)
     0.8
     >>> model.shape_("sex").values.round(1), model.shape_("sex").std_error.round(2)
-    (array([-0.7,  0.4]), array([0.02, 0.01]))
+    (array([-0.8,  0.4]), array([0.03, 0.01]))
     >>> print(model.guarantee_)
     epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: age,
     hours-per-week, education, sex, income, NOT SECURE: ...
