@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -97,7 +97,7 @@ class NumberField(Field):
     share: Fraction
 
     # The finest grid has at most 131,072 distinct reports.
-    is_countable: ClassVar[bool] = True
+    is_countable = True
 
     # The numbers that may be reported, ascending: a report is an index into them.
     numbers: NDArray[np.float64] = dataclasses.field(init=False)

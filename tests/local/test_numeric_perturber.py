@@ -258,3 +258,13 @@ def test_a_single_report_has_the_largest_variance_of_the_mechanism():
     report = fitted.report_values_[0][:1].reshape(1, 1)
     largest = fitted.mechanism_.variances(np.arange(9)).max()
     assert fitted.estimate_mean(report)["std_error"].item() == pytest.approx(math.sqrt(largest))
+
+
+def test_permanent_reports_do_not_depend_on_the_sign_of_a_bound_of_zero():
+    def reports(low):
+        perturber = NumericPerturber(
+            0.5, bounds=(low, 8), grid_size=8, mechanism="laplace", memoize=True, secret_key=bytes(32)
+        )
+        return perturber.fit_transform(np.arange(100).reshape(-1, 1) % 9, record_id=np.arange(100))
+
+    assert np.array_equal(reports(0.0), reports(-0.0))

@@ -534,3 +534,11 @@ def test_a_word_has_one_permanent_report_as_text_and_as_an_integer():
     reports = [clone(encoder).fit(rows).transform(rows, record_id=IDS[:40]) for rows in (numbers, texts, others)]
     assert same(reports[0], reports[1])
     assert not same(reports[0], reports[2])
+
+
+def test_an_integer_id_may_be_text_with_a_sign():
+    words = pd.DataFrame({"x": ["a", "b"] * 50})
+    encoder = RapporEncoder(1.0, n_bits=16, secret_key=bytes(32))
+    ids = range(-50, 50)
+    reports = encoder.fit_transform(words, record_id=ids)
+    assert reports.equals(encoder.transform(words, record_id=list(map(str, ids))))

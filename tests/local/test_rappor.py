@@ -216,3 +216,17 @@ def test_missing_words_are_refused_before_a_charge(make_frame):
     with pytest.raises(ValueError, match=r"column 'x' contains missing values \(NaN\)"):
         encoder.transform(make_frame({"x": ["a", None]}, {"x": ["a", None]}))
     assert ledger.spent.epsilon == 0
+
+
+def test_candidates_with_equal_bits_have_no_errors():
+    """With three words and two bits, two words set the same bit of the only cohort."""
+    words = pd.DataFrame({"x": ["a", "b", "c"] * 500})
+    encoder = RapporEncoder(8.0, n_bits=2, n_hashes=1, n_cohorts=1, random_state=0)
+    estimates = encoder.decode(encoder.fit_transform(words), ["a", "b", "c"])
+    assert estimates.loc[estimates["count"] > 0, "std_error"].isna().all()
+
+
+@each("n_hashes", [1, 3])
+def test_the_field_has_the_epsilon_of_all_hashes(n_hashes):
+    encoder = RapporEncoder(3.0, n_hashes=n_hashes).fit(pd.DataFrame({"x": ["a"]}))
+    assert encoder.protocol_.fields[0].epsilon == encoder.guarantee_.epsilon

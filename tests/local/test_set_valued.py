@@ -99,3 +99,12 @@ def test_a_value_that_is_twice_in_a_list_counts_once():
     encoder = SetValuedEncoder(400.0, categories={"x": list("abcd")}, max_size=2, random_state=0)
     counts = encoder.estimate_counts(encoder.fit_transform(lists))["count"]
     assert counts.to_numpy() == pytest.approx([20, 20, 0, 0], abs=1e-6)
+
+
+def test_ignored_values_are_not_in_the_set():
+    lists = pd.DataFrame({"tags": [["a", "other"], ["other"], []] * 100})
+    fitted = encoder(400.0, max_size=1, handle_unknown="ignore").fit(lists)
+    counts = fitted.estimate_counts(fitted.transform(lists))["count"]
+    assert counts.to_numpy() == pytest.approx([100, 0, 0, 0, 0], abs=1e-6)
+    with pytest.raises(ValueError, match="lists with a value outside"):
+        encoder(400.0).fit(lists).transform(lists)
