@@ -230,3 +230,9 @@ def test_candidates_with_equal_bits_have_no_errors():
 def test_the_field_has_the_epsilon_of_all_hashes(n_hashes):
     encoder = RapporEncoder(3.0, n_hashes=n_hashes).fit(pd.DataFrame({"x": ["a"]}))
     assert encoder.protocol_.fields[0].epsilon == encoder.guarantee_.epsilon
+
+
+def test_times_are_no_words():
+    times = pd.DataFrame({"x": pd.to_datetime(["2020-01-01"] * 3)})
+    with pytest.raises(ValueError, match="not text or numbers"):
+        RapporEncoder(1.0).fit(times)
