@@ -233,6 +233,6 @@ def test_the_field_has_the_epsilon_of_all_hashes(n_hashes):
 
 
 def test_times_are_no_words():
-    times = pd.DataFrame({"x": pd.to_datetime(["2020-01-01"] * 3)})
+    times = pd.DataFrame({"x": np.full(3, "2020-01-01", "datetime64[ns]")})
     with pytest.raises(ValueError, match="not text or numbers"):
         RapporEncoder(1.0).fit(times)
