@@ -1,6 +1,5 @@
 """Synthetic tables from private marginals: graphical models, their inference, and their samples."""
 
-from skdp.synthesis._column_synthesizer import MAX_COMBINATIONS as MAX_COMBINATIONS
 from skdp.synthesis._column_synthesizer import DPColumnSynthesizer
 from skdp.synthesis._counts import ModelCount
 from skdp.synthesis._inference import synthetic_inference

@@ -39,11 +39,8 @@ def describe_fit(synthesizer: Any) -> dict[str, Any]:
     names = synthesizer.domain_.columns
     marginals = []
     for marginal in synthesizer.marginals_:
-        groups = marginal.groups and [
-            None if members is None else members.tolist() for members in marginal.groups
-        ]
         described = {"columns": [names[column] for column in marginal.clique]}
-        described |= {"groups": groups, "counts": np.asarray(marginal.counts, float)}
+        described |= {"groups": marginal.groups, "counts": marginal.counts}
         marginals.append(described | {"std_error": marginal.std_error})
     cells = []
     for column, shape in synthesizer._shapes.items():

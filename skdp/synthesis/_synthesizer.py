@@ -57,7 +57,6 @@ from skdp.synthesis.selection import (
     NoiseBudget,
     Plan,
     PrivateCounts,
-    check_marginals,
     check_width,
     find_columns,
     is_within,
@@ -422,7 +421,6 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             self.max_rows_per_person, name="max_rows_per_person", least=1
         )
         check_policy(self.handle_unknown)
-        check_marginals(self.marginals)
         check_choice("bins", self.bins, ["declared", "private"])
         return replace(share, rows=n_rows, by_person=groups is not None)
 

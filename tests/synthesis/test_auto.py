@@ -143,10 +143,6 @@ def test_everything_is_spent_and_the_model_is_sound(sizes, kind, amount, n, max_
     assert table.budget.left == 0
 
 
-COUNTS = st.lists(st.floats(0, 20), min_size=1, max_size=12).map(np.array)
-LEAST = st.floats(0, 15)
-
-
 def coded_table(n=6000, size=60, seed=0):
     """Draw codes without an order: of one column, and of another that mostly comes with one of its values."""
     rng = np.random.default_rng(seed)
@@ -208,9 +204,6 @@ def test_an_error_of_a_pair_weighs_by_what_it_tells_of_the_target_or_of_two_valu
     assert (scaled[1.5] == []) == (target == 0)
     assert scaled[1]
     assert np.concatenate(list(scaled.values())) == pytest.approx(scaled[1][0], rel=0.02)
-
-
-WIDE = (2,) * 40 + (3,) * 30
 
 
 def test_scores_of_several_rounds_are_as_precise_as_they_say():

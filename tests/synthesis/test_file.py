@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import datetime as dt
 import io
-from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, DPMean, Interval, PrivacyLedger, save
 from skdp.privacy import Rho
@@ -98,29 +95,6 @@ def test_a_file_of_another_estimator_is_refused(tmp_path):
         DPMarginalSynthesizer.load(path)
 
 
-DTYPES = {
-    "pandas boolean": (pd.Series([True, None] * 20, dtype="boolean"), [True, None]),
-    "pandas Int64": (pd.Series([1, None] * 20, dtype="Int64"), [1, None]),
-    "pandas str": (pd.Series(["a", None] * 20, dtype="str"), ["a", None]),
-    "pandas arrow": (pd.Series(["a", "b"] * 20, dtype=pd.ArrowDtype(pa.large_string())), ["a", "b"]),
-    "pandas ordered": (pd.Series(pd.Categorical(["a", "b"] * 20, ["a", "b"], ordered=True)), ["a", "b"]),
-    "pandas dates": (pd.Series(pd.to_datetime(["2020-01-01", "2021-06-01"] * 20)), [dt.datetime(2020, 1, 1), None]),
-    "pandas zones": (
-        pd.Series(pd.to_datetime(["2020-01-01", "2021-06-01"] * 20, utc=True).tz_convert("Europe/Paris")),
-        [pd.Timestamp("2020-01-01", tz="UTC"), pd.Timestamp("2021-06-01", tz="UTC")],
-    ),
-    "polars datetime": (pl.Series([dt.datetime(2020, 1, 1)] * 40, dtype=pl.Datetime("ms")), [dt.datetime(2020, 1, 1)]),
-    "polars enum": (pl.Series(["a", "b"] * 20, dtype=pl.Enum(["a", "b"])), ["a", "b"]),
-    "polars decimal": (pl.Series(["1.5", "2.5"] * 20).cast(pl.Decimal(10, 2)), [Decimal("1.50"), Decimal("2.50")]),
-    "polars duration": (pl.Series([dt.timedelta(1)] * 40), [dt.timedelta(1), dt.timedelta(2)]),
-    "pyarrow dictionary": (pa.chunked_array([pa.array(["a", "b"] * 20).dictionary_encode()]), ["a", "b"]),
-    "pyarrow timestamp": (
-        pa.chunked_array([pa.array([dt.datetime(2020, 1, 1)] * 40, pa.timestamp("ms"))]),
-        [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 2)],
-    ),
-}
-
-
 @each(
     "table domain options",
     [
@@ -156,14 +130,6 @@ def test_shares_within_bins_rise_in_spite_of_rounding():
     domain = {"wage": Interval(0, 30_000, missing=True, decimals=2)}
     for seed in range(6):
         loaded(fitted(wages, epsilon=1.0, delta=0.0, domain=domain, random_state=seed))
-
-
-SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary() | st.dates()
-) | (
-    st.times().map(lambda time: time.replace(fold=0)) | st.timedeltas() | st.fractions() | st.decimals(allow_nan=False)
-)
-VALUES = st.recursive(SCALARS, lambda one: st.lists(one) | st.tuples(one, one) | st.dictionaries(SCALARS, one))
 
 
 class TestDamage:
@@ -225,22 +191,6 @@ class TestDamage:
 
         with pytest.raises(ValueError, match=message):
             self.load(change)
-
-
-def mutate(value, rng):
-    """Change something inside of JSON."""
-    while True:
-        keys = list(value) if isinstance(value, dict) else range(len(value))
-        if not keys:
-            return
-        key = rng.choice(list(keys))
-        if isinstance(value[key], dict | list) and rng.random() < 0.8:
-            value = value[key]
-            continue
-        value[key] = rng.choice(
-            [None, True, -1, 0, 1, 7, 1e300, "x", "1", [], {}, [[]], {"$tuple": [1]}, {"$pairs": 3}]
-        )
-        return
 
 
 FILE = saved(fitted(marginals=[("sex", "age"), ("age", "job"), ("sex",)]))

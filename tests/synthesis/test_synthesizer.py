@@ -31,7 +31,6 @@ DOMAIN = {
     "wage": Interval(0, 80, bins=8, real=True),
 }
 CLIQUES = [("a", "b"), ("a", "wage"), ("b", "job"), ("wage",)]
-LABEL = pd.Series(np.where(TABLE["a"] + rng.integers(0, 3, N) > 2, "high", "low"), name="label")
 
 
 def fitted(X=TABLE, y=None, **parameters):

@@ -16,8 +16,6 @@ from skdp.synthesis.tables import draw_numbers, make_template, read_codes, with_
 from skdp.tables import Table, read_table, to_dates
 from tests.conftest import each
 
-BINS = Interval(0, 100, bins=4)
-
 
 def decode(template, domain, codes, rng):
     return write_rows(template, draw_numbers(domain, codes, rng))
@@ -50,10 +48,6 @@ def test_kinds_are_never_taken_for_one_another(values):
         alike = type(values[0]) is type(declared[0]) or {type(values[0]), type(declared[0])} == {int, float}
         expected = [0, 1] if alike else [2, 2]
         assert codes_of(pd.Series(values, dtype=object), declared, "ignore") == expected
-
-
-DAYS = Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2)
-WITH_MISSING = Interval(date(2020, 1, 1), date(2022, 1, 1), bins=2, missing=True)
 
 
 SECRET = "hunter2hunter2"

@@ -19,7 +19,6 @@ TABLE = pd.DataFrame(
     },
     index=[f"row {place}" for place in range(N)],
 )
-LABEL = pd.Series(np.where(rng.random(N) < 0.1 + 0.4 * (TABLE["b"] == "y"), "high", "low"), TABLE.index, name="label")
 DOMAIN = {"a": [0, 1, 2], "b": ["x", "y"], "wage": Interval(edges=[0, 20, 40, 60, 80.5]), "d": [0, 1]}
 CLIQUES = [("a", "b"), ("a", "wage"), ("b", "d")]
 

@@ -11,7 +11,6 @@ import pytest
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
 
 N = 6_000
-RNG = np.random.default_rng(0)
 
 
 def fitted(table, domain, epsilon=10, **parameters):

@@ -7,7 +7,6 @@ from skdp.synthesis.selection._cell_counts import CellCounts as CellCounts
 from skdp.synthesis.selection._cell_counts import make_shape as make_shape
 from skdp.synthesis.selection._cell_counts import measure_cells as measure_cells
 from skdp.synthesis.selection._plan import Plan as Plan
-from skdp.synthesis.selection._plan import check_marginals as check_marginals
 from skdp.synthesis.selection._plan import check_width as check_width
 from skdp.synthesis.selection._plan import find_columns as find_columns
 from skdp.synthesis.selection._plan import is_within as is_within

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.base import check_choice
 from skdp.domain import Categories, Domain, Interval
 from skdp.oracles import check_size
 from skdp.synthesis.model import (
@@ -151,16 +152,6 @@ def structure_of(domain: Domain, max_cells: int) -> Structure:
     return Structure(domain.sizes, has_tails, find_masks(domain, max_cells))
 
 
-def check_marginals(marginals: Any) -> None:
-    """Check the parameter `marginals`, except for the names of columns."""
-    expected = f"`marginals` must be one of {NAMED_MARGINALS} or a list of tuples"
-    if isinstance(marginals, str):
-        if marginals not in NAMED_MARGINALS:
-            raise ValueError(f"{expected} of column names, got {marginals!r}.")
-    elif not isinstance(marginals, Iterable) or isinstance(marginals, Mapping):
-        raise TypeError(f"{expected} of column names, got {type(marginals).__name__}.")
-
-
 def check_width(n_columns: int) -> None:
     """Check the number of columns."""
     if n_columns > MAX_COLUMNS:
@@ -171,14 +162,13 @@ def check_width(n_columns: int) -> None:
 
 
 def _read_marginals(marginals: Any, domain: Domain) -> tuple[Clique, ...] | None:
-    columns = tuple(range(len(domain.columns)))
+    """Read the parameter `marginals`; None if they are selected by noisy scores."""
     if not isinstance(marginals, str):
         return read_cliques("marginals", marginals, domain)
-    if marginals == "auto":
-        return None
-    if marginals == "full":
-        return (columns,)
-    return tuple((column,) for column in columns)
+    check_choice("`marginals`", marginals, NAMED_MARGINALS)
+    columns = tuple(range(len(domain.columns)))
+    singles = tuple((column,) for column in columns)
+    return {"auto": None, "full": (columns,), "independent": singles}[marginals]
 
 
 def _read_target(
@@ -188,7 +178,7 @@ def _read_target(
         return None
     if not isinstance(marginals, str) or marginals != "auto":
         raise ValueError(f"`target` requires marginals='auto', got {marginals!r}.")
-    column = find_column(domain, target, "target")
+    (column,) = find_columns(domain, [target], "target")
     uses = [clique for clique in workload if column in clique and len(clique) > 1]
     if workload and not uses:
         raise ValueError(
@@ -197,20 +187,17 @@ def _read_target(
     return column
 
 
-def find_column(domain: Domain, name: Any, parameter: str) -> int:
-    """Return the number of a column."""
-    if name not in domain.columns:
-        raise ValueError(
-            f"`{parameter}` must name columns of the model, {list(domain.columns)}, got "
-            f"{name!r}."
-        )
-    return domain.columns.index(name)
-
-
 def find_columns(domain: Domain, names: Iterable[Any], parameter: str) -> list[int]:
     """Return the numbers of distinct columns, at least one."""
     listed = list(names)
-    columns = [find_column(domain, name, parameter) for name in listed]
+    columns = []
+    for name in listed:
+        if name not in domain.columns:
+            raise ValueError(
+                f"`{parameter}` must name columns of the model, {list(domain.columns)}, "
+                f"got {name!r}."
+            )
+        columns.append(domain.columns.index(name))
     if not columns or len(set(columns)) < len(columns):
         raise ValueError(
             f"`{parameter}` must name at least one column, each once, got {listed}."
