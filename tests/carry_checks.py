@@ -3,17 +3,72 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 
-from skdp.testing._frame_checks import lists_of
-from skdp.testing._subject import Subject
-from skdp.testing._tools import Rows, fitted, is_table, objects_of_rows, require, transformed, walk
+from skdp.base import rows_and_target
+
+Rows = dict[Any, list[Any]]
+
+
+def require(condition: Any, reason: str) -> None:
+    assert condition, reason
+
+
+def fitted(estimator: Any, X: Any, **parameters: Any) -> Any:
+    """Fit a clone to a table, whose last column is the target of an estimator that requires one."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        return clone(estimator).set_params(**parameters).fit(*rows_and_target(estimator, X))
+
+
+def transformed(fit: Any, X: Any) -> Any:
+    return fit.transform(rows_and_target(fit, X)[0])
+
+
+def lists_of(X: Any) -> Rows:
+    objects = X.astype(object).where(X.notna(), None)
+    return {name: objects[name].tolist() for name in X}
+
+
+def objects_of_rows(rows: Rows) -> Any:
+    """Make an array of objects; a tuple stays in one cell."""
+    array = np.empty((len(next(iter(rows.values()))), len(rows)), object)
+    for position, column in enumerate(rows.values()):
+        for row, value in enumerate(column):
+            array[row, position] = value
+    return array
+
+
+def is_table(value: Any) -> bool:
+    return isinstance(value, pd.DataFrame | pd.Series | pd.Index) or hasattr(value, "__dataframe__")
+
+
+def walk(root: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the path and the value of all that an object holds in attributes, items and elements."""
+    visited: set[int] = set()
+    items: list[tuple[str, Any]] = list(vars(root).items())
+    while items:
+        path, value = items.pop()
+        if id(value) in visited or isinstance(value, str | bytes | type):
+            continue
+        visited.add(id(value))
+        yield path, value
+        if isinstance(value, Mapping):
+            items += [(f"{path}[{key!r}]", item) for key, item in value.items()]
+        elif isinstance(value, list | tuple | set | frozenset):
+            items += [(path, item) for item in value]
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            items += [(path, item) for item in value.ravel()]
+        elif not is_table(value):
+            items += [(f"{path}.{name}", item) for name, item in getattr(value, "__dict__", {}).items()]
+
 
 # The hidden data of each frame, in every place where it can be.
 SECRET = "s3cr3t, and too long for Polars to keep in place"
@@ -296,15 +351,17 @@ def _tables_in(fitted: Any) -> Iterator[tuple[str, Any]]:
             yield path, value
 
 
-def check_reports(subject: Subject) -> None:
+def check_reports(estimator: Any, X: Any) -> None:
     """Check that reports and attributes depend on the rows by values only, for frames of every kind."""
-    containers = ["default"]
-    if hasattr(subject.estimator, "set_output"):
-        containers += ["pandas", "polars"]
-    for kind, *tables in opposite_frames(subject.values):
-        declared_as = "array" if kind.startswith("array") else "pandas"
+    containers = ["default", "pandas", "polars"] if hasattr(estimator, "set_output") else ["default"]
+    values = {name: list(dict.fromkeys(X[name])) for name in X}
+    for kind, *tables in opposite_frames(values):
+        declared = {}
+        for name, parameter in estimator.get_params(deep=False).items():
+            if kind.startswith("array") and isinstance(parameter, dict):
+                declared[name] = list(parameter.values())
         try:
-            fits = [subject.unfitted(kind=declared_as).fit(table) for table in tables]
+            fits = [clone(estimator).set_params(**declared).fit(table) for table in tables]
         except (TypeError, ValueError):
             continue  # it does not take such frames
         require_same_storage(kind, *fits)

@@ -1,18 +1,52 @@
 """Tables of odd values and containers, which no error of a transformer may show."""
 
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
+from sklearn.base import clone
 
-from skdp.testing._error_checks import SECRET_NUMBER, SECRET_TEXT, TIME, tables_with
+from skdp import PrivacyLedger
+from skdp.testing import texts_of
+from tests.carry_checks import objects_of_rows
+
+SECRET_TEXT, SECRET_NUMBER, TIME = "s3cr3t", 72619.25, pd.Timestamp("2072-06-19")
 
 
-def odd_tables(subject):
+def shows(*texts):
+    return any(sign in text for text in texts for sign in (SECRET_TEXT, "72619"))
+
+
+def require_hidden(estimator, X):
+    """Fail if an error, a fit or a release of a table shows a secret value of it, or an error is charged."""
+    for label, table in odd_tables(X):
+        ledger = PrivacyLedger(epsilon=1e9)
+        fitted = clone(estimator).set_params(ledger=ledger).fit(X)
+        for call in (clone(estimator).fit, fitted.transform):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    texts = [repr(call(table))]
+                except (TypeError, ValueError) as error:
+                    texts = list(texts_of(error))
+                    assert ledger.spent == (0, 0), label
+            assert not shows(*texts, *(str(warning.message) for warning in caught)), label
+
+
+def tables_with(value, name, rows):
+    """Yield a frame and a list of rows, of which the last has an odd value."""
+    odd_rows = rows | {name: [*rows[name][:-1], value]}
+    label = f"{type(value).__name__} in {name!r}"
+    yield label, pd.DataFrame(objects_of_rows(odd_rows), columns=list(rows), dtype=object)
+    yield f"{label} of a list", list(map(list, zip(*odd_rows.values(), strict=True)))
+
+
+def odd_tables(X):
     """Yield tables with a secret that a transformer refuses, or takes without showing it."""
-    rows = subject.rows(4)
+    rows = {name: X[name].tolist()[:4] for name in X}
     for value in _odd_objects():
         yield from tables_with(value, next(iter(rows)), rows)
     yield from _other_containers(len(rows))

@@ -1,12 +1,11 @@
-"""Checks of contracts for estimators of any package: privatized rows, and statistics of a table."""
+"""Contracts that any estimator can be checked against: privatized rows, and statistics of a table."""
 
+from skdp.testing._checks import texts_of as texts_of
 from skdp.testing._curator import check_curator
 from skdp.testing._curator import curator_checks as curator_checks
-from skdp.testing._error_checks import texts_of as texts_of
 from skdp.testing._privatizer import check_privatizer
 from skdp.testing._privatizer import privatizer_checks as privatizer_checks
 from skdp.testing._replay import Replay as Replay
-from skdp.testing._replay import check_sensitivity as check_sensitivity
 from skdp.testing._replay import replay_release
 
 __all__ = ["check_curator", "check_privatizer", "replay_release"]

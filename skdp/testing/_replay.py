@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
@@ -24,7 +23,6 @@ from skdp.privacy import (
     smallest_epsilon,
     zcdp_epsilon,
 )
-from skdp.tables import is_frame, take_rows
 from skdp.testing._recording import (
     ROWS,
     Draw,
@@ -35,12 +33,7 @@ from skdp.testing._recording import (
     reused,
     scores_of,
 )
-from skdp.testing._tools import (
-    leaves,
-    leaves_of_attributes,
-    released_attributes,
-    require,
-)
+from skdp.testing._subject import fitted_attributes, hash_value
 
 # Of sums of floats, relative: those of a few dozen draws are exact to about 1e-14, and
 # what a wrong sensitivity adds is far more than 1e-9.
@@ -241,9 +234,8 @@ def understatement(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str |
     return None
 
 
-# How findings name what a function returns, and the guarantee that it holds.
+# The name of a function's result in findings.
 _RESULT = "the result"
-_GUARANTEES = (f"{_RESULT}.guarantee.", f"{_RESULT}.guarantee_.")
 
 
 @dataclass(frozen=True)
@@ -529,30 +521,34 @@ def _find_understatements(
 
 def _differences_of_results(first: _Run, second: _Run) -> list[str]:
     """Name the parts of the results that differ, though all draws are alike."""
-    parts, other_parts = dict(_parts(first.result)), dict(_parts(second.result))
-    paths = []
-    for path in sorted(parts.keys() | other_parts.keys()):
-        if parts.get(path) != other_parts.get(path):
-            paths.append(path)
-    if not paths:
+    hashes, other_hashes = _hash_parts(first.result), _hash_parts(second.result)
+    names = []
+    for name in sorted(hashes.keys() | other_hashes.keys()):
+        if hashes.get(name) != other_hashes.get(name):
+            names.append(name)
+    if not names:
         return []
-    # How many parts that differ a finding names.
-    most_paths = 3
-    return [
-        f"{', '.join(paths[:most_paths])}: not the same, although all that was drawn is"
-    ]
+    return [f"{', '.join(names)}: not the same, although all that was drawn is"]
 
 
-def _parts(result: Any) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a result as texts, but its guarantee, which is compared before."""
+def _hash_parts(result: Any) -> dict[str, str]:
+    """Hash the parts of a result but its guarantee, which is compared before."""
     if hasattr(result, "get_params"):
-        attributes = released_attributes(result)
-        attributes.pop("guarantee_", None)
-        yield from leaves_of_attributes(attributes)
-        return
-    for path, text in leaves(_RESULT, result):
-        if not path.startswith(_GUARANTEES):
-            yield path, text
+        parts = fitted_attributes(result)
+    elif isinstance(result, list | tuple):
+        parts = {f"{_RESULT}[{place}]": part for place, part in enumerate(result)}
+    elif (
+        hasattr(result, "__dict__")
+        and type(result).__module__.split(".")[0] != "pandas"
+    ):
+        parts = {f"{_RESULT}.{name}": part for name, part in vars(result).items()}
+    else:
+        parts = {_RESULT: result}
+    return {
+        name: hash_value(part)
+        for name, part in parts.items()
+        if not isinstance(part, PrivacyGuarantee)
+    }
 
 
 def _table(losses: Sequence[DrawLoss]) -> pd.DataFrame:
@@ -562,42 +558,3 @@ def _table(losses: Sequence[DrawLoss]) -> pd.DataFrame:
         rows.append((loss.sampler, loss.size, loss.difference, epsilon, rho))
     names = ["sampler", "size", "difference", "epsilon", "rho"]
     return pd.DataFrame(rows, columns=names)
-
-
-def check_sensitivity(
-    release: BaseEstimator | Callable[..., Any],
-    X: TableLike,
-    neighbours: Sequence[Any] | None = None,
-    *,
-    guarantee: PrivacyGuarantee | None = None,
-    random_state: int = 0,
-) -> None:
-    """Check that the noise of a release covers what one record changes."""
-    if neighbours is None:
-        pairs = list(_neighbouring_tables(X))
-    else:
-        pairs = [(X, neighbour) for neighbour in neighbours]
-    # Each pair has its own seed: what a release does next may depend on its noise.
-    for turn, (table, neighbour) in enumerate(pairs):
-        replay = replay_release(
-            release,
-            table,
-            neighbour,
-            guarantee=guarantee,
-            random_state=random_state + turn,
-        )
-        require(replay.passed, "; ".join(replay.findings))
-
-
-def _neighbouring_tables(X: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield tables with a row at the end, and without it."""
-    if not is_frame(X) and not isinstance(X, np.ndarray | pd.Series):
-        raise TypeError(f"X must be a dataframe or an array, got {type(X).__name__}")
-    rows = np.arange(len(X))
-    most_neighbours = 20
-    for row in rows[:most_neighbours]:
-        without_row = rows[rows != row]
-        with_row = np.append(without_row, row)
-        yield take_rows(X, with_row), take_rows(X, without_row)
-    for row in rows[: min(most_neighbours, len(X) - 1)]:
-        yield take_rows(X, rows[: row + 1]), take_rows(X, rows[:row])

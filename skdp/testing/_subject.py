@@ -1,298 +1,434 @@
-"""The transformer under test, with public rows generated for it."""
+"""Estimators under test, public tables for them, and what they release."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partialmethod
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 from unittest import SkipTest
+from unittest.mock import patch
 from uuid import uuid4
 
+import joblib
+import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 from sklearn.base import clone
 
-from skdp.base import CallCounter
+from skdp.base import rows_and_target
 from skdp.domain import Categories, Domain, Interval
+from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, read_share
+from skdp.randomness import SecureSource, SeededSource
 from skdp.tables import is_frame, is_missing
-from skdp.testing._tools import Rows, columns_of, make_frame
 
 SEED = 20
-DEFAULT_CATEGORIES: dict[Any, list[Any]] = {
-    "colour": ["red", "green", "blue", None],
-    "size": [1, 2, 3],
-}
-DEFAULT_BOUNDS = {"age": (0.0, 100.0), "height": (-1.0, 1.0)}
+# Privacy loss at which two releases are hardly ever equal by chance.
+MAX_NOISY_EPSILON = 0.01
+SECRET_TEXT = "s3cr3t"
+SECRET_NUMBER = 72619.25
+
+Rows = dict[Any, list[Any]]
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A transformer and the columns to test it on."""
+def require(condition: Any, reason: str) -> None:
+    """Fail a check unless a condition holds."""
+    if not condition:
+        raise AssertionError(reason)
 
-    estimator: Any
-    values: dict[Any, list[Any]]
-    declared: dict[Any, Any]
-    parameter: str | None
 
-    @classmethod
-    def of(cls, estimator: Any, X: Any = None) -> Subject:
-        """Find columns for a transformer."""
-        if isinstance(estimator, type) or not all(
-            hasattr(estimator, name) for name in ("get_params", "fit", "transform")
-        ):
-            raise TypeError(
-                "estimator must be an instance with fit and transform, got"
-                f" {estimator!r}"
-            )
-        parameters = estimator.get_params(deep=False)
-        observed = None if X is None else _distinct_values(X)
-        values: dict[Any, list[Any]] = {}
-        if "categories" in parameters:
-            declared = _by_column(parameters["categories"], observed)
-            if declared is None:
-                declared = observed or DEFAULT_CATEGORIES
-            for name, categories in declared.items():
-                values[name] = _values(categories)
-            for name, cells in (observed or {}).items():
-                # Lists of declared values.
-                if any(isinstance(cell, tuple) for cell in cells):
-                    values[name] = cells
-            return cls(estimator, values, declared, "categories")
-        n_numeric_values = 5
-        if "bounds" in parameters:
-            declared = _declared_bounds(parameters["bounds"], observed)
-            # Any number within the bounds is legal: these are the ends, and some between.
-            for name, ends in declared.items():
-                values[name] = np.linspace(*ends, n_numeric_values).tolist()
-            return cls(estimator, values, declared, "bounds")
-        if observed is None:
-            raise TypeError(
-                f"{type(estimator).__name__} has no parameter 'categories' or 'bounds' "
-                "to make rows for; give X"
-            )
-        return cls(estimator, observed, observed, None)
+class BaseSubject(ABC):
+    """An estimator under test, which is cloned and never fitted itself."""
 
-    @property
-    def numeric(self) -> bool:
-        """Whether any number within bounds is a legal value."""
-        return self.parameter == "bounds"
+    # Permanent reports draw nothing: they follow from a secret key.
+    is_permanent = False
+    # A transformer continues its stream of random bits, and a fit begins it again.
+    repeats_with_seed = False
 
-    @property
-    def memoised(self) -> bool:
-        """Whether a record repeats its report, because the parameters include a secret key."""
-        return self.parameters.get("secret_key") is not None
+    def __init__(self, estimator: Any, columns: Sequence[Any]) -> None:
+        self.estimator = estimator
+        self.columns = tuple(columns)
 
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of the estimator."""
-        return self.estimator.get_params(deep=False)
+    @abstractmethod
+    def table(self) -> Any:
+        """Return public rows."""
+
+    @abstractmethod
+    def prepare(self, **parameters: Any) -> Any:
+        """Return a clone that is ready to release."""
+
+    @abstractmethod
+    def release(self, prepared: Any, X: Any = None) -> Any:
+        """Release a table, or the public rows."""
+
+    @abstractmethod
+    def describe(self, released: Any) -> Any:
+        """Return a description that is equal for equal releases."""
+
+    def odd_tables(self) -> Iterator[tuple[str, Any]]:
+        """Yield tables with a secret value that nothing may show."""
+        for value in (SECRET_TEXT, SECRET_NUMBER, [SECRET_TEXT], SECRET_TEXT.encode()):
+            for position, name in enumerate(self.columns):
+                X = pd.DataFrame(self.table()[:4]).astype(object)
+                column = X.iloc[:, position].tolist()
+                X[name] = pd.Series([*column[:-1], value], X.index, dtype=object)
+                yield f"a {type(value).__name__} in column {name!r}", X
+
+    def wrong_tables(self) -> Iterator[Any]:
+        """Yield objects that are no table with the columns of the fitted ones."""
+        X = self.table()
+        yield X.to_numpy()[:, 0]
 
     def accepts(self, name: str) -> bool:
-        """Whether the estimator has a parameter."""
-        return name in self.parameters
+        """Check if the estimator has a parameter."""
+        return name in self.estimator.get_params(deep=False)
 
     def needs(self, name: str) -> None:
         """Skip the check unless the estimator has a parameter."""
         if not self.accepts(name):
             raise SkipTest(f"{type(self.estimator).__name__} has no parameter {name!r}")
 
-    def unfitted(
-        self, *, kind: str = "pandas", ids: bool = True, **parameters: Any
-    ) -> Any:
-        """Clone the estimator, with its columns declared."""
-        if self.parameter is not None:
-            declared: Any = dict(self.declared)
-            if kind == "array":  # it has no column names
-                declared = list(self.declared.values())
-            parameters = {self.parameter: declared} | parameters
-        # A transformer with memory treats every record without an id as a new one.
-        if self.memoised and ids:
-            estimator = give_fresh_records(self.estimator)
-        else:
-            estimator = clone(self.estimator)
-        for name, value in parameters.items():
-            if self.accepts(name):
-                estimator.set_params(**{name: value})
-        return estimator
+    def prepare_noisy(self, **parameters: Any) -> Any:
+        """Return a clone with a small epsilon, so that releases are not equal by chance."""
+        return self.prepare(**self.small_epsilon(), **parameters)
 
-    def fit(
-        self,
-        rows: Rows | None = None,
-        *,
-        kind: str = "pandas",
-        ids: bool = True,
-        **parameters: Any,
-    ) -> Any:
-        """Fit a clone."""
-        rows = self.rows(8) if rows is None else rows
-        return self.unfitted(kind=kind, ids=ids, **parameters).fit(
-            self.frame(rows, kind)
-        )
+    def small_epsilon(self) -> dict[str, Any]:
+        """Return a small `epsilon`, rho or mu, if the parameter is larger."""
+        epsilon = self.estimator.get_params(deep=False).get("epsilon")
+        if isinstance(epsilon, Rho | Mu):
+            small = type(epsilon)(MAX_NOISY_EPSILON**2, epsilon.delta)
+            is_smaller = read_share(small).amount < read_share(epsilon).amount
+            return {"epsilon": small} if is_smaller else {}
+        return self.limit_epsilon(0.0, MAX_NOISY_EPSILON)
 
-    def fit_noisy(self, **parameters: Any) -> Any:
-        """Fit a clone with so little epsilon that two releases are never equal by chance."""
-        return self.fit(**self.epsilon_at_most(0.01), **parameters)
-
-    def epsilon_at_most(self, most: float) -> dict[str, Any]:
-        """Return the parameters for a small epsilon, if it is a number."""
-        return self.epsilon_between(0.0, most)
-
-    def epsilon_between(self, least: float, most: float) -> dict[str, Any]:
-        """Return the parameters that bring epsilon between two numbers, if it is a number outside."""
-        epsilon = self.parameters.get("epsilon")
-        if not isinstance(epsilon, Real) or least <= float(epsilon) <= most:
+    def limit_epsilon(self, low: float, high: float) -> dict[str, Any]:
+        """Return the parameters that bring `epsilon` between two numbers."""
+        epsilon = self.estimator.get_params(deep=False).get("epsilon")
+        if not isinstance(epsilon, Real) or low <= float(epsilon) <= high:
             return {}
-        changed = min(max(float(epsilon), least), most)
-        # What is checked shows best where there is neither too much nor too little noise.
-        parameters = {"epsilon": changed}
-        # The epsilon of a single report must remain below it.
-        of_report = self.parameters.get("instantaneous_epsilon")
-        if isinstance(of_report, Real):
-            scale = changed / float(epsilon)
-            parameters["instantaneous_epsilon"] = float(of_report) * scale
-        return parameters
+        return {"epsilon": min(max(float(epsilon), low), high)}
 
-    @property
-    def sizes(self) -> list[int]:
-        """The number of values of each column."""
-        return list(map(len, self.values.values()))
+    def guarantee(self, **parameters: Any) -> PrivacyGuarantee:
+        """Return the guarantee of a release."""
+        prepared = self.prepare(**parameters)
+        self.release(prepared)
+        guarantee = getattr(prepared, "guarantee_", None)
+        if not isinstance(guarantee, PrivacyGuarantee):
+            raise AssertionError(
+                "`guarantee_` must be a PrivacyGuarantee after fit, got"
+                f" {type(guarantee).__name__}. Set it in `fit`."
+            )
+        return guarantee
 
-    def rows_of(self, codes: NDArray[np.intp]) -> Rows:
-        """Make rows of places in the lists of legal values."""
-        # (n_rows, n_columns)
-        rows = {}
-        for (name, values), column_codes in zip(
-            self.values.items(), codes.T, strict=True
-        ):
-            rows[name] = [values[code] for code in column_codes]
-        return rows
+    def spending_guarantee(self) -> PrivacyGuarantee:
+        """Return the guarantee of a release; skip the check if it costs nothing."""
+        guarantee = self.guarantee()
+        if guarantee.epsilon == 0:
+            raise SkipTest("nothing that depends on the rows is released")
+        return guarantee
+
+
+class Privatizer(BaseSubject):
+    """A transformer that privatizes rows: each `transform` is a release."""
+
+    def __init__(self, estimator: Any, X: Any = None) -> None:
+        parameters = estimator.get_params(deep=False)
+        names = ("categories", "bounds")
+        self.parameter = next((name for name in names if name in parameters), None)
+        self.declared = _declare_by_column(parameters.get(self.parameter))
+        self.is_permanent = parameters.get("secret_key") is not None
+        if X is not None:
+            columns = read_columns(X if is_frame(X) else np.asarray(X, dtype=object))
+            self.values = {
+                name: list(dict.fromkeys(column)) for name, column in columns.items()
+            }
+            if self.declared is None and parameters.get(self.parameter) in (
+                "auto",
+                None,
+            ):
+                self.declared = self.values
+        elif self.declared is not None:
+            self.values = dict(
+                zip(
+                    self.declared,
+                    map(_list_values, self.declared.values()),
+                    strict=True,
+                )
+            )
+        else:
+            raise TypeError(
+                f"check_privatizer requires `X`, because the parameters of"
+                f" {type(estimator).__name__} do not declare each column."
+            )
+        super().__init__(estimator, list(self.values))
+
+    def table(self) -> Any:
+        return self.frame(self.rows(100))
+
+    def prepare(self, **parameters: Any) -> Any:
+        return self.unfitted(**parameters).fit(self.frame(self.rows(8)))
+
+    def unfitted(self, kind: str = "pandas", **parameters: Any) -> Any:
+        """Return a clone with declared columns."""
+        if self.declared is not None:
+            # An array has no column names.
+            by_position = list(self.declared.values())
+            declared = by_position if kind == "array" else dict(self.declared)
+            parameters = {str(self.parameter): declared} | parameters
+        given = {name: parameters[name] for name in parameters if self.accepts(name)}
+        return clone(self.estimator).set_params(**given)
+
+    def prepare_again(self, prepared: Any) -> Any:
+        """Fit a clone."""
+        return clone(prepared).fit(self.frame(self.rows(8)))
+
+    def release(self, prepared: Any, X: Any = None) -> Any:
+        X = self.table() if X is None else X
+        if not self.is_permanent:
+            return prepared.transform(X)
+        # Each row is a new record, which draws fresh random bits.
+        n_rows = len(X) if hasattr(X, "__len__") else 0  # a lazy frame has none
+        return prepared.transform(X, record_id=[uuid4().hex for _ in range(n_rows)])
+
+    def describe(self, released: Any) -> Any:
+        return repr(read_columns(released))
+
+    def fingerprint(self, prepared: Any) -> str:
+        """Release equal rows, and return a text that two releases do not share by chance."""
+        return repr(read_columns(self.release(prepared, self.noisy_table())))
+
+    def noisy_table(self) -> Any:
+        """Return so many equal rows that two noisy releases are not equal by chance."""
+        return self.frame(self.equal_rows(600))
+
+    def wrong_tables(self) -> Iterator[Any]:
+        X = self.table()
+        yield X.to_numpy()[:, 0]
+        yield X.iloc[:, 1:]
+        yield X.add_suffix("_")
 
     def rows(self, size: int, seed: int = SEED) -> Rows:
         """Generate legal rows."""
         rng = np.random.default_rng(seed)
-        return self.rows_of(rng.integers(self.sizes, size=(size, len(self.sizes))))
+        rows = {}
+        for name, values in self.values.items():
+            rows[name] = [values[code] for code in rng.integers(len(values), size=size)]
+        return rows
 
     def equal_rows(self, size: int, code: int = 0) -> Rows:
         """Generate equal rows."""
-        codes = code % np.array(self.sizes)
-        return self.rows_of(np.tile(codes, (size, 1)))
+        rows = {}
+        for name, values in self.values.items():
+            rows[name] = [values[code % len(values)]] * size
+        return rows
 
-    def frame(self, rows: Rows, kind: str = "pandas") -> Any:
-        """Make a table of rows, whose dtypes depend on the legal values only."""
-        return make_frame(rows, self.values, kind)
-
-    def twin(self) -> Subject:
-        """Return the same transformer on columns that all have the values of the first."""
-        if self.parameter is None:
-            raise SkipTest("the columns cannot be declared again")
-        # At least two columns, to compare them.
-        names = list(self.values) if len(self.values) > 1 else [*self.values, "twin"]
-        first = next(iter(self.values))
-        return replace(
-            self,
-            values=dict.fromkeys(names, self.values[first]),
-            declared=dict.fromkeys(names, self.declared[first]),
-        )
-
-
-def _distinct_values(X: Any) -> dict[Any, list[Any]]:
-    columns = columns_of(X if is_frame(X) else np.asarray(X, dtype=object))
-    return {name: list(dict.fromkeys(column)) for name, column in columns.items()}
+    def frame(self, rows: Rows, kind: Any = "pandas") -> Any:
+        """Make a table, whose dtypes depend on the legal values only."""
+        if kind == "array":
+            return make_object_array(rows)
+        if kind == "pandas":
+            series = {}
+            for name, column in rows.items():
+                series[name] = pd.Series(column, dtype=_choose_dtype(self.values[name]))
+            return pd.DataFrame(series)
+        # A library infers dtypes: the legal values stand before the rows meanwhile.
+        n_before = max(map(len, self.values.values()))
+        columns = {}
+        for name, column in rows.items():
+            columns[name] = [*(self.values[name] * n_before)[:n_before], *column]
+        try:
+            return nw.from_dict(columns, backend=kind)[n_before:].to_native()
+        except ImportError:
+            raise SkipTest(f"{kind} is not installed") from None
 
 
-def _by_column(
-    declaration: Any, observed: dict[Any, list[Any]] | None
-) -> dict[Any, Any] | None:
-    """Return what a parameter declares of each column, or None if it does not say."""
+class Curator(BaseSubject):
+    """An estimator that releases statistics of a table: each `fit` is a release."""
+
+    repeats_with_seed = True
+
+    def __init__(self, estimator: Any, X: Any) -> None:
+        if not isinstance(X, pd.DataFrame):
+            raise TypeError(f"X must be a pandas.DataFrame, got {type(X).__name__}")
+        super().__init__(estimator, list(X.columns))
+        self.X = X
+
+    def table(self) -> Any:
+        return self.X
+
+    def noisy_table(self) -> Any:
+        """Return the table: a small epsilon makes its releases noisy."""
+        return self.X
+
+    def prepare(self, **parameters: Any) -> Any:
+        given = {name: parameters[name] for name in parameters if self.accepts(name)}
+        return clone(self.estimator).set_params(**given)
+
+    def prepare_again(self, prepared: Any) -> Any:
+        """Clone an estimator."""
+        return clone(prepared)
+
+    def release(self, prepared: Any, X: Any = None) -> Any:
+        X = self.X if X is None else X
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            # A release may warn that the noise exceeds it.
+            return prepared.fit(*rows_and_target(prepared, X))
+
+    def describe(self, released: Any) -> Any:
+        # Private attributes, such as a count of calls, differ between equal releases.
+        described = {}
+        for name, value in fitted_attributes(released).items():
+            if not name.startswith("_") and name != "guarantee_":
+                described[name] = hash_value(value)
+        return described
+
+    def fingerprint(self, prepared: Any) -> str:
+        # A choice of one of two columns is equal by chance, so the random bits are compared.
+        drawn = bytearray()
+
+        def record(source: type, size: int, block: Any) -> None:
+            if issubclass(source, SecureSource):
+                drawn.extend(block.tobytes())
+
+        with watched_draws(record):
+            released = self.release(prepared)
+        return drawn[:64].hex() or repr(self.describe(released))
+
+    def find_other_values(self, row: int) -> int:
+        """Return the position of a row whose protected values are not those of a row."""
+        values = self.X[list(self.guarantee().scope)]
+        is_other = (values != values.iloc[row]).any(axis=1).to_numpy()
+        if not is_other.any():
+            raise SkipTest("all protected values are equal")
+        return int(np.argmax(is_other))
+
+    def replace_protected(self, positions: Any) -> pd.DataFrame:
+        """Return the table with the protected values of other rows, and all other values as they are."""
+        changed = self.X.copy()
+        for name in self.guarantee().scope:
+            changed[name] = self.X[name].iloc[positions].set_axis(self.X.index)
+        return changed
+
+
+Subject = Privatizer | Curator
+
+
+def fitted_attributes(estimator: Any) -> dict[str, Any]:
+    """Return the attributes that are no parameters."""
+    parameters = estimator.get_params(deep=False)
+    return {
+        name: value for name, value in vars(estimator).items() if name not in parameters
+    }
+
+
+def hash_value(value: Any) -> str:
+    """Hash all that a value contains, whatever its class; equal values have equal hashes."""
+    try:
+        return str(joblib.hash(value))
+    except Exception:  # a class without pickles may raise anything
+        return type(value).__qualname__
+
+
+def _declare_by_column(declaration: Any) -> dict[Any, Any] | None:
+    """Return the declaration of each column, or None if there is none."""
     if isinstance(declaration, Domain):
         return {name: declaration[name] for name in declaration.columns}
     if isinstance(declaration, Mapping):
-        return {name: declaration[name] for name in observed or declaration}
-    # A list declares the columns by their places.
-    if isinstance(declaration, Sequence | np.ndarray) and not isinstance(
-        declaration, str
-    ):
-        names = observed or [f"x{place}" for place in range(len(declaration))]
-        return dict(zip(names, declaration, strict=True))
+        return dict(declaration)
+    if isinstance(declaration, list):
+        return {f"x{position}": part for position, part in enumerate(declaration)}
     return None
 
 
-def _values(categories: Any) -> list[Any]:
-    if isinstance(categories, Interval | Categories):
-        categories = categories.values
-    return [None if is_missing(value) else value for value in categories]
+def _list_values(declared: Any) -> list[Any]:
+    if isinstance(declared, tuple):  # bounds
+        low, high = declared
+        return np.linspace(low, high, 5).tolist()
+    if isinstance(declared, Interval | Categories):
+        declared = declared.values
+    return [None if is_missing(value) else value for value in declared]
 
 
-def _declared_bounds(
-    bounds: Any, observed: dict[Any, list[Any]] | None
-) -> dict[Any, tuple[float, float]]:
-    """Return what a parameter ``bounds`` declares, by column."""
-    if bounds is None:
-        if not observed:
-            return dict(DEFAULT_BOUNDS)
-        return {name: (min(values), max(values)) for name, values in observed.items()}
-    if not isinstance(bounds, Mapping) and np.ndim(bounds) == 1:
-        # One pair for all columns.
-        bounds = dict.fromkeys(observed or DEFAULT_BOUNDS, bounds)
-    declared = {}
-    for name, ends in (_by_column(bounds, observed) or {}).items():
-        low, high = ends
-        declared[name] = (float(low), float(high))
-    return declared
+def make_object_array(rows: Rows) -> Any:
+    """Make an array of objects; a tuple stays in one cell."""
+    array = np.empty((len(next(iter(rows.values()))), len(rows)), object)
+    for position, column in enumerate(rows.values()):
+        for row, value in enumerate(column):
+            array[row, position] = value
+    return array
 
 
-class FreshRecords:
-    """Mixin for transformers with memory that generates new record ids if none are given."""
-
-    # It then satisfies the contract of a transformer without memory. With a seed, the ids are reproducible.
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        super().fit(X, y)  # type: ignore[misc]
-        self._ids_of = getattr(self, "random_state", None)
-        self._numbers = CallCounter()
-        return self
-
-    def transform(self, X: Any, record_id: Any = None) -> Any:
-        # As it is a subclass, `clone`, pickles and the display work as those of the
-        # transformer itself.
-        if record_id is None:
-            record_id = self._new_ids(X)
-        return super().transform(X, record_id=record_id)  # type: ignore[misc]
-
-    def _new_ids(self, X: Any) -> list[str]:
-        if not hasattr(self, "_numbers"):
-            return []  # not fitted: it raises the error
-        if self._ids_of is None:
-            call = uuid4().hex
-        else:
-            call = f"seed {self._ids_of} call {self._numbers.advance()}"
-        n_rows = 0
-        if hasattr(X, "shape"):
-            n_rows = X.shape[0]
-        elif isinstance(X, list):
-            n_rows = len(X)
-        return [f"{call} row {row}" for row in range(n_rows)]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _revive, (type(self).__mro__[2],), self.__getstate__()
+def _choose_dtype(values: list[Any]) -> Any:
+    # pandas would turn None into NaN beside numbers, and text into its own dtype.
+    is_object = any(value is None or isinstance(value, str | tuple) for value in values)
+    return object if is_object else np.array(values).dtype
 
 
-@lru_cache
-def _with_fresh_records(kind: type) -> type:
-    return type(
-        kind.__name__,
-        (FreshRecords, kind),
-        {"__module__": kind.__module__, "__doc__": kind.__doc__},
-    )
+def read_columns(output: Any) -> Rows:
+    """Read a table of any library as lists of Python values, with None for missing values."""
+    columns: Rows = {}
+    if isinstance(output, np.ndarray):
+        for position, column in enumerate(output.T):
+            columns[f"x{position}"] = column.tolist()
+    elif isinstance(output, pd.DataFrame):
+        # narwhals refuses column names that are no text.
+        for name in output.columns:
+            columns[name] = output[name].tolist()
+    else:
+        columns = nw.from_native(output, eager_only=True).to_dict(as_series=False)
+    for name, column in columns.items():
+        if not set(map(type, column)) <= {bool, int, str}:
+            columns[name] = [None if is_missing(value) else value for value in column]
+    return columns
 
 
-def _revive(kind: type) -> Any:
-    return object.__new__(_with_fresh_records(kind))
+@contextmanager
+def watched_draws(watch: Callable[[type, int, Any], None]) -> Iterator[None]:
+    """Call a function with the source, the size and the bytes of each draw."""
+    with ExitStack() as stack:
+        for source in (SecureSource, SeededSource):
+            watched = partialmethod(_watch_draw, source.bytes, watch)
+            stack.enter_context(patch.object(source, "bytes", watched))
+        yield
 
 
-def give_fresh_records(estimator: Any) -> Any:
-    """Return an unfitted copy of a transformer that generates record ids if none are given."""
-    kind: Any = type(estimator)
-    return _with_fresh_records(kind)(**estimator.get_params(deep=False))
+def _watch_draw(source: Any, draw: Any, watch: Any, size: int) -> Any:
+    drawn = draw(source, size)
+    watch(type(source), size, drawn)
+    return drawn
+
+
+@contextmanager
+def counted_draws() -> Iterator[list[int]]:
+    """Count the random bytes that are drawn in a block of code."""
+    counter = [0]
+
+    def count(source: type, size: int, drawn: Any) -> None:
+        counter[0] += size
+
+    with watched_draws(count):
+        yield counter
+
+
+class RecordingLedger(PrivacyLedger):
+    """A ledger that records each guarantee, and how many bytes were drawn before its charge."""
+
+    def __init__(
+        self, guarantee: PrivacyGuarantee, n_releases: float, draws: list[int]
+    ) -> None:
+        scope: dict[str, Any] = {}
+        if guarantee.relation == "replace_values":
+            scope = {"relation": guarantee.relation, "columns": guarantee.scope}
+        # Sums of a ledger are rounded up, so it has a little more than the releases cost.
+        epsilon = (n_releases + 0.01) * max(guarantee.epsilon, 1e-9)
+        delta = min(0.5, (n_releases + 1) * guarantee.delta)
+        super().__init__(epsilon=epsilon, delta=delta, **scope)
+        self.draws = draws
+        self.log: list[tuple[PrivacyGuarantee, int]] = []
+
+    def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        super().charge(guarantee, what)
+        self.log.append((guarantee, self.draws[0]))

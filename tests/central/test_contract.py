@@ -113,7 +113,7 @@ SUBJECTS = QUICK + LONG
 
 
 # Each takes a tenth of a second or more: quickly, of a class for each way of learning.
-SLOW = {"check_equal_values_give_equal_releases", "check_nothing_else_is_carried_over"}
+SLOW = {"check_tables", "check_attributes", "check_errors"}
 OF_EACH_WAY = {
     *("DPMean", "DPSimpleImputer", "DPKBinsDiscretizer", "DPHistogram", "DPGroupBy"),
     *("DPPCA", "DPRidge", "DPLogisticRegression", "DPAdditiveClassifier", "DPTargetEncoder", "DPMarginalSynthesizer"),

@@ -15,8 +15,8 @@ from skdp.central.statistics._quantiles import QuantilePlan, count_cells
 from skdp.domain import cut_evenly
 from skdp.privacy import Mu, Share
 from skdp.randomness import SeededSource
-from skdp.testing import check_sensitivity
 from tests.conftest import each
+from tests.sensitivity import check_sensitivity
 
 NAN = math.nan
 

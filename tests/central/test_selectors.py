@@ -11,8 +11,8 @@ from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 from skdp import DPSelectKBest
 from skdp.central.statistics import UNIT, Noise
 from skdp.privacy import Mu, Rho
-from skdp.testing import check_sensitivity
 from tests.conftest import each
+from tests.sensitivity import check_sensitivity
 
 rng = np.random.default_rng(0)
 COLUMNS = rng.normal(size=(3_000, 12))

@@ -29,11 +29,9 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.testing import privatizer_checks
-from skdp.testing._error_checks import require_hidden
-from skdp.testing._subject import Subject
 from tests.carry_checks import check_reports
 from tests.conftest import counted_draws, each, often
-from tests.odd_tables import odd_tables
+from tests.odd_tables import require_hidden
 
 PEOPLE = pd.DataFrame({"sex": ["Female", "Male", "Male"] * 20, "job": ["clerk", None, "sales"] * 20})
 NUMBERS = pd.DataFrame({"age": [17.0, 38.0, 90.0] * 20, "hours": [0.0, 40.0, 60.5] * 20, "rooms": [1.0, 2.0, 5.0] * 20})
@@ -74,13 +72,7 @@ QUICK = ["words"]
 # One of each class; `best` is one of the others.
 OF_EACH_CLASS = ["response", "bits", "sets", "buckets", "indices", "numbers", "lists", "words"]
 # Each takes a tenth of a second or more of each transformer.
-LONG = {
-    "check_reports_keep_the_guarantee",
-    "check_calls_are_alike",
-    "check_estimates_are_right",
-    "check_errors_hide_values",
-    "check_report_errors_hide_values",
-}
+LONG = {"check_reports", "check_errors", "check_frames"}
 
 
 @pytest.mark.parametrize("name", often(CHECKED, OF_EACH_CLASS))
@@ -105,9 +97,8 @@ def test_the_long_checks_of_the_contract_pass(name, check):
 @pytest.mark.parametrize("name", often(CHECKED, QUICK))
 def test_frames_of_every_kind_carry_nothing_over_and_odd_ones_are_not_shown(name):
     transformer, table = TRANSFORMERS[name]
-    subject = Subject.of(transformer, table[:6])
-    check_reports(subject)
-    require_hidden(subject, odd_tables(subject))
+    check_reports(transformer, table[:6])
+    require_hidden(transformer, table[:6])
 
 
 @every_transformer
