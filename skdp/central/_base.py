@@ -277,7 +277,6 @@ class Plan:
     # Losses of the release. None takes them from `noises`; () if only the budget is
     # known.
     losses: tuple[Loss, ...] | None = None
-    delta: Fraction = Fraction(0)
     # True if no value is used, so that nothing is charged.
     free: bool = False
     # The columns whose values alone are protected; none for whole records.
@@ -425,7 +424,6 @@ class CentralStatistic(CentralEstimator):
             plan.protected or rows.names,
             mechanism,
             relation=relation,
-            delta=plan.delta,
             losses=losses,
         )
 
