@@ -303,3 +303,26 @@ def test_declared_orders_are_those_of_numbers(kind):
     numbers = shape(range(20), list(range(20)))
     np.testing.assert_array_equal(shape(values, declared), numbers)
     assert not np.array_equal(shape(words, words), numbers)
+
+
+@each("n_classes", [2, 3])
+def test_slopes_and_variances_of_residuals_are_theirs(n_classes):
+    """Of rows whose classes have the probabilities of the model."""
+    residuals = ClassResiduals(n_classes)
+    n_outputs = 1 if n_classes == 2 else n_classes
+    logits = np.random.default_rng(0).normal(size=(5, n_outputs))
+    full = np.hstack([np.zeros((5, 1)), logits]) if n_classes == 2 else logits
+    chances = np.exp(full) / np.exp(full).sum(axis=1, keepdims=True)
+    slopes, variances = residuals.scales(logits)
+
+    def mean_and_square(logits, output):
+        responses = np.rint(logits.T * residuals.response_unit).astype(np.int64)
+        measured = [residuals.measure(np.full(5, one), responses)[output] for one in range(n_classes)]
+        scaled = np.array(measured).T / residuals.unit
+        return (chances * scaled).sum(axis=1), (chances * scaled**2).sum(axis=1)
+
+    for output in range(n_outputs):
+        step = np.eye(n_outputs)[output] / 8
+        above, below = (mean_and_square(logits + sign * step, output)[0] for sign in (1, -1))
+        assert (below - above) * 4 == pytest.approx(slopes[:, output], rel=0.05)
+        assert mean_and_square(logits, output)[1] == pytest.approx(variances[:, output], rel=0.01)

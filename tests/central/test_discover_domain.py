@@ -358,7 +358,7 @@ class TestErrors:
 
     def test_a_ledger_refuses_before_a_draw(self, monkeypatch):
         monkeypatch.setattr("skdp.randomness.SeededSource.bytes", None)
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetExceeded, match=r"left\. Decrease `epsilon`, or use a ledger with a larger budget"):
             find(numbers([1.0]), ledger=PrivacyLedger(epsilon=0.5))
 
 

@@ -197,6 +197,18 @@ def test_what_is_no_number_is_an_error_where_a_missing_value_is_one(name):
         assert ledger.report().empty
 
 
+@each("name", ["DPCategoricalNB", "DPHistogram", "DPTargetEncoder"])
+def test_missing_values_of_declared_columns_are_an_error_unless_ignored(name):
+    table = whole(name)
+    table.loc[3, "a"] = None
+    assert not made(name).__sklearn_tags__().input_tags.allow_nan
+    with pytest.raises(ValueError, match="column 'a' holds a value, or a NaN or inf"):
+        fitted(made(name), table)
+    ignoring = made(name, handle_unknown="ignore")
+    assert ignoring.__sklearn_tags__().input_tags.allow_nan
+    fitted(ignoring, table)
+
+
 def test_a_column_of_objects_is_told_by_its_dtype_alone():
     for values in ([1.0, 2.0], [1.0, "secret"], [None, None], ["a", "b"], []):
         table = pd.DataFrame({"a": pd.Series(values, dtype=object), "b": np.ones(len(values))})
