@@ -14,12 +14,13 @@ from scipy.special import expit
 
 from skdp.base import Bounds, check_flag, read_bounds, read_numbers
 from skdp.central._base import Plan, check_column_names
-from skdp.central._linear_model import Floats, LinearModel, Placement
+from skdp.central._linear_model import LinearModel, Placement
 from skdp.central._public_rows import PublicRows, fit_logistic
 from skdp.central._supervised import Classes, LogitClassifier
 from skdp.central.statistics import (
     UNIT,
     Batches,
+    Floats,
     Noise,
     Rows,
     find_limits,
@@ -57,7 +58,8 @@ class Pace(NamedTuple):
     max_steps: int
 
 
-# Measured on tables of 5,000 to 300,000 rows. Steps that moments have scaled are equally
+# Measured by benchmarks/central_models.py: without scaled steps, the area of Adult at epsilon
+# 4 falls by .012, and of lognormal columns by .06. Steps that moments have scaled are equally
 # long in all directions: longer ones overshoot, and after 80 of them the model hardly
 # changes.
 PLAIN = Pace(0.85, 3.0, 160)

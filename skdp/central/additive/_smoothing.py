@@ -26,7 +26,8 @@ _DEVIATION = 0.25
 
 # How far the values of a function are alike: the length of the rough prior, in shares of
 # the records, and the variance that each bin has of its own. Half or twice of each
-# changes areas and R2 of nine tables (benchmarks/central_models.py) by less than 0.002.
+# changes areas and R2 of nine tables at epsilon 1 by less than 0.001
+# (benchmarks/central_models.py).
 _ROUGH = 0.5
 _OWN = 0.01
 

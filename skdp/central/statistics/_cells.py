@@ -304,7 +304,7 @@ def library_of(table: Table) -> str:
 
 
 def make_frame(
-    domain: Domain, columns: Mapping[str, NDArray[Any]], library: str
+    domain: Domain, columns: Mapping[str, NDArray[Any]], library: Any
 ) -> Any:
     """Build a table of a library with a row for each cell: pandas has the cells as its index, others as columns."""
     if library == "pandas":

@@ -238,8 +238,8 @@ def find_limits(
             share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square
         )
         sums = means.add_floats(source, rows.total(square))
-        middle = sums / max(n_rows, 3 * error, 1.0)
-        middle = np.clip(np.rint(middle), 1 - UNIT, UNIT - 1).astype(np.int16)
+        mean = np.rint(sums / max(n_rows, 3 * error, 1.0))
+        middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
         rows = rows.centred(middle)
         square, _ = choose_limit(rows, sizes, cut, source, most)
         remaining -= _SIZE_PART + _MEAN_PART
