@@ -26,8 +26,6 @@ MIN_CURVATURE = 0.05
 GRADIENT_TOLERANCE = 0.2
 """In standard deviations of a count."""
 
-LOSS_TOLERANCE = 1e-6
-
 MAX_STEPS = 300
 
 BLOCK_CELLS = 1 << 17
@@ -116,11 +114,7 @@ def fit_model(
         value = log_normalizer - logits @ counts + pull @ distance / 2
         return value, (layout.join(expected) - counts + pull) * units
 
-    options = {
-        "maxiter": MAX_STEPS,
-        "gtol": GRADIENT_TOLERANCE,
-        "ftol": LOSS_TOLERANCE,
-    }
+    options = {"maxiter": MAX_STEPS, "gtol": GRADIENT_TOLERANCE}
     result = minimize(loss, prior / units, jac=True, method="L-BFGS-B", options=options)
     return ColumnModel(crosses, layout.split(result.x * units))
 
@@ -240,10 +234,8 @@ def _normalize(
 # than a tenth (benchmarks/synthesis_columns.py).
 N_BLOCKS, MIN_BLOCK_ROWS = 1024, 16
 
-GAIN, _MAXGAIN = 8.0, 0.02
-"""Change of a logit per excess row, before division by block rows and public columns; and its maximum."""
-
-MAX_TILT = 3.0
+GAIN = 8.0
+"""Change of a logit per excess row, before division by block rows and public columns."""
 
 
 def draw_evenly(
@@ -270,7 +262,7 @@ def draw_evenly(
     excess = [np.zeros((starts[-1], len(one[0]))) for one in indicators]
     total_excess = np.zeros(n_combinations)
     block_rows = max(MIN_BLOCK_ROWS, n_rows // N_BLOCKS)
-    gain = min(_MAXGAIN, GAIN / (block_rows * max(1, len(public))))
+    gain = GAIN / (block_rows * max(1, len(public)))
     drawn = np.empty(n_rows, np.intp)
     order = rng.permutation(n_rows)
     for start in range(0, n_rows, block_rows):
@@ -279,8 +271,7 @@ def draw_evenly(
         row_excess = np.tile(total_excess, (block.size, 1))
         for table, indicator in zip(excess, indicators, strict=True):
             row_excess += table[cells[block]].sum(axis=1) @ indicator.T
-        tilt = np.clip(gain * row_excess, -MAX_TILT, MAX_TILT)
-        steps = np.cumsum(probabilities * np.exp(-tilt), axis=1)
+        steps = np.cumsum(probabilities * np.exp(-gain * row_excess), axis=1)
         uniforms = 1 - rng.random((block.size, 1))
         draws = (steps < uniforms * steps[:, -1:]).sum(axis=1)
         drawn[block] = draws
