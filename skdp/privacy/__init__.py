@@ -1,6 +1,7 @@
 """Guarantees, their composition, ledgers and statements."""
 
 from skdp.privacy._accountant import smallest_epsilon as smallest_epsilon
+from skdp.privacy._book import BudgetExceeded
 from skdp.privacy._budget import Mu, Rho
 from skdp.privacy._budget import Share as Share
 from skdp.privacy._budget import read_share as read_share
@@ -19,6 +20,10 @@ from skdp.privacy._guarantee import (
     compose,
 )
 from skdp.privacy._guarantee import Relation as Relation
+from skdp.privacy._ledger import PrivacyLedger
+from skdp.privacy._ledger import closed_ledger as closed_ledger
+from skdp.privacy._ledger import is_charged as is_charged
+from skdp.privacy._ledger import spend as spend
 from skdp.privacy._losses import GaussianLoss, PureLoss
 from skdp.privacy._losses import Loss as Loss
 from skdp.privacy._losses import StatedLoss as StatedLoss
@@ -28,15 +33,12 @@ from skdp.privacy._losses import laplace_loss as laplace_loss
 from skdp.privacy._losses import pure_epsilon as pure_epsilon
 from skdp.privacy._losses import pure_mu as pure_mu
 from skdp.privacy._report_pair import ReportPair as ReportPair
+from skdp.privacy._result import PrivacyStatement
 from skdp.privacy._shuffled import Released as Released
 from skdp.privacy._shuffled import any_pair as any_pair
 from skdp.privacy._shuffled import local_epsilon, shuffled_guarantee
-from skdp.privacy.ledger import BudgetExceeded, PrivacyLedger
-from skdp.privacy.ledger import closed_ledger as closed_ledger
-from skdp.privacy.ledger import is_charged as is_charged
-from skdp.privacy.ledger import spend as spend
-from skdp.privacy.statement import Fact as Fact
-from skdp.privacy.statement import PrivacyStatement, privacy_statement
+from skdp.privacy._statement import privacy_statement
+from skdp.privacy._walk import Fact as Fact
 
 __all__ = [
     "BudgetExceeded",

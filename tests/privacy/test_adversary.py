@@ -11,7 +11,7 @@ import pytest
 from skdp import BudgetExceeded, PrivacyGuarantee
 from skdp.exact import exp_bounds, log_upper
 from skdp.privacy import GaussianLoss, PureLoss, gaussian_epsilon, pure_mu, zcdp_epsilon
-from skdp.privacy.ledger._book import Account, Budget
+from skdp.privacy._book import Account, Budget
 
 
 def answer(odds):

@@ -238,7 +238,7 @@ def test_killed_processes_leave_no_release_without_its_charge_and_no_charge_abov
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_a_signal_handler_cannot_charge_during_a_charge(path, kind, monkeypatch):
-    monkeypatch.setattr("skdp.privacy.ledger._book._TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("skdp.privacy._book._TIMEOUT_SECONDS", 0.05)
     ledger, refused = PrivacyLedger(3, path=None if kind == "memory" else path), []
 
     class Interrupted(PrivacyGuarantee):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from fairlearn.reductions import DemographicParity, ExponentiatedGradient
 from imblearn.pipeline import make_pipeline as make_resampling_pipeline
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -329,7 +330,7 @@ def of_estimators():
         "frozen before a model": Case(
             # It has no `fit_transform`, so that the model learns from the true values.
             lambda: make_pipeline(FrozenEstimator(OnFitOnly(numbers()).fit(AGE)), LogisticRegression()).fit(AGE, Y),
-            "age:A",
+            "age:AA",
             None,
         ),
         "rows that are protected at fit alone, by what has no fit_transform": Case(
@@ -371,7 +372,7 @@ def of_synthetic_rows():
             lambda: make_pipeline(
                 DPColumnSynthesizer(["age", "sex"], domain=PUBLIC).set_output(transform="pandas"), encoded_model()
             ).fit(TABLE, SICK),
-            "sex:R job:A age:R",
+            "sex:R job:AAA age:R",
             "1 replace_values central: sex, age",
         ),
         "a resampler behind a scaler": Case(
@@ -522,3 +523,18 @@ def test_a_charge_that_counts_twice_is_noted(plain):
 def test_a_seed_is_stated_where_no_column_has_a_guarantee():
     scaler = DPStandardScaler(1.0, bounds=(0, 100), random_state=0).fit(pd.DataFrame({"a": np.arange(100.0)}))
     assert "come from a seed: DPStandardScaler." in str(state(scaler))
+
+
+@pytest.mark.filterwarnings("ignore:Setting an? ")  # within fairlearn
+def test_sensitive_features_are_named_as_not_covered():
+    """fairlearn gets them beside X, as true values of a column that X has as reports."""
+    model = ExponentiatedGradient(LogisticRegression(), DemographicParity())
+    fitted = make_pipeline(sex(), words(), model).fit(SEX, Y, exponentiatedgradient__sensitive_features=X["job"])
+    statement = privacy_statement(fitted)
+    for text in (
+        str(statement),
+        statement._repr_html_(),
+        statement.to_html(),
+        " ".join(statement.to_dict()["not_covered"]),
+    ):
+        assert "Sample weights, sensitive features and other parameters of fit" in text

@@ -157,7 +157,6 @@ UNKNOWN = {
     "a search of a step": GridSearchCV(OPEN_STEP, {"s": [scaler(), StandardScaler()]}),
     "a search that privatizes what it scores": GridSearchCV(REPORTED, GRID),
     "a search that fits a private step": GridSearchCV(SCALED, GRID),
-    "a vote behind": make_pipeline(response(), OneHotEncoder(), VotingClassifier([("a", logistic())])),
 }
 
 
@@ -168,6 +167,15 @@ def test_what_is_not_known_before_fit_has_no_total(name):
         assert statement.total is None
         assert any("fit sees" in note or "not known here" in note for note in statement.notes)
         assert not any(note.startswith("All steps together") for note in statement.notes)
+
+
+def test_a_private_vote_behind_reports_adds_nothing_for_their_columns():
+    """What the vote is going to charge is not known, so there is no sum of all steps."""
+    behind = make_pipeline(response(), OneHotEncoder(), VotingClassifier([("a", logistic())]))
+    statement = privacy_statement(behind)
+    assert (statement.total.epsilon, statement.total.scope) == (1.0, tuple(TEXT))
+    assert any("not known here" in note for note in statement.notes)
+    assert not any(note.startswith("All steps together") for note in statement.notes)
 
 
 def said(statement):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -20,19 +21,32 @@ from skdp.privacy._formats import (
     format_number,
     guess_probability,
 )
-from skdp.privacy._guarantee import PrivacyGuarantee, join_names
-from skdp.privacy.statement._texts import (
+from skdp.privacy._guarantee import TRUSTED, PrivacyGuarantee, join_names
+from skdp.privacy._walk import (
+    ALL_COLUMNS,
     CHARGED,
     INFERRED,
     NOT_FITTED,
     NOT_SEEN,
     ROWS_IN_FIT,
-    WARNINGS,
-    describe_total,
-    list_not_covered,
-    name_randomness,
+    Fact,
+    StatedStep,
 )
-from skdp.privacy.statement._walk import ALL_COLUMNS, Fact, StatedStep
+
+# Facts that a reader must know first, with the steps that they are about.
+_WARNINGS = {
+    "inferred": (
+        "Categories were inferred from the data, which reveals the observed values: "
+        "{steps}."
+    ),
+    "seeded": "NOT SECURE, because the random bits come from a seed: {steps}.",
+    "planned": (
+        "Not fitted yet, so nothing was released: {steps}. The numbers are the largest "
+        "that the parameters allow. A step may spend nothing, for example if bounds or "
+        "categories are declared."
+    ),
+    "foreign": "Guarantees of other authors, for classes that are not from skdp: {steps}.",
+}
 
 _COLUMNS = (
     "column",
@@ -173,38 +187,79 @@ class PrivacyStatement(JsonRecord):
         }
         return [
             text.format(steps=", ".join(dict.fromkeys(steps[name])))
-            for name, text in WARNINGS.items()
+            for name, text in _WARNINGS.items()
             if steps[name]
         ]
+
+    def _explanations(self) -> list[str]:
+        """List the warnings, the notes, and the information that is not covered."""
+        not_covered = [f"Not covered: {text}" for text in self._list_not_covered()]
+        return [*self._warnings(), *self.notes, *not_covered]
 
     def _content(self) -> dict[str, Any]:
         total = self.total
         meaning: dict[str, Any] | None = None
         if total is not None:
             guess = guess_probability(total.epsilon, total.delta)
-            meaning = describe_total(total) | {"guess_probability": guess}
+            meaning = _describe_total(total) | {"guess_probability": guess}
         # The record has null where the table has an empty text or nan.
         columns = [
-            {
-                name: None if value in ("", None) else value
-                for name, value in row.items()
-            }
+            {name: None if value == "" else value for name, value in row.items()}
             for row in map(_list_fact, self.facts)
         ]
-        uncharged = [step.step for step in self.steps if not step.charged]
         return {
             "headline": written_text(self._headline()),
             "warnings": self._warnings(),
             "columns": columns,
             "total": None if total is None else total._content(),
             "meaning": meaning,
-            "randomness": name_randomness(step.guarantee for step in self.steps),
+            "randomness": _name_randomness(step.guarantee for step in self.steps),
             "steps": [step._content() for step in self.steps],
             "notes": list(map(written_text, self.notes)),
-            "not_covered": list_not_covered(total, uncharged),
+            "not_covered": self._list_not_covered(),
             "ledgers": list(self.ledgers),
             "versions": _list_versions(),
         }
+
+    def _list_not_covered(self) -> list[str]:
+        """List the gaps of the total, beside the exposed columns."""
+        total = self.total
+        texts = []
+        uncharged = [step.step for step in self.steps if not step.charged]
+        who = "person" if total is not None and total.unit != "record" else "record"
+        if uncharged:
+            texts.append(
+                f"Further calls of steps without a ledger: {', '.join(uncharged)}."
+            )
+        if total is not None and total.relation == "replace_values":
+            columns = join_names(total.scope)
+            texts += [
+                f"All columns except {columns}: they may follow from the release exactly.",
+                f"Which {who}s are in the table, how many there are, and their order.",
+                f"Predictions of {columns} from public columns. Only the information that the "
+                "release adds to them is limited.",
+            ]
+        elif total is not None and total.relation == "replace":
+            texts.append(f"The number of {who}s, their order and their index.")
+        texts += [
+            "Information about the protected columns in other columns and other sources.",
+            "Releases that are charged to no ledger listed here, and releases of others about "
+            "the same persons.",
+            "Facts about the population, which hold whether or not a record is in the data.",
+            "Sample weights, sensitive features and other parameters of fit, which may be true "
+            "values of a column that is protected in X.",
+            "Errors and warnings of steps that are not from skdp.",
+        ]
+        if total is not None and total.trust == "central":
+            texts.append("The table itself, and its use by the curator.")
+        else:
+            texts.append("True values on the machine that randomizes them.")
+        if total is not None and total.trust == "shuffle":
+            texts.append(
+                "Reports that still have their order, an index or an id: they have the local "
+                "guarantee only."
+            )
+        return texts
 
     def to_html(self) -> str:
         """Return the statement as an HTML page with explanations.
@@ -250,20 +305,22 @@ class PrivacyStatement(JsonRecord):
         table["column"] = [format_name(fact.column) for fact in self.facts]
         for name in ("epsilon", "delta"):
             table[name] = [_format(value) for value in self.rows[name]]
-        words = [_describe_change(fact.guarantee) for fact in self.facts]
-        table.insert(4, "for", words)
+        guarantees = [fact.guarantee for fact in self.facts]
+        table.insert(
+            4, "for", [one._format_neighbors() if one else "" for one in guarantees]
+        )
         return table
 
     def __str__(self) -> str:
         lines = [self._headline(), self._format_table().to_string(index=False)]
-        lines += [f"- {text}" for text in (*self._warnings(), *self.notes)]
+        lines += [f"- {text}" for text in self._explanations()]
         return written_text("\n".join(lines))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         odds = "" if self.total is None else f"<p>{html_text(self.total.in_odds())}</p>"
-        notes = [f"<li>{html_text(x)}</li>" for x in (*self._warnings(), *self.notes)]
+        notes = [f"<li>{html_text(text)}</li>" for text in self._explanations()]
         return (
             f"<div><p><b>{html_text(self._headline())}</b></p>"
             f"{html_table(self._format_table())}{odds}<ul>{''.join(notes)}</ul></div>"
@@ -281,14 +338,6 @@ def _list_fact(fact: Fact) -> dict[str, Any]:
     return row | {"mechanism": written_text(row["mechanism"])}
 
 
-def _describe_change(guarantee: PrivacyGuarantee | None) -> str:
-    if guarantee is None:
-        return ""
-    if guarantee.relation == "replace_values":
-        return f"replacing values in {guarantee._format_unit()}"
-    return guarantee._format_neighbors()
-
-
 def _join_some(names: Sequence[str]) -> str:
     """List names; a long list ends with the number of further names."""
     if len(names) <= _MAX_LISTED:
@@ -301,16 +350,18 @@ def _format(number: float | None) -> str:
 
 
 def _group_charges(ledger: dict[str, Any]) -> dict[str, Any]:
-    """Add groups of equal charges to the record of a ledger."""
-    # A search charges the same release hundreds of times, which is one row of the page.
-    rows = []
-    for charge in ledger["charges"]:
-        guarantee = charge["guarantee"]
-        facts = {"columns": join_names(guarantee["scope"])}
-        rows.append(charge | facts | {"mechanism": guarantee["mechanism"]})
-    names = ["what", "epsilon", "delta", "columns", "mechanism"]
-    groups = pd.DataFrame(rows, columns=names).groupby(names, sort=False).size()
-    return ledger | {"groups": groups.reset_index(name="times").to_dict("records")}
+    """Count equal charges in the record of a ledger: a search charges a release hundreds of times."""
+    groups = Counter(
+        (
+            charge["what"],
+            charge["epsilon"],
+            charge["delta"],
+            join_names(charge["guarantee"]["scope"]),
+            charge["guarantee"]["mechanism"],
+        )
+        for charge in ledger["charges"]
+    )
+    return ledger | {"groups": groups.items()}
 
 
 def _list_versions() -> dict[str, str]:
@@ -334,5 +385,77 @@ def _load_template() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["digits"] = _format
-    template = files("skdp.privacy.statement").joinpath("page.html.j2")
+    template = files("skdp.privacy").joinpath("page.html.j2")
     return environment.from_string(template.read_text(encoding="utf-8"))
+
+
+_PROTECTED_AGAINST = {
+    "local": "including those who collect the reports",
+    "shuffle": "except those who see the reports before they are shuffled or summed",
+    "central": "except the curator who holds the table",
+}
+
+
+def _describe_total(total: PrivacyGuarantee) -> dict[str, str]:
+    """Explain a total guarantee to people who do not know skdp."""
+    against = f"everyone who sees the release, {_PROTECTED_AGAINST[total.trust]}"
+    if not total.secure:
+        against = f"NOT SECURE, only those who do not know the seed: {against}"
+    return {
+        "protected": _describe_protected(total),
+        "against": against,
+        "trusted": TRUSTED[total.trust],
+        "unit": _describe_unit(total),
+        "odds": total.in_odds(),
+    }
+
+
+def _describe_protected(total: PrivacyGuarantee) -> str:
+    columns = join_names(total.scope)
+    unit = total._format_unit().replace("one ", "each ")
+    if total.unit == "record" and total.max_rows_per_person > 1:
+        unit = f"any {unit}"
+    if total.relation == "add_remove":
+        presence = "the presence" if total.unit != "record" else "its presence"
+        return f"{unit}, in the columns {columns}, and {presence} in the data"
+    values = f"the values of {columns} in {unit}"
+    if total.relation == "replace_values":
+        return f"{values}; all other columns are public"
+    return values
+
+
+def _describe_unit(total: PrivacyGuarantee) -> str:
+    larger = "k times as large"
+    if total.delta:
+        larger += ", and delta larger still"
+    rows = total.max_rows_per_person
+    if total.unit != "record":
+        return (
+            f"{total._format_unit()}. A single record of a person with several records is "
+            "protected less, because it may replace another record of the person"
+        )
+    if rows == 1:
+        return (
+            "one record (a row). A person with k records is protected less: epsilon is "
+            f"{larger}"
+        )
+    return (
+        f"{rows} records (rows), so also a person with up to {rows}. For a person with "
+        f"k times {rows} records, epsilon is {larger}"
+    )
+
+
+def _name_randomness(guarantees: Iterable[PrivacyGuarantee]) -> str:
+    """Name the source of the random bits."""
+    sources = {guarantee.secure for guarantee in guarantees}
+    if not sources:
+        return "no step of skdp draws random bits"
+    if False in sources:
+        return (
+            "a seed (its value is not recorded): NOT SECURE against those who know or "
+            "guess it"
+        )
+    return (
+        "the cryptographically secure generator of the operating system, or a secret key "
+        "for permanent reports"
+    )

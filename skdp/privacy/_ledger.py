@@ -10,18 +10,18 @@ from typing import Any, ClassVar, NamedTuple, Self
 import pandas as pd
 
 from skdp.markup import html_table, html_text, written_row, written_text
-from skdp.privacy._formats import JsonRecord, format_number
-from skdp.privacy._guarantee import (
-    PrivacyGuarantee,
-    Relation,
-    join_names,
-)
-from skdp.privacy.ledger._book import (
+from skdp.privacy._book import (
     Book,
     Budget,
     Sums,
     describe_conversion,
     to_float,
+)
+from skdp.privacy._formats import JsonRecord, format_number
+from skdp.privacy._guarantee import (
+    PrivacyGuarantee,
+    Relation,
+    join_names,
 )
 
 _COLUMNS = (
@@ -141,7 +141,7 @@ class PrivacyLedger(JsonRecord):
     >>> ledger.charge(PrivacyGuarantee(0.1), "Mean")
     Traceback (most recent call last):
         ...
-    skdp.privacy.ledger._book.BudgetExceeded: Mean requires epsilon=0.1, but the ledger has 0.0 of 0.3 left.
+    skdp.privacy._book.BudgetExceeded: Mean requires epsilon=0.1, but the ledger has 0.0 of 0.3 left.
 
     A hundred answers with epsilon 0.1, each chosen after the one before, add up to 10. For a delta of 1e-6, a ledger in
     rho admits them within 5.3:

@@ -10,28 +10,53 @@ from typing import Any
 from skdp.privacy._conversions import gaussian_epsilon, zcdp_epsilon
 from skdp.privacy._formats import format_amounts, format_name
 from skdp.privacy._guarantee import PrivacyGuarantee, add_guarantees, join_names
-from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.statement._estimators import (
+from skdp.privacy._ledger import PrivacyLedger
+from skdp.privacy._result import PrivacyStatement
+from skdp.privacy._steps import (
     column_names_of,
     fitted_names,
     is_a,
     is_estimator,
     is_fitted,
 )
-from skdp.privacy.statement._result import PrivacyStatement
-from skdp.privacy.statement._texts import (
+from skdp.privacy._walk import (
+    ALL_COLUMNS,
     CHARGED,
-    CONVERSION,
-    HIDDEN_LEDGER,
-    LEDGER_NOTES,
-    NO_TOTAL,
     NOT_RELEASED,
     NOT_SEEN,
     NOTES,
-    PUBLIC,
     RETURNED,
+    Fact,
+    Flow,
+    StatedStep,
+    Walk,
 )
-from skdp.privacy.statement._walk import ALL_COLUMNS, Fact, Flow, StatedStep, Walk
+
+# Explanations of the total.
+_REVEALED = (
+    "Another part of the pipeline reveals which records are in the data, or how many"
+)
+_CONVERSION = (
+    f"{_REVEALED}, so the total is for {{neighbors}}: one is removed and another added, "
+    "so a guarantee for adding or removing counts twice. {steps}."
+)
+_NO_TOTAL = (
+    f"{_REVEALED}, so only a guarantee for replacing {{unit}} would hold, and none "
+    "follows from the guarantee of {step}."
+)
+_PUBLIC = (
+    "All other columns are public for {steps}, so there is no total for {columns}."
+)
+
+_LEDGER_NOTES = (
+    "This is the statement of a ledger: it lists the charges, with the names that the "
+    "releases gave. A ledger contains neither columns that were released without a "
+    "charge, nor whether a release kept its guarantee.",
+    "The total is the sum of the charges, with the delta of the budget if it has one. "
+    "For a budget of rho or mu and charges with a delta, it is the epsilon of the whole "
+    "budget at delta = 0.000001, because deltas of charges that depend on earlier "
+    "results do not add up. For all charges, also future ones, the budget holds.",
+)
 
 # Delta of the total of a ledger in rho or mu, fixed before any charge.
 _STATED_DELTA = 1e-6
@@ -203,16 +228,13 @@ def _returns_rows(estimator: Any) -> bool:
 
 def _list_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
     """Return the facts of each column in order, its protections before its exposures."""
-    facts = list(walk.facts)
-    for (column, protection), steps in walk.exposures.items():
-        facts.append(Fact(column, ", ".join(steps), protection))
-    exposed = {column for column, _ in walk.exposures}
-    facts += [Fact(name, "", RETURNED) for name in walk.returned - exposed]
+    returned = walk.returned - walk.find_exposed()
+    facts = [*walk.facts, *(Fact(name, "", RETURNED) for name in returned)]
     released = {fact.column for fact in facts}
     # The placeholder of unknown columns is listed only if something is released.
     released |= {ALL_COLUMNS} if len(walk.columns) > 1 else set()
     facts += [Fact(x, "", NOT_RELEASED) for x in walk.columns if x not in released]
-    facts.sort(key=lambda fact: walk.columns.index(fact.column))
+    facts.sort(key=lambda one: (walk.columns.index(one.column), one.guarantee is None))
     unseen = [name for name in names_of_X if name not in walk.columns]
     return facts + [Fact(name, "", NOT_SEEN) for name in unseen]
 
@@ -234,7 +256,7 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
             replaced = _convert(guarantee, is_of_values=is_of_values)
             if replaced is None:
                 unit = guarantee._format_unit()
-                return None, [*notes, NO_TOTAL.format(unit=unit, step=step.step)]
+                return None, [*notes, _NO_TOTAL.format(unit=unit, step=step.step)]
             amounts = format_amounts(replaced.epsilon, replaced.delta)
             stated = format_amounts(guarantee.epsilon, guarantee.delta)
             conversions.append(f"{step.step}: {amounts} instead of {stated}")
@@ -245,14 +267,14 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
     total = replace(_sum(counted), scope=tuple(covered))
     if conversions:
         neighbors = total._format_neighbors()
-        text = CONVERSION.format(neighbors=neighbors, steps="; ".join(conversions))
+        text = _CONVERSION.format(neighbors=neighbors, steps="; ".join(conversions))
         notes.insert(0, text)
     return total, notes
 
 
 def _find_covered(walk: Walk) -> tuple[list[Any], str]:
     """Return the protected columns, and a note if steps make some of them public."""
-    exposed = walk.exposed()
+    exposed = walk.find_exposed() | walk.returned
     if ALL_COLUMNS in exposed:
         return [], ""
     of_values = list(filter(_is_of_values, walk.steps))
@@ -266,7 +288,7 @@ def _find_covered(walk: Walk) -> tuple[list[Any], str]:
     if not public:
         return covered, ""
     steps = ", ".join(step.step for step in of_values)
-    return covered, PUBLIC.format(steps=steps, columns=join_names(public))
+    return covered, _PUBLIC.format(steps=steps, columns=join_names(public))
 
 
 def _is_of_values(step: StatedStep) -> bool:
@@ -299,7 +321,7 @@ def _list_notes(walk: Walk) -> list[str]:
         if walk.notes[name]:
             notes.append(text.format(steps=", ".join(dict.fromkeys(walk.notes[name]))))
     is_planned = any(not step.fitted for step in walk.steps)
-    if is_planned and not walk.notes["unknown_plan"]:
+    if is_planned and not (walk.notes["unknown_plan"] or walk.notes["meta"]):
         try:
             total = _sum(step.guarantee for step in walk.steps)
         except ValueError as error:
@@ -320,7 +342,7 @@ def _record_ledgers(
         try:
             records.append(ledger.to_dict())
         except (OSError, ValueError, RuntimeError):
-            notes.append(HIDDEN_LEDGER)
+            notes.append("A ledger cannot be read here, so its charges are not listed.")
     return tuple(records), notes
 
 
@@ -346,7 +368,7 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
             _sum(step.guarantee for step in steps), **_spend_of(ledger), losses=()
         )
     record = (ledger.to_dict(),)
-    return PrivacyStatement(tuple(facts), total, LEDGER_NOTES, tuple(steps), record)
+    return PrivacyStatement(tuple(facts), total, _LEDGER_NOTES, tuple(steps), record)
 
 
 def _spend_of(ledger: PrivacyLedger) -> dict[str, Any]:

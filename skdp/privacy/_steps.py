@@ -141,12 +141,6 @@ def learns_target(estimator: Any) -> bool:
     return is_predictor or estimator.__sklearn_tags__().target_tags.required
 
 
-def has_further_column(synthesizer: Any) -> bool:
-    """Check if a fitted synthesizer was given a target, which is a column of its domain."""
-    columns = getattr(getattr(synthesizer, "domain_", None), "columns", ())
-    return len(columns) > getattr(synthesizer, "n_features_in_", len(columns))
-
-
 def has_own_column_function(transformer: Any) -> bool:
     """Check if a function of the user, which may read values, selects columns."""
     for _, _, chosen in transformer.transformers:

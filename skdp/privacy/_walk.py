@@ -7,19 +7,55 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from skdp.markup import written_text
+from skdp.privacy import _steps
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy.ledger import PrivacyLedger
-from skdp.privacy.statement import _estimators
-from skdp.privacy.statement._estimators import Protects, is_a, is_of_skdp
-from skdp.privacy.statement._texts import (
-    INFERRED,
-    LEARNED,
-    NOT_FITTED,
-    NOTES,
-    ROWS,
-    ROWS_IN_FIT,
-    STATISTICS,
-)
+from skdp.privacy._ledger import PrivacyLedger
+from skdp.privacy._steps import Protects, is_a, is_of_skdp
+
+# Protection of a column by a step.
+ROWS = "privatized rows"
+ROWS_IN_FIT = "privatized rows in fit, unprotected in transform and predict"
+STATISTICS = "private statistics only"
+LEARNED = "unprotected: true values are learned"
+RETURNED = "unprotected: true values are in the output"
+INFERRED = "unprotected: categories are inferred from the data"
+NOT_FITTED = "no guarantee yet: the step is not fitted"
+NOT_SEEN = "no guarantee: not seen by fit"
+NOT_RELEASED = "not released"
+CHARGED = "as charged"
+
+# Notes about steps, in the order of a statement.
+NOTES = {
+    "unknown_plan": (
+        "The loss depends on the columns and rows that fit sees, so it is not known "
+        "before: {steps}."
+    ),
+    "statistics": (
+        "The guarantee is for the numbers that fit learns, not for rows: {steps}."
+    ),
+    "rows": (
+        "Each further fit that reads the data, and each further call that privatizes "
+        "rows without memoize=True, has the same cost again: {steps}. Rows that are "
+        "sampled from fitted statistics cost nothing."
+    ),
+    "counted": (
+        "transform returns as many rows as it is given, which reveals their number: "
+        "{steps}. If only fit and sample are used, its guarantee for adding or removing "
+        "holds as it is."
+    ),
+    "joint": "Columns of the same step share its epsilon: it counts once.",
+    "after": "Post-processing of protected columns, which costs nothing: {steps}.",
+    "target": "The target is unprotected, because true values are learned by: {steps}.",
+    "meta": (
+        "Fits its parts several times: {steps}. Each fit is a release, and the total "
+        "loss is not known here. A ledger counts it, unless a fit gets a record several "
+        "times, as in bagging, or a private target as a column, as in a chain."
+    ),
+    "public_columns": (
+        "It is not known from which columns of X the protected columns are computed, so "
+        "they have no guarantee: {steps}. Use it as the first step, with a DataFrame."
+    ),
+}
 
 Names = frozenset[Any]
 
@@ -112,10 +148,8 @@ class Walk:
         self, names: Iterable[Any], trusted: Sequence[type], *, is_plan: bool
     ) -> None:
         self.columns = list(names)
-        # Protections of columns.
-        self.facts: list[Fact] = []
-        # Steps that release a column unprotected, by the column and the reason.
-        self.exposures: dict[tuple[Any, str], dict[str, None]] = {}
+        # In the order in which they are found, each once.
+        self.facts: dict[Fact, None] = {}
         self.steps: list[StatedStep] = []
         # Columns of X that the last step returns unprotected.
         self.returned: set[Any] = set()
@@ -134,7 +168,7 @@ class Walk:
             step = f"{path}: {step}"
         # Before fit, and without X, the first step of skdp names its columns.
         if flow.is_unknown and is_of_skdp(estimator):
-            flow = self._select(flow, _estimators.declared_names(estimator))
+            flow = self._select(flow, _steps.declared_names(estimator))
         guarantee = self._find_guarantee(estimator, step)
         # An estimator that reads reports has a guarantee for them if its user passes
         # reports: in this pipeline, no step has changed them.
@@ -156,7 +190,7 @@ class Walk:
         return self._visit_plain(estimator, flow, step)
 
     def _visit_part(self, part: Any, flow: Flow, path: str, name: str) -> Flow:
-        if _estimators.passes_columns(part):
+        if _steps.passes_columns(part):
             return flow
         return self.visit(part, flow, f"{path} / {name}" if path else str(name))
 
@@ -180,7 +214,7 @@ class Walk:
     ) -> Iterator[tuple[str, Any, Flow]]:
         """Yield the parts of a column transformer, each with its table."""
         is_fitted = hasattr(estimator, "transformers_")
-        if _estimators.has_own_column_function(estimator):
+        if _steps.has_own_column_function(estimator):
             self._expose(flow.raw, LEARNED if is_fitted else NOT_FITTED, step)
         named: set[Any] = set()
         parts = estimator.transformers_ if is_fitted else estimator.transformers
@@ -206,32 +240,28 @@ class Walk:
 
     def _find_guarantee(self, estimator: Any, step: str) -> PrivacyGuarantee | None:
         """Return the guarantee of an estimator, or the planned one, if it is known."""
-        if _estimators.is_trusted(estimator, self._trusted):
+        if _steps.is_trusted(estimator, self._trusted):
             guarantee: PrivacyGuarantee = estimator.guarantee_
             return guarantee
         if not self._is_plan or not is_of_skdp(estimator):
             return None
-        planned = _estimators.planned_guarantee(estimator)
+        planned = _steps.planned_guarantee(estimator)
         if planned is None:
             self.notes["unknown_plan"].append(step)
         return planned
 
     def _visit_plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
         """Follow a table through an estimator without a guarantee."""
-        if _estimators.learns_nothing(estimator):
+        if _steps.learns_nothing(estimator):
             return flow.behind(flow.raw)
         # Behind steps that protect all columns, no true value can be learned.
-        raw = flow.origins if _estimators.has_earlier_fit(estimator) else flow.raw
-        if _estimators.has_private_parts(estimator) and not is_of_skdp(estimator):
-            if self._is_plan:
-                # The planned loss of the parts counts, also behind reports.
-                raw = flow.origins
-                self.notes["unknown_plan"].append(step)
+        raw = flow.origins if _steps.has_earlier_fit(estimator) else flow.raw
+        if _steps.has_private_parts(estimator) and not is_of_skdp(estimator):
             self.notes["meta"].append(step)
             self._add_ledgers(estimator)
-        is_waiting = is_of_skdp(estimator) and not _estimators.is_fitted(estimator)
+        is_waiting = is_of_skdp(estimator) and not _steps.is_fitted(estimator)
         self._expose(raw, NOT_FITTED if is_waiting or self._is_plan else LEARNED, step)
-        if _estimators.learns_target(estimator) and not flow.has_new_target:
+        if _steps.learns_target(estimator) and not flow.has_new_target:
             self.notes["target"].append(step)
         if not raw:
             self.notes["after"].append(step)
@@ -244,7 +274,7 @@ class Walk:
         self, estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, step: str
     ) -> Flow:
         """Follow a table through an estimator with a guarantee."""
-        names = _estimators.fitted_names(estimator) or flow.names
+        names = _steps.fitted_names(estimator) or flow.names
         targets = _find_targets(estimator, guarantee, flow, names)
         covered, uncovered = _cover(guarantee, flow, names, targets)
         scope = [name for name in self.columns if name in covered]
@@ -258,23 +288,25 @@ class Walk:
         self._add_columns(scope)
         self._targets.update(targets)
 
-        protects = _estimators.find_protection(estimator, guarantee)
+        protects = _steps.find_protection(estimator, guarantee)
         stated = StatedStep(
             step,
             replace(guarantee, scope=tuple(scope)),
-            known=_estimators.library_of(estimator) == "skdp",
+            known=_steps.library_of(estimator) == "skdp",
             charged=self._add_ledgers(estimator),
             fitted=hasattr(estimator, "guarantee_"),
         )
         self._add_step(stated, _PROTECTIONS[protects], targets)
         self._expose_inferred(estimator, flow, names, step)
-        for release, found in _estimators.find_domains(estimator).items():
+        for release, found in _steps.find_domains(estimator).items():
             _, columns = self._domains.setdefault(release, (found, set(found.scope)))
             columns.update(scope)
 
         has_rows = hasattr(estimator, "transform")
-        is_public_target = is_of_values and not targets and not flow.has_new_target
-        if is_public_target and _estimators.has_further_column(estimator):
+        # A resampler of named columns models the target beside them as a public column.
+        is_resampler = hasattr(estimator, "fit_resample")
+        has_public_target = is_of_values and is_resampler and not targets
+        if has_public_target and not flow.has_new_target:
             self.notes["target"].append(step)
         if protects and guarantee.relation == "add_remove" and has_rows:
             self.notes["counted"].append(step)
@@ -293,7 +325,7 @@ class Walk:
         for name in stated.guarantee.scope:
             is_returned = name not in targets or protection == ROWS_IN_FIT
             own = protection if is_returned else STATISTICS
-            self.facts.append(Fact(name, stated.step, own, stated.guarantee))
+            self.facts[Fact(name, stated.step, own, stated.guarantee)] = None
         is_of_rows = protection != STATISTICS
         self.notes["rows" if is_of_rows else "statistics"].append(stated.step)
         if len(stated.guarantee.scope) > 1:
@@ -303,7 +335,7 @@ class Walk:
         self, estimator: Any, flow: Flow, names: Sequence[Any], step: str
     ) -> None:
         """Expose the columns whose categories are inferred from the data."""
-        inferred = set(_estimators.find_inferred(estimator))
+        inferred = set(_steps.find_inferred(estimator))
         targets = self._targets & inferred
         columns = inferred - targets
         if columns:
@@ -314,7 +346,7 @@ class Walk:
     def _add_ledgers(self, estimator: Any) -> bool:
         """Add the ledgers that an estimator charges, and return whether it has some."""
         is_charged = False
-        for part in _estimators.all_parts(estimator):
+        for part in _steps.all_parts(estimator):
             ledger = getattr(part, "ledger", None)
             if isinstance(ledger, PrivacyLedger):
                 self.ledgers[ledger.path or id(ledger)] = ledger
@@ -325,7 +357,7 @@ class Walk:
         """Add the fact that a step releases columns unprotected."""
         for name in self.columns:
             if name in names:
-                self.exposures.setdefault((name, protection), {})[step] = None
+                self.facts[Fact(name, step, protection)] = None
 
     def finish(self) -> None:
         """Expose targets that a step learns, and add the releases of domains."""
@@ -336,15 +368,16 @@ class Walk:
             stated = StatedStep("domain", replace(guarantee, scope=scope))
             self._add_step(stated, STATISTICS)
 
-    def exposed(self) -> set[Any]:
-        """Return the columns with true values in the release."""
-        return {column for column, _ in self.exposures} | self.returned
+    def find_exposed(self) -> set[Any]:
+        """Return the columns with true values that a step learns."""
+        return {fact.column for fact in self.facts if fact.guarantee is None}
 
     def reveals_records(self) -> bool:
         """Check if the release reveals which records are in the data, or how many."""
         relations = {step.guarantee.relation for step in self.steps}
-        is_revealed = self.exposed() or self.notes["counted"] or self.notes["target"]
-        return bool(is_revealed) or not relations <= {"add_remove"}
+        is_counted = self.returned or self.notes["counted"] or self.notes["target"]
+        is_revealed = bool(is_counted or self.find_exposed())
+        return is_revealed or not relations <= {"add_remove"}
 
 
 def _select_columns(
