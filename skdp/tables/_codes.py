@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache, partial
 from typing import Any
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 from skdp.tables._columns import (
     DECIMAL,
+    KINDS,
+    VALUE_ERRORS,
     ColumnError,
     as_objects,
     can_contain,
@@ -35,12 +38,6 @@ from skdp.tables._columns import (
 
 Codes = NDArray[np.unsignedinteger]
 Decode = Callable[[NDArray[np.integer]], Any]
-
-_COMMON_TYPES = {
-    "string": (str, np.str_),
-    "number": (int, float, np.int64, np.float64),
-    "boolean": (bool, np.bool_),
-}
 
 
 class ValueCoder:
@@ -99,35 +96,24 @@ class ValueCoder:
 
     def _encode_text(self, library: str, column: Any) -> Codes:
         texts = list(self.codes) if self.kind == "string" else []
+        codes = np.array([self.codes[text] for text in texts], self.dtype)
         if library == "polars":
             import polars
 
-            if column.dtype == polars.Enum:
-                levels = column.dtype.categories
-                positions = column.to_physical().cast(polars.UInt32)
-                positions = positions.fill_null(len(levels))
-                return self._encode_levels(
-                    positions.to_numpy(), column.dtype.categories
-                )
-            column = column.cast(polars.String)
-            positions = column.cast(polars.Enum(texts), strict=False).to_physical()
-            positions = positions.cast(polars.UInt32).fill_null(len(texts)).to_numpy()
-            n_missing = column.null_count()
-            is_null = column.is_null().to_numpy() if n_missing else None
-        else:
-            import pyarrow
-            from pyarrow import compute
+            found = column.cast(polars.String).replace_strict(
+                [*texts, None],
+                [*codes, self.missing],
+                default=self.outside,
+                return_dtype=polars.UInt32,
+            )
+            return np.asarray(found.to_numpy(), self.dtype)
+        import pyarrow
+        from pyarrow import compute
 
-            value_set = pyarrow.array(texts, column.type)
-            found = compute.index_in(column, value_set=value_set)
-            positions = found.fill_null(len(texts)).to_numpy()
-            n_missing = column.null_count
-            is_null = column.is_null().to_numpy() if n_missing else None
-        codes_of_texts = [*(map(self.codes.__getitem__, texts)), self.outside]
-        codes = take(np.array(codes_of_texts, self.dtype), positions)
-        if is_null is not None:
-            codes[is_null] = self.missing
-        return codes
+        value_set = pyarrow.array([*texts, None], column.type)
+        positions = compute.index_in(column, value_set=value_set).fill_null(-1)
+        table = np.array([*codes, self.missing, self.outside], self.dtype)
+        return take(table, positions.to_numpy())
 
     def _encode_cells(self, column: Any) -> Codes:
         cells, is_null = cells_of(column)
@@ -188,24 +174,21 @@ class ValueCoder:
         return take(table, keys.get_indexer(cells))  # -1 if not found
 
     def _object_codes(self, values: Iterable[Any]) -> Iterator[int]:
-        codes_of_type: dict[type, dict[Any, int]] = {type(None): {None: self.missing}}
-        for kind, common_types in _COMMON_TYPES.items():
-            codes = self.codes if kind == self.kind else {}
-            codes_of_type |= dict.fromkeys(common_types, codes)
         for value in values:
-            code_of = codes_of_type.get(type(value))
-            if code_of is None:
+            kind = KINDS.get(type(value))
+            if kind is None:
                 yield self._code_of(value)
             elif value != value:  # nan
                 yield self.missing
             else:
+                code_of = self.codes if kind == self.kind else {}
                 yield code_of.get(value, self.outside)
 
     def _code_of(self, value: Any) -> int:
         if is_missing(value):
             return self.missing
         # An object that cannot be converted, hashed or compared is not declared.
-        try:
+        with suppress(*VALUE_ERRORS):
             kind = kind_of(value)
             if kind == DECIMAL and self.kind == "number":
                 # The float that is written as this decimal fraction.
@@ -213,23 +196,19 @@ class ValueCoder:
                 kind = "number"
             if kind == self.kind:
                 return self.codes.get(plain(value), self.outside)
-        except Exception:
-            pass
         return self.outside
 
 
 def _represents(dtype: np.dtype[Any], value: Any) -> bool:
     """Return True if a dtype represents a value exactly, or a fraction rounded to a narrower float."""
-    try:
-        with np.errstate(all="ignore"):
-            cast = dtype.type(value)
-            if not isinstance(value, float):
-                return bool(cast.item() == value)
-            is_same_limit = np.isfinite(cast) == np.isfinite(value)
-            is_same_zero = (cast == 0) == (value == 0)
-            return bool(cast == value) and bool(is_same_limit and is_same_zero)
-    except OverflowError:
-        return False
+    with suppress(OverflowError), np.errstate(all="ignore"):
+        number = dtype.type(value)
+        if not isinstance(value, float):
+            return bool(number.item() == value)
+        # Rounding must not make an infinity or zero of another number.
+        is_limit = number == 0 or np.isinf(number)
+        return bool(number.item() == value if is_limit else number == value)
+    return False
 
 
 def _numpy_time(value: Any) -> Any:
@@ -370,38 +349,29 @@ def decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
     # To make a decoder takes as long as to encode a small batch. The key of the cache
     # has the types, because 1 and True are equal.
     types = tuple(map(type, values))
-    if _HASHED_TYPES.issuperset(types):
-        return _cached_decoder(tuple(values), types, library, dtype)
-    return _decoder(values, library, dtype)
+    is_cached = _HASHED_TYPES.issuperset(types)
+    check = _check_decoder if is_cached else _check_decoder.__wrapped__
+    return check(tuple(values), types, library, dtype)
 
 
 @lru_cache(maxsize=256)
-def _cached_decoder(
+def _check_decoder(
     values: tuple[Any, ...], types: tuple[type, ...], library: str, dtype: Any
 ) -> Decode:
-    return _decoder(values, library, dtype)
-
-
-def _decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
     # Libraries cut texts, round numbers and wrap integers silently, so the decoded
     # values are encoded again. The library infers a dtype if this one fails.
     coder = ValueCoder(values)
     codes = np.arange(len(values))
     for candidate in (dtype, None):
-        try:
-            # pandas warns of numbers beyond a narrow float.
-            with np.errstate(over="ignore", under="ignore"):
-                decode = _make_decoder(values, library, candidate)
+        with suppress(*_DTYPE_ERRORS):
+            decode = _make_decoder(values, library, candidate)
             column = decode(codes)
             if library == "pandas":
                 column = pd.Series(column)
             if library == "pyarrow":
                 column = _chunked(column)
-            read_codes = coder.encode(column)
-        except _DTYPE_ERRORS:
-            continue
-        if np.array_equal(read_codes, codes):
-            return decode
+            if np.array_equal(coder.encode(column), codes):
+                return decode
     raise ColumnError(
         f"no dtype of {library} represents all declared values ({coder.kind})"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import chain
@@ -37,7 +38,11 @@ def shielded(function: Callable[..., Any], *arguments: Any) -> Any:
 
 # Values.
 
-_KINDS = {bool: "boolean", int: "number", float: "number", str: "string"}
+# Errors of ordinary objects that cannot be converted, hashed or compared, such as
+# Decimal("sNaN") or a list.
+VALUE_ERRORS = (TypeError, ValueError, ArithmeticError)
+
+KINDS = {bool: "boolean", int: "number", float: "number", str: "string"}
 
 # The kinds of values that have an order of their own.
 ORDERED_KINDS = ("number", "date", "datetime")
@@ -45,34 +50,29 @@ ORDERED_KINDS = ("number", "date", "datetime")
 
 def is_missing(value: Any) -> bool:
     """Return True for None, nan, ``pd.NA`` and NaT."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return True
     try:
-        if value is None or value is pd.NA or value is pd.NaT:
-            return True
         return bool(np.isscalar(value)) and bool(pd.isna(value))
-    except Exception:  # not comparable with itself, such as Decimal("sNaN")
+    except VALUE_ERRORS:
         return False
 
 
 def kind_of(value: Any) -> str:
     """Return the kind of a value; only values of one kind are compared."""
-    if type(value) in _KINDS:
-        return _KINDS[type(value)]
-    try:
-        if isinstance(value, bool | np.bool_):
-            return "boolean"
-        if isinstance(value, Real):
-            return "number"
-        if isinstance(value, str):
-            return "string"
-        if isinstance(value, datetime | np.datetime64):
-            return "datetime"
-        if isinstance(value, timedelta | np.timedelta64):
-            return "timedelta"
-        if isinstance(value, bytes):
-            return "bytes"
-    except Exception:  # `isinstance` may fail, for example if `__class__` raises
-        pass
-    return type(value).__name__
+    if type(value) in KINDS:
+        return KINDS[type(value)]
+    if isinstance(value, np.bool_):
+        return "boolean"
+    if isinstance(value, Real):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, datetime | np.datetime64):
+        return "datetime"
+    if isinstance(value, timedelta | np.timedelta64):
+        return "timedelta"
+    return "bytes" if isinstance(value, bytes) else type(value).__name__
 
 
 def present(values: Iterable[Any]) -> list[Any]:
@@ -113,15 +113,15 @@ def plain(value: Any) -> Any:
 
 def is_declarable(value: Any) -> bool:
     """Return True for a value that can be hashed and written, and equals itself; and for missing."""
-    if type(value) in _KINDS:
+    if type(value) in KINDS:
         return True
-    # Errors of other classes are dropped: their text may contain the value.
+    # Their text may contain the value.
     try:
         plain_value = plain(value)
         hash(plain_value)
         str(plain_value)
         return bool(plain_value == plain_value)
-    except Exception:
+    except VALUE_ERRORS:
         return False
 
 
@@ -135,30 +135,20 @@ OTHER = "other"
 
 DECIMAL = Decimal.__name__
 
-_KIND_OF_LETTER = {
-    **dict.fromkeys("iuf", "number"),
-    **dict.fromkeys("TU", "string"),
-    "b": "boolean",
-    "m": "timedelta",
-    "M": "datetime",
-    "O": ANY,
-    "S": "bytes",
-}
-
-# The kind of a dtype of any other library, by the letters that its name begins with.
+# The kind of a dtype, by the letters that its name begins with.
 _KIND_OF_NAME = {
     **dict.fromkeys(("bool", "boolean"), "boolean"),
     **dict.fromkeys(("int", "uint", "halffloat", "float", "double"), "number"),
-    **dict.fromkeys(("str", "string", "large_string", "string_view"), "string"),
-    **dict.fromkeys(("categorical", "enum"), "string"),
-    **dict.fromkeys(("binary", "large_binary", "binary_view"), "bytes"),
+    **dict.fromkeys(("str", "stringdtype", "string", "large_string"), "string"),
+    **dict.fromkeys(("string_view", "categorical", "enum"), "string"),
+    **dict.fromkeys(("bytes", "binary", "large_binary", "binary_view"), "bytes"),
     **dict.fromkeys(("datetime", "timestamp"), "datetime"),
+    **dict.fromkeys(("duration", "timedelta"), "timedelta"),
+    **dict.fromkeys(("null", "object"), ANY),
     "fixed_size_binary": "bytes",
     "date": "date",
     "decimal": DECIMAL,
-    "duration": "timedelta",
     "interval": "Interval",
-    "null": ANY,
     "period": "Period",
     "time": "time",
 }
@@ -223,10 +213,9 @@ def kind_of_dtype(column: Any) -> str:
     dtype = _value_dtype(column)
     if library_of(column) == "polars":
         dtype = dtype.base_type()  # without the values of an Enum
-    if isinstance(dtype, np.dtype):
-        return _KIND_OF_LETTER.get(dtype.kind, OTHER)
     # Such as "int64", "timestamp[us, tz=UTC]" or "decimal128(10, 2)".
-    letters = re.match("[a-z_]*", str(dtype).lower())
+    name = dtype.name if isinstance(dtype, np.dtype) else str(dtype)
+    letters = re.match("[a-z_]*", name.lower())
     return _KIND_OF_NAME.get(letters[0], OTHER) if letters else OTHER
 
 
@@ -493,8 +482,7 @@ def _number(value: Any, kinds: set[str]) -> float:
         return float(value) if is_number else np.nan
     except OverflowError:
         return np.inf if value > 0 else -np.inf
-    except Exception:
-        # The conversion or `isinstance` may fail.
+    except VALUE_ERRORS:
         return np.nan
 
 
@@ -555,14 +543,11 @@ def _clip_years(times: Times) -> Times:
 
 def _to_datetime(value: Any) -> Any:
     """Return a date or datetime; NaT if it is missing, another object, or has a time zone."""
-    time = np.datetime64("NaT", "us")
-    try:
+    with suppress(*VALUE_ERRORS):
+        if isinstance(value, np.datetime64):
+            return _clip_years(np.array([value])).astype("datetime64[us]")[0]
         # NaT is an instance of datetime.
         is_time = isinstance(value, date) and value is not pd.NaT
-        if isinstance(value, np.datetime64):
-            time = _clip_years(np.array([value])).astype("datetime64[us]")[0]
-        elif is_time and getattr(value, "tzinfo", None) is None:
-            time = np.datetime64(value, "us")
-    except Exception:  # the conversion or `isinstance` may fail
-        pass
-    return time
+        if is_time and getattr(value, "tzinfo", None) is None:
+            return np.datetime64(value, "us")
+    return np.datetime64("NaT", "us")
