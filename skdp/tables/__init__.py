@@ -38,7 +38,6 @@ from skdp.tables._frames import MAX_REPORTS as MAX_REPORTS
 from skdp.tables._frames import LargeTable as LargeTable
 from skdp.tables._frames import Summary as Summary
 from skdp.tables._frames import Table as Table
-from skdp.tables._frames import column_index as column_index
 from skdp.tables._frames import convert_frame as convert_frame
 from skdp.tables._frames import flatten_index as flatten_index
 from skdp.tables._frames import is_frame as is_frame
@@ -47,7 +46,6 @@ from skdp.tables._frames import lazy_error as lazy_error
 from skdp.tables._frames import missing_for_nan as missing_for_nan
 from skdp.tables._frames import open_large as open_large
 from skdp.tables._frames import read_table as read_table
-from skdp.tables._frames import take_rows as take_rows
 from skdp.tables._frames import without_unused_levels as without_unused_levels
 from skdp.tables._metadata import ATTRS_KEY as ATTRS_KEY
 from skdp.tables._metadata import PROTOCOL_KEY as PROTOCOL_KEY

@@ -72,27 +72,14 @@ class ValueCoder:
         """Encode a column."""
         library, column = unwrap(column)
         if library == "pyarrow" and hasattr(column.type, "index_type"):
-            # Each chunk may have its own dictionary.
-            parts = map(self._encode_dictionary, column.chunks)
-            return np.concatenate([np.empty(0, self.dtype), *parts])
+            return self.encode(column.cast(column.type.value_type))
         if library in ("polars", "pyarrow") and kind_of_dtype(column) == "string":
             return self._encode_text(library, column)
         if library == "pandas" and isinstance(column.dtype, pd.CategoricalDtype):
-            levels = pd.Series(column.dtype.categories)
-            return self._encode_levels(column.cat.codes.to_numpy(), levels)
+            levels = self.encode(pd.Series(column.dtype.categories))
+            table = np.append(levels, self.dtype.type(self.missing))
+            return take(table, column.cat.codes.to_numpy())  # -1 if missing
         return self._encode_cells(column)
-
-    def _encode_dictionary(self, chunk: Any) -> Codes:
-        import pyarrow
-
-        levels = pyarrow.chunked_array([chunk.dictionary])
-        positions = chunk.indices.cast("int64").fill_null(-1)
-        return self._encode_levels(positions.to_numpy(zero_copy_only=False), levels)
-
-    def _encode_levels(self, positions: NDArray[np.integer], levels: Any) -> Codes:
-        """Encode positions among the levels of another dictionary; missing is after the last level."""
-        table = np.append(self.encode(levels), self.dtype.type(self.missing))
-        return take(table, positions)
 
     def _encode_text(self, library: str, column: Any) -> Codes:
         texts = list(self.codes) if self.kind == "string" else []

@@ -222,19 +222,13 @@ def kind_of_dtype(column: Any) -> str:
 def name_of_dtype(column: Any) -> str:
     """Name the dtype of a column for a message, without parts that depend on the values."""
     library = library_of(column)
-    if library == "pyarrow":
-        return _name_without_parts(column.type)
+    dtype = column.type if library == "pyarrow" else column.dtype
     if library == "polars":
-        return str(column.dtype.base_type())  # without the values of an Enum
-    dtype = column.dtype
+        dtype = dtype.base_type()  # without the values of an Enum
     if isinstance(dtype, np.dtype) and dtype.kind in "SUV":
         # Without the width of text, which is the length of the longest value.
         return dtype.type.__name__
-    return _name_without_parts(dtype)
-
-
-def _name_without_parts(dtype: Any) -> str:
-    """Name a dtype without the fields of a struct, which may be keys of the data."""
+    # Without the fields of a struct, which may be keys of the data.
     return str(dtype).partition("<")[0]
 
 
@@ -347,10 +341,7 @@ def objects_of(column: Any) -> list[Any]:
     library, stored = unwrap(column)
     if library in ("polars", "pyarrow"):
         return _list_of(nw.from_native(stored, series_only=True))
-    if isinstance(column, pd.Series):
-        return list(column.to_numpy(dtype=object))
-    is_time = column.dtype.kind in "mM"
-    return pd.Series(column).to_list() if is_time else list(column)
+    return list(pd.Series(column, dtype=object))
 
 
 def as_objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -368,15 +359,7 @@ def take(table: NDArray[Any], positions: NDArray[np.integer]) -> NDArray[Any]:
 
 def distinct_values(column: Any) -> tuple[list[Any], bool]:
     """Return the distinct values of a column, sorted, and whether any is missing."""
-    # Without values that Python has no object for: one of them would be an error for
-    # all.
-    try:
-        return _distinct(column)
-    except ColumnError:
-        raise
-    except Exception:
-        pass  # it may contain a value, so it must not be the context of the error below
-    raise ColumnError("must have values that can be hashed and sorted")
+    return shielded(_distinct, column)
 
 
 def _distinct(column: Any) -> tuple[list[Any], bool]:
@@ -384,18 +367,18 @@ def _distinct(column: Any) -> tuple[list[Any], bool]:
     if library == "numpy":
         stored = pd.Series(stored)
     series = nw.from_native(stored, series_only=True)
-    if series.dtype == nw.Object:
-        # Hashing would merge 1, 1.0 and True.
-        objects = list(map(plain, series.to_list()))
-        values = list({(kind_of(value), value): value for value in objects}.values())
-    else:
-        objects = objects_of(series.unique().to_native())
-        values = [plain(value) for value in objects if value is not _UNREADABLE]
-    n_values = len(values)
-    values = present(values)
+    # Hashing would merge 1, 1.0 and True in a column of objects.
+    is_object = series.dtype == nw.Object
+    listed = series.to_list() if is_object else _list_of(series.unique())
+    by_kind = {}
+    for value in map(plain, listed):
+        # One value that Python has no object for would be an error for all.
+        if value is not _UNREADABLE:
+            by_kind[kind_of(value), value] = value
+    values = present(by_kind.values())
     if len(kinds_of(values)) > 1:
         raise ColumnError("mixes values of several kinds")
-    return sorted(values), len(values) < n_values
+    return sorted(values), len(values) < len(by_kind)
 
 
 _MISSING_LIST = "expected lists of values; write a missing list as an empty list"

@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._large_tables import openers
-from skdp.tables._columns import unwrap
 
 # Limit on a count, so that sums of several counts fit into 64 bits.
 MAX_REPORTS = 1 << 56
@@ -90,15 +89,10 @@ def _align_dtypes(columns: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
 
 def take_rows(data: Any, rows: NDArray[np.intp]) -> Any:
     """Return some rows of a table, array or series in the given order."""
-    if isinstance(data, pd.DataFrame | pd.Series):
-        return data.take(rows)
-    if not _is_arrow(data):
+    if isinstance(data, np.ndarray):
         return data[rows]
-    if not hasattr(data, "column_names"):
-        # Arrow has no `take` for views of text.
-        return unwrap(data)[1].take(rows).cast(data.type)
-    columns = [take_rows(column, rows) for column in data.columns]
-    return type(data).from_arrays(columns, data.column_names)
+    native = nw.from_native(data, eager_only=True, allow_series=True)
+    return native[rows].to_native()
 
 
 def missing_for_nan(table: Any) -> Any:
@@ -121,16 +115,11 @@ def without_unused_levels(index: pd.Index) -> pd.Index:
 
 def labels_of(columns: pd.Index) -> pd.Index:
     """Return the labels of columns without unused levels or categories."""
-    if isinstance(columns, pd.MultiIndex | pd.CategoricalIndex):
-        return column_index(columns.to_list(), list(columns.names))
+    if isinstance(columns, pd.MultiIndex):
+        return pd.MultiIndex.from_tuples(columns.to_list(), names=columns.names)
+    if isinstance(columns, pd.CategoricalIndex):
+        return pd.Index(columns.to_list(), name=columns.name, tupleize_cols=False)
     return columns
-
-
-def column_index(labels: list[Any], names: list[Any]) -> pd.Index:
-    """Make an index of labels of columns, with the names of its levels."""
-    if len(names) > 1:
-        return pd.MultiIndex.from_tuples(labels, names=names)
-    return pd.Index(labels, name=names[0], tupleize_cols=False)
 
 
 def flatten_index(table: pd.DataFrame) -> pd.DataFrame:
