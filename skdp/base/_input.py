@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from skdp.base._warnings import warn_once
+from skdp.domain import Domain, dtype_of_attribute
 from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import (
     ColumnError,
@@ -135,11 +136,24 @@ def check_names(
         )
 
 
-def apply_set_output(estimator: Any, released: Any) -> Any:
+def apply_set_output(
+    estimator: Any, released: Any, domain: Domain | None = None
+) -> Any:
     """Convert the output of a transformer to the type set by `set_output`."""
     config = getattr(estimator, "_sklearn_output_config", {})
     output = config.get("transform", get_config()["transform_output"])
-    return convert_frame(released, output)
+    converted = convert_frame(released, output)
+    if domain is None or output != "polars" or not isinstance(released, pd.DataFrame):
+        return converted
+    # polars infers the dtype of Python objects from the rows, which have no value if all
+    # are missing.
+    dtypes = {}
+    for name in domain.columns:
+        if name in released and released[name].isna().all():
+            dtype = dtype_of_attribute(domain[name], "polars")
+            if released[name].dtype == object and dtype is not None:
+                dtypes[name] = dtype
+    return converted.cast(dtypes)
 
 
 def _named_levels(table: Any) -> tuple[Any, ...]:

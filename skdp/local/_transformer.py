@@ -246,7 +246,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         self._charge()
         reports = protocol.randomize(codes, records, self._randomness())
 
-        X_out = apply_set_output(self, protocol.write(reports, table))
+        X_out = apply_set_output(self, protocol.write(reports, table), protocol.domain)
         text = self._json.text_in_memory if carries_notes(X_out) else None
         return with_protocol(X_out, text)
 

@@ -454,9 +454,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             )
         columns = dict(zip(table.names, table.columns, strict=True))
         columns |= zip(names, write_rows(template, rows), strict=True)
-        return apply_set_output(
-            self, table.rebuild(list(columns.values()), table.names)
-        )
+        X_out = table.rebuild(list(columns.values()), table.names)
+        return apply_set_output(self, X_out, self.domain_)
 
     def _constrain(self, public: Sequence[Any]) -> Domain:
         """Return the domain of these and the private columns, with the constraints that read a private one."""

@@ -217,6 +217,7 @@ _DTYPES = {
     "missing": (np.dtype(float), "Float64", "float64"),
     "boolean": (np.dtype(bool), "Boolean", "bool_"),
     "string": (np.dtype("U"), "String", "string"),
+    "bytes": (np.dtype(object), "Binary", "binary"),
     "date": (np.dtype("datetime64[D]"), "Date", "date32"),
     "datetime": (np.dtype("datetime64[us]"), "Datetime", "timestamp"),
     "duration": (np.dtype("timedelta64[us]"), "Duration", "duration"),
