@@ -180,10 +180,6 @@ _MAX_DECIMALS = 15
 # Largest number of steps from 0 to a bound: up to it, floats represent half steps.
 _MAX_STEP = 2.0**52
 
-# Largest number of bins of an interval declared by its bounds: without it, a short file
-# could ask for any amount of memory.
-MAX_BINS = 1 << 22
-
 _DEFAULT_BINS = 10
 
 
@@ -203,7 +199,7 @@ class Interval:
         The bounds of the range: both numbers, both dates, or both datetimes (without a
         time zone). A sequence as the first argument is `edges`.
     bins : int, optional
-        The number of bins between `low` and `high`, from 1 to 2**22; by default 10, and fewer
+        The number of bins between `low` and `high`; by default 10, and fewer
         where `decimals` is 0 and bins would be narrower than 1. Bins of numbers have
         equal widths: their edges are the floats nearest to decimal fractions, such as 0.3
         for 10 bins from 0 to 1. Bins of dates have equal numbers of months, if the range is
@@ -305,8 +301,12 @@ class Interval:
         self.edges = read_edges(edges, "the edges")
         if len(self.edges) < 2:
             raise ValueError("Interval requires at least 2 edges")
-        if any(left >= right for left, right in pairwise(self.edges)):
-            raise ValueError("the edges of an Interval must increase")
+        for left, right in pairwise(self.edges):
+            if left >= right:
+                raise ValueError(
+                    "the edges of an Interval must increase, got "
+                    f"{edge_text(left)} before {edge_text(right)}"
+                )
         self.missing = missing
         self.decimals: int | None = None
         if self.dtype.kind == "M" and (real or decimals is not None):
@@ -475,9 +475,12 @@ def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
         raise ValueError(
             f"bins of an Interval must be a whole number of at least 1, got {bins!r}"
         )
-    if bins > MAX_BINS:
-        raise ValueError(f"Interval takes at most {MAX_BINS:,} bins, got {bins:,}")
     low, high = read_edges([low, high], "low and high")
+    if low >= high:
+        raise ValueError(
+            "low of an Interval must be less than high, got "
+            f"{edge_text(low)} and {edge_text(high)}"
+        )
     return even_edges(low, high, int(bins))
 
 

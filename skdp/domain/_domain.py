@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 from skdp.domain._attributes import Categories, Interval
 from skdp.domain._draft import draft_frame
 from skdp.domain._expressions import (
-    check_constraints,
-    check_derived,
+    Operand,
     declare_operand,
     read_constraints,
     read_derived,
-    read_values,
 )
 from skdp.domain._toml import read_toml, write_toml
 from skdp.privacy import PrivacyGuarantee
@@ -127,10 +125,21 @@ class Domain:
         self.guarantee: PrivacyGuarantee | None = None
         # Identifies the release of a found domain: two releases may have equal guarantees.
         self._release_id = ""
+        if not isinstance(constraints, list | tuple):
+            raise TypeError(
+                "constraints must be a list of expressions, got "
+                f"{type(constraints).__name__}"
+            )
+        derived = derived or {}
+        if not isinstance(derived, Mapping):
+            raise TypeError(
+                "derived must be a mapping from column name to expression, got "
+                f"{type(derived).__name__}"
+            )
         if isinstance(columns, Domain):
             self.guarantee, self._release_id = columns.guarantee, columns._release_id
-            constraints = [*columns.constraints, *check_constraints(constraints)]
-            derived = columns.derived | check_derived(derived or {})
+            constraints = [*columns.constraints, *constraints]
+            derived = {**columns.derived, **derived}
             columns = columns._attributes
         if not isinstance(columns, Mapping):
             raise TypeError(
@@ -146,15 +155,13 @@ class Domain:
                 self._attributes[name] = Categories(values)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"column {name!r}: {error}") from None
-        operands = {}
+        # The type of each column, for expressions; derived columns are added.
+        self._operands: dict[Any, Operand] = {}
         for name, attribute in self._attributes.items():
             kind = kind_of_attribute(attribute)
-            operands[name] = declare_operand(kind, attribute.values)
-        self._operands = dict(operands)
-        self._derived = read_derived(derived or {}, operands)
-        for name, expression in self._derived.items():
-            operands[name] = expression.result
-        self._constraints = read_constraints(constraints, operands)
+            self._operands[name] = declare_operand(kind, attribute.values)
+        self._derived = read_derived(derived, self._operands)
+        self._constraints = read_constraints(constraints, self._operands)
 
     @property
     def constraints(self) -> tuple[str, ...]:  # numpydoc ignore=RT01
@@ -240,7 +247,7 @@ class Domain:
         # A derived column may read one that is declared after it.
         for _ in self._derived:
             for name, expression in self._derived.items():
-                if expression.columns.keys() <= known:
+                if expression.columns <= known:
                     known.add(name)
         selected._derived = {
             name: self._derived[name] for name in self._derived if name in known
@@ -248,7 +255,7 @@ class Domain:
         selected._constraints = tuple(
             constraint
             for constraint in self._constraints
-            if constraint.columns.keys() <= known
+            if constraint.columns <= known
         )
         return selected
 
@@ -481,10 +488,10 @@ class Domain:
         array([ True, False])
         """
         table = X if isinstance(X, Table) else read_table(X)
-        column = self._reader(table)
+        read = self._reader(table)
         is_valid = np.ones(len(table.columns[0]), bool)
         for constraint in self._constraints:
-            is_valid &= constraint.evaluate(column)
+            is_valid &= constraint.evaluate(read).to_truth()
         return is_valid
 
     def add_derived(self, X: Any) -> Any:
@@ -520,20 +527,20 @@ class Domain:
         table = read_table(X)
         if not self._derived:
             return X
-        column = self._reader(table)
+        read = self._reader(table)
         columns = dict(zip(table.names, table.columns, strict=True))
         library = library_of(table.columns[0])
         for name, expression in self._derived.items():
             columns.pop(name, None)
-            columns[name] = column_of(expression.compute(column), library)
+            columns[name] = column_of(expression.compute(read), library)
         return table.rebuild(list(columns.values()), list(columns))
 
-    def _reader(self, table: Table) -> Callable[[Any], NDArray[Any]]:
+    def _reader(self, table: Table) -> Callable[[Any], Operand]:
         """Return a function that reads a column of a table, or computes a derived one, for expressions."""
         columns = dict(zip(table.names, table.columns, strict=True))
 
         @cache
-        def read(name: Any) -> NDArray[Any]:
+        def read(name: Any) -> Operand:
             if name in self._derived:
                 return self._derived[name].evaluate(read)
             if name not in columns:
@@ -541,8 +548,7 @@ class Domain:
                     f"X lacks column {name!r}, which an expression of the domain reads; "
                     f"it has {list(columns)}"
                 )
-            operand = self._operands[name]
-            return _name_errors(name, read_values, columns[name], operand)
+            return _name_errors(name, self._operands[name].read, columns[name])
 
         return read
 

@@ -166,13 +166,13 @@ def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
     low, high = Fraction(float(numbers.min())), Fraction(float(numbers.max()))
     is_whole = bool((numbers == np.floor(numbers)).all())
     # One bin around 0 has no multiples of a width as edges.
-    most = max(bins, 2)
-    for width in _round_widths((high - low) / most, is_whole):
+    max_bins = max(bins, 2)
+    for width in _round_widths((high - low) / max_bins, is_whole):
         first, last = math.floor(low / width), math.ceil(high / width)
         # The last bin is closed, so whole numbers get one more bin: all are equally wide.
         if is_whole:
             last = math.floor(high / width) + 1
-        if last - first <= most:
+        if last - first <= max_bins:
             break
     try:
         bounds = float(first * width), float(last * width)
@@ -206,12 +206,10 @@ def _declare_decimals(interval: Interval, numbers: NDArray[np.floating]) -> Inte
     return interval
 
 
-# Usual widths of bins of times, as units of NumPy and their numbers, to a tenth of the
-# calendar.
+# Usual widths of bins of dates, as units of NumPy and their numbers.
 _WIDTHS = (
-    *[("s", 1), ("s", 15), ("m", 1), ("m", 15), ("h", 1), ("h", 6)],
-    *[("D", 1), ("D", 7), ("M", 1), ("M", 3), ("Y", 1), ("Y", 2), ("Y", 5)],
-    *[("Y", 10), ("Y", 20), ("Y", 50), ("Y", 100), ("Y", 1000)],
+    *[("D", 1), ("D", 7), ("M", 1), ("M", 3)],
+    *[("Y", years) for years in (1, 2, 5, 10, 20, 50, 100, 1000)],
 )
 
 # Bins begin on multiples of their width from here: weeks on Mondays, decades in years
@@ -225,21 +223,22 @@ def _cut_dates(times: NDArray[np.datetime64], bins: int) -> Interval:
     ends = np.array([times.min(), times.max()])
     if ends[1] > np.datetime64(datetime.max):
         raise _DraftError("has times beyond the year 9999, for which there are no bins")
-    are_times = bool((times != times.astype("datetime64[D]")).any())
-    widths = _WIDTHS if are_times else [w for w in _WIDTHS if w[0] not in "smh"]
-    most = max(bins, 2)  # as for numbers
-    for unit, multiple in widths:
-        start = _FIRST_YEAR if unit in "MY" else _FIRST_MONDAY
+    max_bins = max(bins, 2)  # as for numbers
+    for unit, multiple in _WIDTHS:
+        start = _FIRST_MONDAY if unit == "D" else _FIRST_YEAR
         origin = np.array(start, f"datetime64[{unit}]")
-        n_units = (ends.astype(f"datetime64[{unit}]") - origin).astype(int)
+        n_units = (ends.astype(origin.dtype) - origin).astype(int)
         first, last = (n_units // multiple).tolist()
-        if last - first < most:
+        if last - first < max_bins:
             break
     edges = origin + np.arange(first, last + 2) * multiple
     # An edge may be beyond the calendar of Python.
-    kind = datetime if are_times else date
-    calendar = np.array([kind.min, kind.max], "M8[us]" if are_times else "M8[D]")
-    edges = np.unique(np.clip(edges.astype(calendar.dtype), *calendar))
+    are_times = bool((times != times.astype("datetime64[D]")).any())
+    calendar = datetime if are_times else date
+    dtype = "datetime64[us]" if are_times else "datetime64[D]"
+    edges = np.unique(
+        edges.astype(dtype).clip(*np.array([calendar.min, calendar.max], dtype))
+    )
     # The widest bins may still be too many.
     if edges.size > bins + 1:
         edges = edges[[0, -1]]

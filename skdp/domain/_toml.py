@@ -12,17 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.domain._attributes import (
-    MAX_BINS,
-    Categories,
-    Interval,
-    is_whole_by_default,
-)
+from skdp._json import MAX_FILE_BYTES
+from skdp.domain._attributes import Categories, Interval, is_whole_by_default
 from skdp.domain._bins import even_edges, shortest_edge
 from skdp.tables import present
 
-# Maximum number of characters of a file, whose reading takes some hundred bytes for each.
-_MAX_CHARACTERS = 1 << 23
+# Maximum number of bins of all columns: a list of more edges, such as "10, ", would not
+# fit into a file.
+_MAX_BINS = MAX_FILE_BYTES // 4
 
 _KEYS = {"columns", "constraints", "derived", "guarantee"}
 # Keys of a column with a list of values, and of a column with bins.
@@ -169,9 +166,9 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    if len(text) > _MAX_CHARACTERS:
+    if len(text) > MAX_FILE_BYTES:
         raise ValueError(
-            f"a domain file has at most {_MAX_CHARACTERS:,} characters, got {len(text):,}"
+            f"a domain file has at most {MAX_FILE_BYTES:,} characters, got {len(text):,}"
         )
     try:
         return tomllib.loads(text)
@@ -191,9 +188,9 @@ def _check_bins(tables: Mapping[str, Any]) -> None:
     for table in tables.values():
         bins = table.get("bins") if isinstance(table, dict) else None
         n_bins += abs(bins) if isinstance(bins, int) else 0
-    if n_bins > MAX_BINS:
+    if n_bins > _MAX_BINS:
         raise ValueError(
-            f"a domain file has at most {MAX_BINS:,} bins in all its columns, "
+            f"a domain file has at most {_MAX_BINS:,} bins in all its columns, "
             f"got {n_bins:,}"
         )
 
