@@ -9,11 +9,12 @@ import io
 import re
 from collections.abc import Generator, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from itertools import chain, islice
+from functools import partial
+from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -50,20 +51,6 @@ _BOOL_SPELLINGS = ({"False", "True"}, {"false", "true"}, {"FALSE", "TRUE"})
 # Rows of CSV files
 
 
-@dataclass(frozen=True)
-class _LocalFile:
-    """Local file, decompressed if its name ends in ``.gz``."""
-
-    path: Path
-
-    @property
-    def name(self) -> str:
-        return self.path.name
-
-    def open(self) -> Any:
-        return (gzip.open if self.name.endswith(".gz") else open)(self.path, "rb")
-
-
 def delimiter_of(name: str) -> str:
     """Return the delimiter of the CSV files with this suffix."""
     return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
@@ -86,44 +73,38 @@ def read_csv_blocks(
     source: Any, delimiter: str
 ) -> Generator[list[list[str]], None, None]:
     """Read the rows of a CSV file as text: a block with the header, then blocks of rows."""
-    n_names, n_rows = 0, 1
+    # `source` has a `name`, and `open` opens its bytes.
+    header: list[str] = []
+    row: list[str] = []
+    block: list[list[str]] = []
+    line = 1
     with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter, strict=True)
         # Python's errors contain bytes of the data, so they must not be the context of
         # another error.
         with suppress(UnicodeDecodeError, csv.Error):
-            while block := list(islice(reader, n_rows)):
-                # An empty line is not a row.
-                rows = list(filter(None, block))
-                if not rows:
-                    continue
-                n_names = n_names or len(rows[0])
-                if set(map(len, rows)) != {n_names}:
-                    break
-                yield rows
-                n_rows = CSV_ROWS
-            else:
-                if n_names:
-                    return
+            # An empty line is not a row.
+            header = next(filter(None, reader), [])
+            if not header:
                 raise ValueError(f"{source.name} has no header")
-    raise _find_csv_error(source, delimiter)
-
-
-def _find_csv_error(source: Any, delimiter: str) -> ValueError:
-    """Read a CSV file row by row, to name the line of its first error."""
-    line = 1
-    n_names = n_values = 0
-    with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
-        with suppress(UnicodeDecodeError, csv.Error):
+            yield [header]
+            n_names = len(header)
+            line = reader.line_num + 1
             for row in reader:
-                n_values = len(row)
-                n_names = n_names or n_values
-                if n_values not in (0, n_names):
+                if len(row) == n_names:
+                    block.append(row)
+                elif row:
                     break
+                if len(block) == CSV_ROWS:
+                    yield block
+                    block = []
                 line = reader.line_num + 1
-    if n_values not in (0, n_names):
-        reason = f"expected {n_names} values as in the header, got {n_values}"
+            else:
+                if block:
+                    yield block
+                return
+    if row and len(row) != len(header):
+        reason = f"expected {len(header)} values as in the header, got {len(row)}"
     else:
         reason = (
             "a quoted value is not closed, is followed by other text, or has more than "
@@ -131,7 +112,7 @@ def _find_csv_error(source: Any, delimiter: str) -> ValueError:
         )
     if line == 1:
         reason += f"; if {delimiter!r} does not separate the values, give `delimiter`"
-    return _find_encoding_error(source) or ValueError(
+    raise _find_encoding_error(source) or ValueError(
         f"{source.name}, line {line}: {reason}"
     )
 
@@ -157,13 +138,14 @@ def _find_encoding_error(source: Any) -> ValueError | None:
 class ColumnParser:
     """Parse the texts of a declared column; no row changes how another row is parsed."""
 
-    def __init__(self, name: Any, values: Any, *, strict: bool = True) -> None:
+    def __init__(
+        self, name: Any, text_type: str, labels: Iterable[Any], *, strict: bool = True
+    ) -> None:
         # With `strict`, text that is not a number is an error; without, it is a number
         # outside the domain.
         self._name = name
         self._strict = strict
-        self.type = find_text_type(name, values)
-        labels = values.labels if self.type == "text" else ()
+        self.type = text_type
         self._missing = set(MISSING_TEXTS).difference(labels)
 
     def parse(self, texts: Iterable[str]) -> Any:
@@ -221,7 +203,11 @@ def find_text_type(name: Any, values: Any) -> str:
         if declared is bool:
             return "bool"
         if declared is str or not known:
-            _check_empty_text(name, values.labels)
+            if "" in values.labels and None in values.labels:
+                raise ValueError(
+                    f"column {name!r}: a missing value and an empty text are the same "
+                    "in a CSV file: use a Parquet or Arrow file"
+                )
             return "text"
         # Decimal texts of floats are parsed as the same floats.
         is_exact = declared is float or (declared is int and _are_exact(known))
@@ -236,14 +222,6 @@ def find_text_type(name: Any, values: Any) -> str:
 def _are_exact(numbers: Iterable[Any]) -> bool:
     """Return True if floats represent all integers in the range of some numbers."""
     return max(map(abs, numbers)) < LARGEST_WHOLE
-
-
-def _check_empty_text(name: Any, labels: Any) -> None:
-    if "" in labels and None in labels:
-        raise ValueError(
-            f"column {name!r}: a missing value and an empty text are the same in a CSV "
-            "file: use a Parquet or Arrow file"
-        )
 
 
 def has_whole_numbers(values: Any) -> bool:
@@ -302,19 +280,21 @@ def read_frame(
     if path.suffix in (".arrow", ".feather", ".ipc"):
         _check_arrow(path)
         return pd.read_feather(path)
-    blocks = read_csv_blocks(_LocalFile(path), delimiter or delimiter_of(path.name))
+    open_file = gzip.open if path.suffix == ".gz" else open
+    source = SimpleNamespace(name=path.name, open=partial(open_file, path, "rb"))
+    blocks = read_csv_blocks(source, delimiter or delimiter_of(path.name))
     (names,) = next(blocks)
     repeated = find_repeated(names)
     if repeated:
         raise ValueError(repeated_names_message(path.name, repeated))
-    texts = pd.DataFrame(list(chain.from_iterable(blocks)), columns=names, dtype=object)
+    rows = list(chain.from_iterable(blocks))
     columns = {}
-    for name in names:
-        if domain is not None and name in domain.columns:
-            columns[name] = _parse_column(texts[name], domain[name])
-        else:
-            columns[name] = _guess_column(texts[name], find_dates)
-    return pd.DataFrame(columns, index=texts.index)
+    for index, name in enumerate(names):
+        texts = [row[index] for row in rows]
+        is_declared = domain is not None and name in domain.columns
+        values = domain[name] if is_declared else None  # type: ignore[index]
+        columns[name] = _read_column(name, texts, values, find_dates)
+    return pd.DataFrame(columns)
 
 
 def _check_arrow(path: Path) -> None:
@@ -331,48 +311,53 @@ def _check_arrow(path: Path) -> None:
         raise ValueError(f"{path.name} is no Arrow file, or damaged") from None
 
 
-def _parse_column(texts: pd.Series, values: Any) -> pd.Series:
-    """Convert the texts of a column to the type of its declared values."""
-    parser = ColumnParser(texts.name, values)
-    found = parser.parse(texts)
-    if parser.type in ("date", "datetime", "zoned"):
-        return _make_times(texts.index, found, parser.type)
+def _read_column(
+    name: str, texts: list[str], values: Any, find_dates: bool
+) -> pd.Series:
+    """Convert texts to the type of the declared values, or to a type that all of them have."""
+    labels: Iterable[Any]
+    if values is not None:
+        text_type = find_text_type(name, values)
+        labels = values.labels
+        is_whole = has_whole_numbers(values)
+    else:
+        known = set(texts).difference(MISSING_TEXTS)
+        text_type = _guess_type(known, find_dates)
+        # Only an empty text is missing beside text: "NA" or "None" may be an answer.
+        is_answer = text_type == "text" and len(known) > 0
+        labels = set(texts) - {""} if is_answer else ()
+        is_whole = all(text.strip(" -").isdecimal() for text in known)
+    found = ColumnParser(name, text_type, labels).parse(texts)
+    if text_type == "zoned":
+        return pd.Series(found).dt.tz_localize("UTC")
+    if text_type == "date":
+        return pd.Series(found.astype(object))
     # Objects keep text as it is: no inference from the rows.
-    dtype = object if parser.type == "text" else None
-    column = pd.Series(found, texts.index, dtype)
+    column = pd.Series(found, dtype=object if text_type == "text" else None)
     # Whole numbers stay floats where a number is missing, or is not whole.
-    if parser.type == "number" and has_whole_numbers(values):
-        is_whole = np.isfinite(column.to_numpy(float)) & (column % 1 == 0)
-        column = column.astype("int64") if is_whole.all() else column
+    if text_type == "number" and is_whole:
+        whole = np.isfinite(column.to_numpy(float)) & (column % 1 == 0)
+        column = column.astype("int64") if whole.all() else column
     return column
 
 
-def _make_times(index: Any, times: NDArray[Any], time_type: str) -> pd.Series:
-    if time_type == "zoned":
-        return pd.Series(times, index).dt.tz_localize("UTC")
-    return pd.Series(times.astype(object) if time_type == "date" else times, index)
-
-
-def _guess_column(texts: pd.Series, find_dates: bool) -> pd.Series:
-    """Convert a column to numbers, truth values or times if all of its texts are."""
-    known = texts.where(~texts.isin(MISSING_TEXTS), None)
-    distinct = set(known.dropna())
-    if not distinct:
-        return known
-    if _are_numbers(distinct):
-        return pd.to_numeric(known)
-    if any(distinct <= spelling for spelling in _BOOL_SPELLINGS):
-        return known.map(_BOOLS)
-    if find_dates and all(map(_DAY.match, distinct)):
-        for zoned in (False, True):
-            with suppress(ValueError):
-                times = _parse_times(texts.name, known, zoned=zoned)
-                days = times.astype("datetime64[D]")
-                is_date = (days == times)[~np.isnat(times)].all() and not zoned
-                time_type = "zoned" if zoned else "date" if is_date else "datetime"
-                return _make_times(texts.index, days if is_date else times, time_type)
-    # Only an empty text is missing: "NA" or "None" may be an answer.
-    return texts.replace({"": None})
+def _guess_type(texts: set[str], find_dates: bool) -> str:
+    """Return the type that all of the distinct texts of a column have."""
+    if not texts:
+        return "text"
+    if _are_numbers(texts):
+        return "number"
+    if any(texts <= spelling for spelling in _BOOL_SPELLINGS):
+        return "bool"
+    if find_dates and all(map(_DAY.match, texts)):
+        with suppress(ValueError):
+            times = _parse_times("", texts, zoned=False)
+            is_date = (times.astype("datetime64[D]") == times).all()
+            return "date" if is_date else "datetime"
+        with suppress(ValueError):
+            _parse_times("", texts, zoned=True)
+            return "zoned"
+    return "text"
 
 
 def _are_numbers(texts: set[str]) -> bool:

@@ -258,8 +258,10 @@ class FileTable(StreamTable):
         self._parsers: dict[Any, ColumnParser] = {}
         if domain is not None and file.is_csv:
             for name in domain.columns:
-                parser = ColumnParser(name, domain[name], strict=strict)
-                self._parsers[name] = parser
+                values = domain[name]
+                self._parsers[name] = ColumnParser(
+                    name, find_text_type(name, values), values.labels, strict=strict
+                )
 
     def _make_empty_table(self) -> Any:
         return self._frame
