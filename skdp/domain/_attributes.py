@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from itertools import pairwise
 from numbers import Real
 from typing import Any
@@ -489,6 +490,16 @@ def _middle(low: Any, high: Any) -> Edge | int:
         return low + (high - low) // 2
     middle = (low + high) / 2
     return int(middle) if middle.is_integer() else middle
+
+
+@contextmanager
+def name_errors(name: Any) -> Iterator[None]:
+    """Name a column in the errors of its declaration or its values."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        # Errors of values are `shielded` first: the context contains no value either.
+        raise type(error)(f"column {name!r}: {error}") from None
 
 
 def _type(value: Any) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.domain._attributes import Categories, Interval
+from skdp.domain._attributes import Categories, Interval, name_errors
 from skdp.domain._draft import draft_frame
 from skdp.domain._expressions import (
     Operand,
@@ -26,7 +26,6 @@ from skdp.domain._expressions import (
 from skdp.domain._toml import read_toml, write_toml
 from skdp.privacy import PrivacyGuarantee
 from skdp.tables import (
-    ColumnError,
     Table,
     column_of,
     decoder,
@@ -148,13 +147,9 @@ class Domain:
             )
         self._attributes: dict[Any, Categories | Interval] = {}
         for name, values in columns.items():
-            if isinstance(values, Interval | Categories):
-                self._attributes[name] = values
-                continue
-            try:
-                self._attributes[name] = Categories(values)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"column {name!r}: {error}") from None
+            with name_errors(name):
+                is_declared = isinstance(values, Interval | Categories)
+                self._attributes[name] = values if is_declared else Categories(values)
         # The type of each column, for expressions; derived columns are added.
         self._operands: dict[Any, Operand] = {}
         for name, attribute in self._attributes.items():
@@ -373,8 +368,8 @@ class Domain:
         A column of truth values gets both, and an ordered categorical dtype or an Enum all
         its categories. Other columns get a sorted list of the values that occur; numbers
         with more than `bins` values get an `Interval` of at most `bins` bins of a round
-        width, and so do dates with more than `max_values`. Missing is declared where it
-        occurs.
+        width, and so do dates with more than `max_values`, in bins of at least a day. Missing
+        is declared where it occurs.
 
         Parameters
         ----------
@@ -548,7 +543,8 @@ class Domain:
                     f"X lacks column {name!r}, which an expression of the domain reads; "
                     f"it has {list(columns)}"
                 )
-            return _name_errors(name, self._operands[name].read, columns[name])
+            with name_errors(name):
+                return shielded(self._operands[name].read, columns[name])
 
         return read
 
@@ -573,10 +569,9 @@ class Domain:
             `Interval`.
         """
         codes = []
-        for (name, attribute), column in zip(
-            self._attributes.items(), columns, strict=True
-        ):
-            codes.append(_name_errors(name, attribute.encode, column))
+        for name, column in zip(self.columns, columns, strict=True):
+            with name_errors(name):
+                codes.append(shielded(self[name].encode, column))
         return codes
 
     def decoders(
@@ -602,10 +597,9 @@ class Domain:
             If no dtype of a column's library can hold the declared values.
         """
         decoders = []
-        for (name, attribute), column in zip(
-            self._attributes.items(), like, strict=True
-        ):
-            decoders.append(_name_errors(name, _decoder, attribute, library_of(column)))
+        for name, column in zip(self.columns, like, strict=True):
+            with name_errors(name):
+                decoders.append(shielded(_decoder, self[name], library_of(column)))
         return decoders
 
     def value_counts(self, X: Any) -> pd.Series[int]:
@@ -795,16 +789,6 @@ def dtype_of_attribute(attribute: Categories | Interval, library: str) -> Any:
     if isinstance(attribute, Interval) and (library, kind) == ("pandas", "date"):
         kind = "datetime"
     return dtype_of(library, kind, attribute.values)
-
-
-def _name_errors(name: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function for a column, naming the column in its errors."""
-    try:
-        return shielded(function, *arguments)
-    except ColumnError as error:
-        message = f"column {name!r}: {error}"
-    # Outside of the handler, so that the error has no context.
-    raise ColumnError(message)
 
 
 # A domain, values by column name, lists of values in the order of the columns, or bins of

@@ -13,7 +13,12 @@ import numpy as np
 import pandas as pd
 
 from skdp._json import MAX_FILE_BYTES
-from skdp.domain._attributes import Categories, Interval, is_whole_by_default
+from skdp.domain._attributes import (
+    Categories,
+    Interval,
+    is_whole_by_default,
+    name_errors,
+)
 from skdp.domain._bins import even_edges, shortest_edge
 from skdp.tables import present
 
@@ -50,7 +55,7 @@ def write_toml(
         else:
             tables.append(f"[{name}]\n{_lines(content)}")
     for name, attribute in columns.items():
-        try:
+        with name_errors(name):
             if not isinstance(name, str):
                 raise TypeError(
                     "a domain file requires column names that are text, got "
@@ -58,8 +63,6 @@ def write_toml(
                 )
             comment = _comment(comments.get(name, ""))
             lines = _lines(_declaration(attribute))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"column {name!r}: {error}") from None
         blocks.append(f"{comment}[columns.{_key(name)}]\n{lines}")
     return "\n".join(blocks + tables)
 
@@ -158,10 +161,8 @@ def read_toml(text: str) -> dict[str, Any]:
     _check_bins(tables)
     columns = {}
     for name, table in tables.items():
-        try:
+        with name_errors(name):
             columns[name] = _read_column(table)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"column {name!r}: {error}") from None
     return content | {"columns": columns}
 
 

@@ -127,8 +127,9 @@ DAY, MINUTE = dt.timedelta(days=1), dt.timedelta(minutes=1)
         (dt.date(1999, 3, 5), 30 * DAY, 1000, Interval(dt.date(1995, 1, 1), dt.date(2085, 1, 1), bins=18)),
         # Times that are midnights, to the last one, are dates.
         (dt.datetime(2020, 1, 1), DAY, 366, Interval(dt.date(2020, 1, 1), dt.date(2021, 1, 1), bins=12)),
+        # No bin is narrower than a day.
         (dt.datetime(2020, 1, 1, 10, 3), MINUTE, 150,
-         Interval(dt.datetime(2020, 1, 1, 10), dt.datetime(2020, 1, 1, 12, 45), bins=11)),
+         Interval(dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 2), bins=1)),
     ],
 )  # fmt: skip
 def test_many_dates_are_cut_into_usual_bins(first, step, number, interval):
