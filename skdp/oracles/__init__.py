@@ -1,6 +1,5 @@
 """Frequency oracles: local protocols for one attribute, on integer codes and arrays only."""
 
-from skdp.oracles._base import MAX_ENTRIES as MAX_ENTRIES
 from skdp.oracles._base import MAX_REPORT_BYTES as MAX_REPORT_BYTES
 from skdp.oracles._base import FrequencyOracle, lie_threshold
 from skdp.oracles._base import channel_of_bits as channel_of_bits

@@ -79,7 +79,46 @@ MAX_ENTRIES = 1 << 16
 CELLS = 1 << 22
 
 
-class SupportCounts(ABC):
+class LocalMechanism(ABC):
+    """Local mechanism whose privacy loss follows from the exact probabilities of its reports."""
+
+    @property
+    @abstractmethod
+    def worst_ratio(self) -> Fraction:
+        """The largest ratio of the probabilities of a report under two values: ``e**epsilon`` as achieved."""
+
+    @cached_property
+    def epsilon(self) -> float:
+        """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
+        return log_upper(self.worst_ratio)
+
+    @property
+    def variation(self) -> Fraction:
+        """A bound of the largest total variation distance of the reports of two values."""
+        return (self.worst_ratio - 1) / (self.worst_ratio + 1)
+
+    def shuffle_pair(self) -> ReportPair:
+        """Return the pair of values with the weakest protection by shuffling, for `shuffled_guarantee`.
+
+        By default the worst randomizer with this `worst_ratio`. A mechanism with a tighter
+        pair returns a blanket m(y) and the classes of a pair that dominates all pairs. A
+        pair dominates if ``V = (P(y | x0) - t P(y | x1)) / m(y)``, y drawn with mass
+        m(y), is larger in the convex order than for any other pair, for each t >= 1. This
+        holds if the ratios P(y | x) / m(y) have the same distribution for every x, and no
+        pair has fewer reports, by mass, that distinguish its values: since ``(a
+        - t a) + (b - t b) = (a - t b) + (b - t a)``, a pair of reports of equal mass
+        with the ratios (a, a) and (b, b) is less spread than one with (a, b) and (b,
+        a).
+
+        Returns
+        -------
+        ReportPair
+            Exact fractions.
+        """
+        return ReportPair.of_any(self.worst_ratio)
+
+
+class SupportCounts(LocalMechanism):
     """Reports that support the true value with probability p, and each other value with q."""
 
     k: int
@@ -91,12 +130,22 @@ class SupportCounts(ABC):
     # Remedy for reports that are too large.
     _advice: ClassVar[str] = ""
 
-    @property
     @abstractmethod
-    def worst_ratio(self) -> Fraction: ...
+    def channel(self) -> list[list[Fraction]]:
+        """Return the exact probability of each report given each value.
 
-    @abstractmethod
-    def channel(self) -> list[list[Fraction]]: ...
+        Returns
+        -------
+        list of list of Fraction
+            One row per true value, one column per report; vectors of bits in the order
+            of binary numbers, the first value first, and sets in the order of
+            `itertools.combinations`.
+
+        Raises
+        ------
+        ValueError
+            If there are more than 2**16 vectors or sets.
+        """
 
     def channels(self) -> Iterator[list[list[Fraction]]]:
         """Yield the exact channel, for some of the public hash functions if the protocol has any.
@@ -107,16 +156,6 @@ class SupportCounts(ABC):
             The channel, as returned by `channel`.
         """
         yield self.channel()
-
-    @property
-    def variation(self) -> Fraction:
-        """A bound of the largest total variation distance of the reports of two inputs."""
-        return (self.worst_ratio - 1) / (self.worst_ratio + 1)
-
-    @cached_property
-    def epsilon(self) -> float:
-        """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
-        return log_upper(self.worst_ratio)
 
     @abstractmethod
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
@@ -147,25 +186,10 @@ class SupportCounts(ABC):
             Sums over the reports; the sums of two sets of reports can be added.
         """
         support = np.zeros(self.k, np.int64)
-        for chunk in self.chunks(reports):
-            support += column_sums(self.supports(chunk))
-        return support
-
-    def chunks(self, reports: NDArray[Any]) -> list[NDArray[Any]]:
-        """Split reports into parts whose supports approximately fit in the cache.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, …)
-            Reports, as returned by `report`.
-
-        Returns
-        -------
-        list of ndarray
-            Views of consecutive reports.
-        """
         step = max(1, CELLS // self.k)
-        return [reports[start : start + step] for start in range(0, len(reports), step)]
+        for start in range(0, len(reports), step):
+            support += column_sums(self.supports(reports[start : start + step]))
+        return support
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
         """Compute unbiased estimates of the number of inputs with each value.
@@ -220,15 +244,17 @@ class SupportCounts(ABC):
         ndarray of shape (n, n_cells)
             ``(support - q) / (p - q)``; the column means are the estimated frequencies.
         """
-        supports = self.supports(reports)
-        if cells is not None:
-            supports = supports[:, cells]
-        return self._debiased(supports)
-
-    def _debiased(self, supports: NDArray[np.bool_]) -> NDArray[np.float64]:
+        chosen = np.arange(self.k) if cells is None else cells
+        supports = self._supports_of(reports, chosen)
         gain = float(self.p - self.q)
         values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
         return values[supports.view(np.uint8)]
+
+    def _supports_of(
+        self, reports: NDArray[Any], cells: NDArray[np.intp]
+    ) -> NDArray[np.bool_]:
+        """Find which of some values each report supports."""
+        return self.supports(reports)[:, cells]
 
     @property
     def report_bytes(self) -> int:
@@ -300,18 +326,31 @@ class SupportCounts(ABC):
             )
         return columns.astype(np.min_scalar_type(self.n_reports))
 
-    def _check_codes(
-        self, codes: NDArray[Any], n_codes: int | None = None, name: str = "codes"
-    ) -> None:
-        largest = (self.k if n_codes is None else n_codes) - 1
+    def _check_codes(self, codes: NDArray[Any]) -> None:
+        largest = self.k - 1
         is_valid = codes.ndim == 1 and codes.dtype.kind in "iu"
         if not is_valid or np.iinfo(codes.dtype).max < largest:
             raise ValueError(
-                f"{name} must be a 1-D array of integers, of a dtype that holds "
+                "codes must be a 1-D array of integers, of a dtype that holds "
                 f"{largest}"
             )
         if codes.size and (codes.max() > largest or codes.min() < 0):
-            raise ValueError(f"{name} must be between 0 and {largest}")
+            raise ValueError(f"codes must be between 0 and {largest}")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters on which client and server must agree.
+
+        Returns
+        -------
+        dict
+            Text and numbers; oracles with equal parameters accept each other's reports.
+        """
+        return {
+            "oracle": type(self).__name__,
+            "k": self.k,
+            "p": str(self.p),
+            "q": str(self.q),
+        }
 
     def _check_size(self, n: int, itemsize: int = 1) -> None:
         check_bytes(n, self.width, itemsize, self._advice if self.width > 2 else "")
@@ -404,19 +443,6 @@ def capped_epsilon(epsilon: Any) -> Fraction:
     if isinstance(epsilon, int | Fraction) and epsilon > MAX_EPSILON:
         return MAX_EPSILON  # may exceed the largest float
     return min(check_epsilon(epsilon), MAX_EPSILON)
-
-
-def check_share(value: Any, name: str) -> Fraction:
-    """Check a probability."""
-    if isinstance(value, bool) or not isinstance(
-        value, float | int | Fraction | np.number
-    ):
-        raise TypeError(
-            f"{name} must be a number between 0 and 1, got {type(value).__name__}"
-        )
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {value}")
-    return value if isinstance(value, Fraction) else Fraction(float(value))
 
 
 def support_variance(
@@ -549,48 +575,6 @@ class FrequencyOracle(SupportCounts):
             If a code is not below k, or the reports would take more than 2 GiB.
         """
 
-    @abstractmethod
-    def channel(self) -> list[list[Fraction]]:
-        """Return the exact probability of each report given each value.
-
-        Returns
-        -------
-        list of list of Fraction
-            One row per true value, one column per report; vectors of bits in the order
-            of binary numbers, the first value first, and sets in the order of
-            `itertools.combinations`.
-
-        Raises
-        ------
-        ValueError
-            If there are more than 2**16 vectors or sets.
-        """
-
-    @property
-    @abstractmethod
-    def worst_ratio(self) -> Fraction:
-        """The largest ratio of the probabilities of a report under two values: ``e**epsilon`` as achieved."""
-
-    def shuffle_pair(self) -> ReportPair:
-        """Return the pair of values with the weakest protection by shuffling, for `shuffled_guarantee`.
-
-        By default the worst randomizer with this `worst_ratio`. An oracle with a tighter
-        pair returns a blanket m(y) and the classes of a pair that dominates all pairs. A
-        pair dominates if ``V = (P(y | x0) - t P(y | x1)) / m(y)``, y drawn with mass
-        m(y), is larger in the convex order than for any other pair, for each t >= 1. This
-        holds if the ratios P(y | x) / m(y) have the same distribution for every x, and no
-        pair has fewer reports, by mass, that distinguish its values: since ``(a
-        - t a) + (b - t b) = (a - t b) + (b - t a)``, a pair of reports of equal mass
-        with the ratios (a, a) and (b, b) is less spread than one with (a, b) and (b,
-        a).
-
-        Returns
-        -------
-        ReportPair
-            Exact fractions.
-        """
-        return ReportPair.of_any(self.worst_ratio)
-
     @property
     def pair_supports(self) -> tuple[float, float]:
         """Probabilities that a report supports the true value and a false one, and two false ones; nan if unknown."""
@@ -629,33 +613,17 @@ class FrequencyOracle(SupportCounts):
         n_entries = self.k * self.n_reports
         if exact is not None or self.shows_hash or n_entries > MAX_ENTRIES:
             return exact
-        channel = np.array(self.channel(), float)
-        joint = channel * prior[:, np.newaxis]
+        joint = np.array(self.channel(), float) * prior[:, np.newaxis]
         if groups is not None:
-            by_value = joint
-            joint = np.zeros((groups.max() + 1, by_value.shape[1]))
-            np.add.at(joint, groups, by_value)
+            is_member = np.arange(groups.max() + 1)[:, np.newaxis] == groups
+            joint = is_member @ joint
         return float(joint.max(axis=0).sum())
 
     def _guess_accuracy(
         self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
     ) -> float | None:
-        return None  # no closed form
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters on which client and server must agree.
-
-        Returns
-        -------
-        dict
-            Text and numbers; oracles with equal parameters accept each other's reports.
-        """
-        return {
-            "oracle": type(self).__name__,
-            "k": self.k,
-            "p": str(self.p),
-            "q": str(self.q),
-        }
+        """Return the probability in closed form, or None."""
+        return None
 
     def sampler(self) -> dict[str, Any]:
         """Return the integers with which a client draws a report.

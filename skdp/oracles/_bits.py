@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from fractions import Fraction
 from itertools import combinations
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +18,6 @@ from skdp.oracles._base import (
     capped_epsilon,
     channel_of_bits,
     check_bits,
-    check_share,
     draw_by_row,
     flip_threshold,
     lie_threshold,
@@ -33,7 +34,41 @@ from skdp.randomness import (
 )
 
 
-class UnaryEncoding(FrequencyOracle):
+class BitOracle(FrequencyOracle):
+    """Oracle with one bit per value as a report, which supports the values whose bits are 1."""
+
+    has_bits = True
+    is_encodable = True
+
+    @abstractmethod
+    def _first_supports(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return probabilities of the first value in order, except the first of all, whose bit is 1.
+
+        The two arrays are for each such value if it is true, and if the first value of all
+        is true.
+        """
+
+    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+        return check_bits(reports, self.k)
+
+    @property
+    def variation(self) -> Fraction:
+        return self.p - self.q
+
+    def _guess_accuracy(
+        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
+    ) -> float | None:
+        """Guess the most frequent value whose bit is 1, or the most frequent of all."""
+        if groups is not None:
+            return None
+        shares = np.sort(prior)[::-1]
+        own, top = self._first_supports()
+        by_another = np.maximum(shares[1:] * own, shares[0] * top).sum()
+        # The bit of the most frequent value is 1, or no bit is 1.
+        return float(shares[0] * (1 - top.sum()) + by_another)
+
+
+class UnaryEncoding(BitOracle):
     """Unary encoding on codes: the one-hot bits of the value, randomized independently.
 
     >>> round(UnaryEncoding(14, p=0.75, q=0.25).epsilon, 4), round(math.log(9), 4)
@@ -77,9 +112,6 @@ class UnaryEncoding(FrequencyOracle):
        protocols for frequency estimation. USENIX Security.
     """
 
-    has_bits = True
-    is_encodable = True
-
     def __init__(
         self,
         k: int,
@@ -97,8 +129,10 @@ class UnaryEncoding(FrequencyOracle):
         if (p is None) != (q is None) or (epsilon is None) == (p is None):
             raise ValueError("give either epsilon, or p and q (and epsilon=None)")
         if epsilon is None:
-            p_heads = math.floor(check_share(p, "p") * ONE)
-            q_heads = math.ceil(check_share(q, "q") * ONE)
+            if not isinstance(p, Real) or not isinstance(q, Real):
+                raise TypeError(f"p and q must be numbers, got {p!r} and {q!r}")
+            p_heads = math.floor(Fraction(*p.as_integer_ratio()) * ONE)
+            q_heads = math.ceil(Fraction(*q.as_integer_ratio()) * ONE)
             if not 0 < q_heads < p_heads < ONE:
                 raise ValueError(
                     "p and q must satisfy 0 < q < p < 1 (by at least 2**-64), "
@@ -147,10 +181,6 @@ class UnaryEncoding(FrequencyOracle):
         )
 
     @property
-    def variation(self) -> Fraction:
-        return self.p - self.q
-
-    @property
     def pair_supports(self) -> tuple[float, float]:
         return float(self.p) * float(self.q), float(self.q) ** 2
 
@@ -166,31 +196,15 @@ class UnaryEncoding(FrequencyOracle):
         bits[places] = bernoulli(source, p_heads, codes.size)
         return bits.view(np.uint8).reshape(codes.size, self.k)
 
-    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        return check_bits(reports, self.k)
-
     def channel(self) -> list[list[Fraction]]:
         one_hot = np.eye(self.k, dtype=int).tolist()
         return channel_of_bits(one_hot, self.k, (self.q, self.p))
 
-    def _guess_accuracy(
-        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
-    ) -> float | None:
-        """Guess the most frequent value whose bit is 1, or the most frequent one."""
-        if groups is not None:
-            return None
-        shares = np.sort(prior)[::-1]
+    def _first_supports(self) -> tuple[NDArray[Any], NDArray[Any]]:
         p = float(self.p)
         q = float(self.q)
-        # If its own bit is 1, the guess is the most frequent value. Otherwise the first 1
-        # of all other bits decides: the probability of the bits if all are random, times
-        # the likelihood ratio of either guess.
-        n_others = self.k - 1
-        first_one = (1 - q) ** np.arange(1, self.k) * q
-        guess = np.maximum(shares[1:] * p / q, shares[0] * (1 - p) / (1 - q))
-        by_another = (first_one * guess).sum()
-        by_none = (1 - q) ** n_others * (1 - p) * shares[0]
-        return float(shares[0] * p + by_another + by_none)
+        none_before = (1 - q) ** np.arange(1, self.k)
+        return none_before * p, none_before / (1 - q) * (1 - p) * q
 
 
 class TwoRoundUnaryEncoding(UnaryEncoding):
@@ -236,12 +250,11 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
         # epsilon, among integers over 2**64.
         low, high = 0, ONE // 2
         while low < high:
-            middle = (low + high) // 2
-            self._set_flip(middle)
+            self._set_flip((low + high) // 2)
             if self.worst_ratio <= bound:
-                high = middle
+                high = self._flip
             else:
-                low = middle + 1
+                low = self._flip + 1
         self._set_flip(low)
         if self.p == self.q:
             raise pure_noise(epsilon)
@@ -280,7 +293,7 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
         return (bits ^ flips).view(np.uint8)
 
 
-class SubsetSelection(FrequencyOracle):
+class SubsetSelection(BitOracle):
     """Subset selection on codes: report a set with w of the k values.
 
     >>> oracle = SubsetSelection(14, 1.0)
@@ -328,9 +341,6 @@ class SubsetSelection(FrequencyOracle):
        under locally differential privacy. IEEE Transactions on Information Theory
        64(8).
     """
-
-    has_bits = True
-    is_encodable = True
 
     def __init__(
         self, k: int, epsilon: float | Fraction, *, subset_size: int | None = None
@@ -385,10 +395,6 @@ class SubsetSelection(FrequencyOracle):
         return high, (1 - self.p) / math.comb(self.k - 1, self.subset_size)
 
     @property
-    def variation(self) -> Fraction:
-        return self.p - self.q
-
-    @property
     def n_reports(self) -> int:
         return math.comb(self.k, self.subset_size)
 
@@ -420,9 +426,6 @@ class SubsetSelection(FrequencyOracle):
     ) -> NDArray[np.uint8]:
         return draw_by_row(self.report, digests, codes)
 
-    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        return check_bits(reports, self.k)
-
     def channel(self) -> list[list[Fraction]]:
         if self.n_reports > 1 << 16:
             raise ValueError("the channel has more than 2**16 reports")
@@ -430,24 +433,19 @@ class SubsetSelection(FrequencyOracle):
         is_member = _all_sets(self.k, self.subset_size).T == 1
         return two_shares(is_member, high, low)
 
-    def _guess_accuracy(
-        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
-    ) -> float | None:
-        """Guess the most frequent value of the set, or the most frequent one."""
-        if groups is not None:
-            return None
-        shares = np.sort(prior)[::-1]
+    def _first_supports(self) -> tuple[NDArray[Any], NDArray[Any]]:
         p = float(self.p)
         n_others = self.k - 1
-        size = self.subset_size
-        accuracy = shares[0] * p
-        # By the rank of the most frequent value of the set.
-        for rank in range(1, self.k - size + 1):
-            n_sets = math.comb(n_others - rank, size - 1)
-            guess = shares[rank] * p * (n_sets / math.comb(n_others, size - 1))
-            top = shares[0] * (1 - p) * (n_sets / math.comb(n_others, size))
-            accuracy += max(guess, top)
-        return float(accuracy)
+        own = math.comb(n_others, self.subset_size - 1)
+        top = math.comb(n_others, self.subset_size)
+        # Sets of values of lower ranks.
+        n_sets = [
+            math.comb(n_others - rank, self.subset_size - 1)
+            for rank in range(1, self.k)
+        ]
+        own_fractions = np.array([number / own for number in n_sets])
+        top_fractions = np.array([number / top for number in n_sets])
+        return p * own_fractions, (1 - p) * top_fractions
 
 
 def _all_sets(k: int, size: int) -> NDArray[np.uint8]:

@@ -26,18 +26,13 @@ from skdp.randomness import (
 )
 
 
-def walsh_hadamard(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Multiply each row by the Hadamard matrix in Sylvester's order, in O(b log b)."""
-    out = rows.astype(np.int64)
-    spare = np.empty_like(out)
-    half = rows.shape[1] // 2
-    for _ in range(half.bit_length()):
-        even = out[:, ::2]
-        odd = out[:, 1::2]
-        np.add(even, odd, out=spare[:, :half])
-        np.subtract(even, odd, out=spare[:, half:])
-        out, spare = spare, out
-    return out
+def walsh_hadamard(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Multiply by the Hadamard matrix in Sylvester's order, in O(b log b)."""
+    for _ in range(numbers.size.bit_length() - 1):
+        even = numbers[::2]
+        odd = numbers[1::2]
+        numbers = np.concatenate([even + odd, even - odd])
+    return numbers
 
 
 # The largest prime below 2**16, so that residues are words of 16 bits.
@@ -46,14 +41,12 @@ _SMALL_PRIME = 65_521
 # For more values.
 _LARGE_PRIME = (1 << 31) - 1
 
+# With fewer reports, hashing all values of a report at once is faster than hashing each value
+# for all reports.
+MIN_REPORTS = 1000
+
 # Enough buckets for an epsilon of 11: the best number is about e^epsilon.
 MAX_BUCKETS = _SMALL_PRIME
-
-
-def collision_probability(prime: int, g: int) -> Fraction:
-    """Return the probability that two independent uniform residues fall into the same of g buckets."""
-    smaller, larger = divmod(prime, g)
-    return Fraction(larger * (smaller + 1) ** 2 + (g - larger) * smaller**2, prime**2)
 
 
 class AffineHash:
@@ -91,12 +84,15 @@ class AffineHash:
     def __init__(self, k: int, g: int) -> None:
         self.k = k
         self.g = g
-        self.prime = _SMALL_PRIME if max(k, g) <= _SMALL_PRIME else _LARGE_PRIME
         # `count_matches` detects sums of two residues that wrap at 16 bits.
-        self._word: Any = np.uint16 if self.prime == _SMALL_PRIME else np.uint32
-        self._shift = 16 if self.prime == _SMALL_PRIME else 31
+        is_small = max(k, g) <= _SMALL_PRIME
+        self.prime = _SMALL_PRIME if is_small else _LARGE_PRIME
+        self._word: Any = np.uint16 if is_small else np.uint32
+        self._shift = 16 if is_small else 31
         self.seed_bits = 2 * self._shift
-        self.collision = collision_probability(self.prime, g)
+        quotient, n_larger = divmod(self.prime, g)
+        n_equal = n_larger * (quotient + 1) ** 2 + (g - n_larger) * quotient**2
+        self.collision = Fraction(n_equal, self.prime**2)
 
     def draw(self, source: ByteSource, n: int) -> NDArray[np.uint64]:
         """Draw seeds.
@@ -165,11 +161,6 @@ class AffineHash:
             costs one addition.
         """
         counts = np.zeros(self.k, np.int64)
-        if seeds.size * (1_000 + self.k) < 1_000 * self.k:
-            # Few reports of many values: report by report.
-            for seed, bucket in zip(seeds, buckets, strict=True):
-                counts += self(seed, np.arange(self.k)) == bucket
-            return counts
         prime = self._word(self.prime)
         g = self._word(self.g)
         step = BLOCK // 2
@@ -287,7 +278,7 @@ class LinearHash:
         signs = 1.0 - 2 * (np.bitwise_count(characters[:, np.newaxis] & characters) & 1)
         differences = buckets ^ self(seeds, head)
         tail_words = seeds & (n_tails - 1)
-        sums = np.zeros((1, n_tails), np.int64)
+        sums = np.zeros(n_tails, np.int64)
         step = max(1, BLOCK >> self.r)
         for start in range(0, len(seeds), step):
             part = tail_words[start : start + step]
@@ -299,15 +290,7 @@ class LinearHash:
             weights = np.take(signs, differences[start : start + step], axis=1)
             total = np.bincount(words.ravel(), weights.ravel(), minlength=n_tails)
             sums += total.astype(np.int64)  # whole numbers: exact
-        return walsh_hadamard(sums)[0] >> self.r
-
-
-def best_n_buckets(k: int, epsilon: float | Fraction) -> int:
-    """Return the whole number next to e^eps + 1, from 2 to k."""
-    # The error of a value that nobody has is least there; the mean over few values has
-    # at most 4 % more than its least one.
-    power = math.exp(min(float(capped_epsilon(epsilon)), 50))
-    return min(round(power) + 1, k, MAX_BUCKETS)
+        return walsh_hadamard(sums) >> self.r
 
 
 class LocalHashing(FrequencyOracle):
@@ -366,12 +349,13 @@ class LocalHashing(FrequencyOracle):
     ) -> None:
         self.k = check_size(k, most=(1 << 31) - 2)
         if n_buckets is None:
-            n_buckets = best_n_buckets(self.k, epsilon)
+            # The error of a value that nobody has is least at e^eps + 1; the mean over few
+            # values has at most 4 % more than its least one.
+            power = math.exp(min(float(capped_epsilon(epsilon)), 50))
+            n_buckets = min(round(power) + 1, self.k, MAX_BUCKETS)
         g = check_size(n_buckets, most=MAX_BUCKETS, name="n_buckets")
         self.hash_family = AffineHash(self.k, g)
-        self._set_inner(RandomizedResponse(g, epsilon))
-
-    def _set_inner(self, inner: RandomizedResponse) -> None:
+        inner = RandomizedResponse(g, epsilon)
         self._inner = inner
         self.n_buckets = inner.k
         self.p = inner.p
@@ -440,23 +424,18 @@ class LocalHashing(FrequencyOracle):
         return np.column_stack([seeds, self._inner.report(buckets, source)])
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        return self._supports(reports, np.arange(self.k))
+        return self._supports_of(reports, np.arange(self.k))
 
-    def _supports(
+    def _supports_of(
         self, reports: NDArray[Any], cells: NDArray[Any]
     ) -> NDArray[np.bool_]:
         self._check_reports(reports)
         return self.hash_family(reports[:, :1], cells) == reports[:, 1:]
 
-    def unbiased(
-        self, reports: NDArray[Any], cells: NDArray[np.intp] | None = None
-    ) -> NDArray[np.float64]:
-        # Hashes of the chosen values only.
-        chosen = np.arange(self.k) if cells is None else cells
-        return self._debiased(self._supports(reports, chosen))
-
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         self._check_reports(reports)
+        if len(reports) < MIN_REPORTS and len(reports) < self.k:
+            return super().tally(reports)
         return self.hash_family.count_matches(reports[:, 0], reports[:, 1])
 
     def report_keyed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -11,8 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.exact import exp_bounds, log_upper, round_up
-from skdp.oracles._base import capped_epsilon, lie_threshold, pure_noise
+from skdp.exact import exp_bounds, round_up
+from skdp.oracles._base import (
+    LocalMechanism,
+    capped_epsilon,
+    lie_threshold,
+    pure_noise,
+)
 from skdp.privacy import PureLoss, ReportPair, check_epsilon, laplace_loss
 from skdp.randomness import (
     ONE,
@@ -32,7 +37,7 @@ SUBSTEPS = 1 << 16
 MAX_STEPS = 1 << 16
 
 
-class NumericMechanism(ABC):
+class NumericMechanism(LocalMechanism):
     """A local mechanism for one number, given as its position ``0, ..., steps`` on a grid.
 
     >>> from skdp.oracles import NumericMechanism, Optimal
@@ -68,7 +73,6 @@ class NumericMechanism(ABC):
 
     steps: int
     n_reports: int
-    worst_ratio: Fraction
     estimates: list[Fraction]
 
     @abstractmethod
@@ -79,16 +83,6 @@ class NumericMechanism(ABC):
     @abstractmethod
     def _row(self, position: int) -> list[Fraction]: ...
 
-    @cached_property
-    def epsilon(self) -> float:
-        """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
-        return log_upper(self.worst_ratio)
-
-    @property
-    def variation(self) -> Fraction:
-        """A bound of the largest total variation distance of the reports of two positions."""
-        return (self.worst_ratio - 1) / (self.worst_ratio + 1)
-
     @property
     def loss(self) -> PureLoss:
         """The privacy loss of a report, which dominates the losses of all pairs of positions."""
@@ -97,17 +91,6 @@ class NumericMechanism(ABC):
             return PureLoss(self.epsilon, share=1.0)
         share = min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
         return PureLoss(self.epsilon, share=round_up(share))
-
-    def shuffle_pair(self) -> ReportPair:
-        """Return the pair of positions with the weakest protection by shuffling.
-
-        Returns
-        -------
-        ReportPair
-            As for `FrequencyOracle.shuffle_pair`; by default the pair of the worst
-            randomizer with this `worst_ratio`.
-        """
-        return ReportPair.of_any(self.worst_ratio)
 
     def report(
         self, positions: NDArray[np.integer], source: ByteSource
@@ -291,7 +274,7 @@ class ClampedLaplace(NumericMechanism):
             raise pure_noise(epsilon)
 
     @cached_property
-    def worst_ratio(self) -> Fraction:  # type: ignore[override]
+    def worst_ratio(self) -> Fraction:
         """The largest ratio of the probabilities of a report: a number of millions of digits on a fine grid."""
         return (1 / self.ratio) ** self.steps
 
@@ -414,7 +397,6 @@ class SquareWave(NumericMechanism):
         ratio = Fraction(self.n_reports, self.width)
         self._threshold = lie_threshold(capped, ratio)
         self.lie = Fraction(self._threshold, ONE)
-        self.worst_ratio = 1 + ratio * (1 - self.lie) / self.lie
         # The probabilities of a report outside of the window, and inside.
         self._outside = self.lie / self.n_reports
         self._inside = self._outside + (1 - self.lie) / self.width
@@ -425,6 +407,10 @@ class SquareWave(NumericMechanism):
         twice_offsets = range(1 - self.n_reports, 1 + self.n_reports, 2)
         gain = 2 * (1 - self.lie)
         return [Fraction(self.steps, 2) + offset / gain for offset in twice_offsets]
+
+    @property
+    def worst_ratio(self) -> Fraction:
+        return self._inside / self._outside
 
     @property
     def variation(self) -> Fraction:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import accumulate, combinations
-from operator import itemgetter
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -45,9 +44,8 @@ MIN_EXCESS = Fraction(1, 1 << 50)
 VALUE_UNIT = Fraction(1, 1 << 32)
 MAX_BIAS = 2.0**-24
 
-# A program has up to 32 gaps between nodes, and 48 outcomes.
+# A program has up to 32 gaps between nodes.
 MAX_GAPS = 32
-MAX_OUTCOMES = 128
 
 Outcome = tuple[int, int, int]
 """Probability outside of its nodes in units of 2**-64, estimate from the middle, nodes as bits."""
@@ -188,45 +186,53 @@ class Optimal(NumericMechanism):
             raise pure_noise(epsilon)
         if outcomes is None:
             self.nodes = _place_nodes(self.steps, _choose_n_gaps(float(capped)))
-            rounded = _round_outcomes(self.nodes, float(capped))
+            self.outcomes = _solve_outcomes(self.nodes, float(capped), max_ratio)
         else:
-            rounded = _check_outcomes(outcomes)
+            self.outcomes = _check_outcomes(outcomes)
             # An outcome is likelier at the last node.
-            n_gaps = max(nodes for _, _, nodes in rounded).bit_length() - 1
+            n_gaps = max(nodes for _, _, nodes in self.outcomes).bit_length() - 1
             self.nodes = _place_nodes(self.steps, n_gaps)
             if n_gaps != len(self.nodes) - 1:
                 raise ValueError("outcomes must have nodes of the grid.")
-        self.outcomes = _correct_estimates(rounded, self.nodes, max_ratio)
         self.n_reports = 2 * len(self.outcomes) + 1
-        # Probabilities in units of 2**-64: mirror images, the middle, and outcomes.
-        self._rows = _list_probabilities(self.outcomes, len(self.nodes), max_ratio)
-        columns = list(zip(*self._rows, strict=True))
-        if min(map(min, columns)) <= 0:
+        direct = _find_probabilities(self.outcomes, len(self.nodes), max_ratio)
+        mirrored = direct[::-1, ::-1]
+        middle = ONE - direct.sum(axis=1) - mirrored.sum(axis=1)
+        # Probabilities in units of 2**-64, of shape (n_nodes, n_reports).
+        self._rows = np.column_stack([mirrored, middle, direct])
+        if self._rows.min() <= 0:
             raise ValueError("outcomes must have positive probabilities, at most 1.")
-        self.worst_ratio = max(Fraction(max(column), min(column)) for column in columns)
         if self.worst_ratio > max_ratio:
             raise ValueError(
                 f"outcomes must have a privacy loss of at most {float(capped):g}."
             )
+        # Their distances from the middle of the grid, in steps.
         values = [value * VALUE_UNIT for _, value, _ in self.outcomes]
-        middle = Fraction(self.steps, 2)
-        lower = [middle - value for value in reversed(values)]
-        self.estimates = [*lower, middle, *(middle + value for value in values)]
-
-        offsets = np.array([float(estimate - middle) for estimate in self.estimates])
-        self._squares = np.array(self._rows, float) / ONE @ offsets**2
+        offsets = [-value for value in reversed(values)] + [Fraction(0)] + values
+        self.estimates = [Fraction(self.steps, 2) + offset for offset in offsets]
+        estimates = np.array(offsets, float)
+        probabilities = (self._rows / ONE).astype(float)
+        biases = probabilities @ estimates - (self.nodes - self.steps / 2)
+        # The tolerance grows with the estimates, because large estimates lose float precision.
+        if np.abs(biases).max() > MAX_BIAS + 1e-13 * np.abs(estimates).max():
+            raise ValueError("outcomes must have unbiased estimates.")
+        self._squares = probabilities @ estimates**2
         # A word of 64 bits is compared with the sums of all but the last probability.
-        sums = [[*accumulate(row[:-1])] for row in self._rows]
-        self._thresholds = np.array(sums, np.uint64)
+        self._thresholds = np.cumsum(self._rows[:, :-1], axis=1).astype(np.uint64)
+
+    @cached_property
+    def worst_ratio(self) -> Fraction:
+        """The largest ratio of the probabilities of a report under two positions."""
+        smallest, largest = self._rows.min(axis=0), self._rows.max(axis=0)
+        return max(map(Fraction, largest, smallest))
 
     @cached_property
     def variation(self) -> Fraction:
         """The largest total variation distance of the reports of two positions."""
         # All positions are mixtures of nodes.
-        distances = [0]
+        distances = []
         for row, other in combinations(self._rows, 2):
-            pairs = zip(row, other, strict=True)
-            distances.append(sum(max(first - second, 0) for first, second in pairs))
+            distances.append(np.maximum(row - other, 0).sum())
         return Fraction(max(distances), ONE)
 
     def parameters(self) -> dict[str, Any]:
@@ -256,11 +262,8 @@ class Optimal(NumericMechanism):
     def _row(self, position: int) -> list[Fraction]:
         below, distance = map(int, self._find_node_below(position))
         gap = int(self.nodes[below + 1]) - int(self.nodes[below])
-        pairs = zip(self._rows[below], self._rows[below + 1], strict=True)
-        return [
-            Fraction((gap - distance) * lower + distance * upper, gap * ONE)
-            for lower, upper in pairs
-        ]
+        mixed = (gap - distance) * self._rows[below] + distance * self._rows[below + 1]
+        return [Fraction(weight, gap * ONE) for weight in mixed]
 
     def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
         squares = np.interp(positions, self.nodes, self._squares)
@@ -283,81 +286,52 @@ def _place_nodes(steps: int, n_gaps: int) -> NDArray[np.int64]:
     return np.unique(np.concatenate([lower, steps - lower]))
 
 
-def _round_outcomes(nodes: NDArray[np.int64], epsilon: float) -> list[Outcome]:
-    """Solve the program, and round its solution to integers."""
-    steps = int(nodes[-1])
+def _solve_outcomes(
+    nodes: NDArray[np.int64], epsilon: float, max_ratio: Fraction
+) -> tuple[Outcome, ...]:
+    """Solve the program, round its probabilities, and correct its estimates."""
+    half = nodes[-1] / 2
     if epsilon <= MAX_DUCHI_EPSILON:
         # Two outcomes, whose estimate follows from being unbiased.
         weights, values = np.array([1 / (1 + math.exp(epsilon))]), np.zeros(1)
         windows = np.array([[False, True]])
     else:
-        scaled = tuple((2 * nodes / steps - 1).tolist())
-        weights, values, windows = solve_program(scaled, epsilon)
-        values = values * (steps / 2)
-    bits = (windows @ (1 << np.arange(len(nodes)))).tolist()
-    outcomes = []
-    for weight, value, node in zip(weights, values, bits, strict=True):
-        integer = int(float(weight) * (1 - SPARE) * ONE)
-        outcomes.append((integer, round(Fraction(value) / VALUE_UNIT), node))
-    return sorted(outcomes, key=itemgetter(1))
+        weights, values, windows = solve_program(tuple(nodes / half - 1), epsilon)
+    order = np.argsort(values, kind="stable")
+    unit = float(VALUE_UNIT)
+    values = np.round(values[order] * half / unit) * unit
+    integers = [int(weight * (1 - SPARE) * ONE) for weight in weights[order].tolist()]
+    bits = (windows[order] @ (1 << np.arange(len(nodes)))).tolist()
+    zeros = [0] * len(bits)
+    unvalued = list(zip(integers, zeros, bits, strict=True))
+    direct = _find_probabilities(unvalued, len(nodes), max_ratio)
+    # Rounding has biased the estimates: they change as little as possible. The weight of
+    # an estimate is the difference of the probabilities of its outcome and of the mirror
+    # image.
+    excess = ((direct - direct[::-1]) / ONE).astype(float)
+    missing = nodes - half - excess @ values
+    values += np.linalg.lstsq(excess, missing, rcond=None)[0]
+    rounded = [round(value / unit) for value in values.tolist()]
+    return tuple(zip(integers, rounded, bits, strict=True))
 
 
-def _correct_estimates(
-    outcomes: Sequence[Outcome], nodes: NDArray[np.int64], max_ratio: Fraction
-) -> tuple[Outcome, ...]:
-    """Change biased estimates as little as possible so that they are unbiased."""
-    rows = np.array(_list_probabilities(outcomes, len(nodes), max_ratio), object)
-    # The weight of an estimate is the difference of the probabilities of its outcome and of
-    # the mirror image.
-    n = len(outcomes)
-    excess = ((rows[:, n + 1 :] - rows[:, n - 1 :: -1]) / ONE).astype(float)
-    values = np.array([float(value * VALUE_UNIT) for _, value, _ in outcomes])
-    for _ in range(2):
-        missing = nodes - nodes[-1] / 2 - excess @ values
-        # The tolerance grows with the estimates, because large estimates lose float precision.
-        if np.abs(missing).max() <= MAX_BIAS + 1e-13 * np.abs(values).max():
-            break
-        values = values + np.linalg.lstsq(excess, missing, rcond=None)[0]
-    else:
-        raise ValueError("outcomes must allow unbiased estimates.")
-    corrected = []
-    for (weight, value, node), estimate in zip(outcomes, values.tolist(), strict=True):
-        if estimate != float(value * VALUE_UNIT):
-            value = round(Fraction(estimate) / VALUE_UNIT)
-        corrected.append((weight, value, node))
-    return tuple(corrected)
-
-
-def _list_probabilities(
+def _find_probabilities(
     outcomes: Sequence[Outcome], n_nodes: int, max_ratio: Fraction
-) -> list[list[int]]:
-    """Return the probability of each report at each node, in units of 2**-64."""
-    rows = []
-    for node in range(n_nodes):
-        direct, mirrored = [], []
-        for weight, _, nodes in outcomes:
-            likely = int(weight * max_ratio)
-            direct.append(likely if nodes >> node & 1 else weight)
-            mirrored.append(likely if nodes >> n_nodes - 1 - node & 1 else weight)
-        remaining = ONE - sum(mirrored) - sum(direct)
-        rows.append([*reversed(mirrored), remaining, *direct])
-    return rows
+) -> NDArray[Any]:
+    """Return the probability of each outcome at each node, in units of 2**-64, as Python integers."""
+    columns = []
+    for weight, _, nodes in outcomes:
+        likely = int(weight * max_ratio)
+        is_likely = [nodes >> node & 1 for node in range(n_nodes)]
+        columns.append([likely if bit else weight for bit in is_likely])
+    return np.array(columns, object).T
 
 
-def _check_outcomes(outcomes: Any) -> list[Outcome]:
-    """Check the types and ranges of outcomes."""
-    triples = [tuple(outcome) for outcome in outcomes]
-    numbers = [number for triple in triples for number in triple]
-    is_whole = all(type(number) is int for number in numbers)
-    if not is_whole or {*map(len, triples)} != {3} or len(triples) > MAX_OUTCOMES:
-        raise TypeError(
-            f"outcomes must be 1 to {MAX_OUTCOMES} triples of integers, got other values."
-        )
-    for weight, value, nodes in triples:
-        is_in_range = 0 < weight < ONE and abs(value) < 1 << 128
-        if not is_in_range or not 0 <= nodes < 2 << MAX_GAPS:
-            raise ValueError(
-                "outcomes must be weights below 2**64, estimates, and bits of nodes, "
-                "got other integers."
-            )
-    return triples
+def _check_outcomes(outcomes: Iterable[Sequence[int]]) -> tuple[Outcome, ...]:
+    """Check that outcomes are triples of integers; their probabilities are checked later."""
+    triples: Any = tuple(tuple(outcome) for outcome in outcomes)
+    for triple in triples or [()]:
+        if [type(number) for number in triple] != [int, int, int]:
+            raise TypeError("outcomes must be triples of integers, got other values.")
+    checked: tuple[Outcome, ...] = triples
+    return checked

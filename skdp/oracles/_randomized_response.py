@@ -157,16 +157,13 @@ class RandomizedResponse(FrequencyOracle):
         return draw_by_row(self.report, digests, codes)
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        self._check_codes(reports)
-        return reports[:, np.newaxis] == np.arange(self.k, dtype=reports.dtype)
+        return self._supports_of(reports, np.arange(self.k, dtype=reports.dtype))
 
-    def unbiased(
-        self, reports: NDArray[Any], cells: NDArray[np.intp] | None = None
-    ) -> NDArray[np.float64]:
-        if cells is None:
-            return super().unbiased(reports)
+    def _supports_of(
+        self, reports: NDArray[Any], cells: NDArray[Any]
+    ) -> NDArray[np.bool_]:
         self._check_codes(reports)
-        return self._debiased(reports[:, np.newaxis] == cells)
+        return reports[:, np.newaxis] == cells
 
     def tally(self, reports: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
         self._check_codes(reports)

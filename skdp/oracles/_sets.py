@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
@@ -147,38 +147,32 @@ class SetSelection(SupportCounts):
         self.subset_size = check_size(
             subset_size, least=1, most=self.k, name="subset_size"
         )
-        self.weights = self._hit_weights(exp_bounds(capped)[0])
+        self._n_codes = self.k + self.max_size
+        self._hit_shares = self._count_hits()
+        self.weights = self._find_weights(exp_bounds(capped)[0])
         self.p, self.q = self._support_shares()
         if self.p <= self.q:
             raise pure_noise(epsilon)
 
-    @property
-    def _n_codes(self) -> int:
-        return self.k + self.max_size
-
-    def _first_hits(self) -> list[int]:
+    def _count_hits(self) -> list[int]:
         """Return C(K - i, w - 1) / C(K, w) for i = 1, ..., m, the share of sets whose first hit is the i-th member."""
         # Times _SCALE, rounded down: the fractions of many members have too many
         # digits.
-        n_left = self._n_codes
         missed = _SCALE
         shares = []
-        for _ in range(self.max_size):
+        for n_left in range(self._n_codes, self.k, -1):
             shares.append(missed * self.subset_size // n_left)
             missed = missed * (n_left - self.subset_size) // n_left
-            n_left -= 1
         return shares
 
-    def _hit_weights(self, most_ratio: Fraction) -> tuple[int, ...]:
+    def _find_weights(self, max_ratio: Fraction) -> tuple[int, ...]:
         """Return the weights W_0 of a uniform set, and W_i of a first hit at the i-th member."""
-        shares = self._first_hits()
-        total = Fraction(sum(shares), _SCALE)
+        total = Fraction(sum(self._hit_shares), _SCALE)
         # As L + sum(W) = 2**64 and W <= excess L share, a uniform set of weight at least L
         # remains, and the ratio is kept.
-        excess = min(most_ratio - 1, (ONE - 1) / total)
-        factor = excess * max(1, math.floor(ONE / (1 + excess * total)))
-        numerator, denominator = factor.as_integer_ratio()
-        hits = [numerator * share // (denominator * _SCALE) for share in shares]
+        excess = min(max_ratio - 1, (ONE - 1) / total)
+        factor = excess * max(1, math.floor(ONE / (1 + excess * total))) / _SCALE
+        hits = [math.floor(factor * share) for share in self._hit_shares]
         return (ONE - sum(hits), *hits)
 
     def _support_shares(self) -> tuple[Fraction, Fraction]:
@@ -198,11 +192,10 @@ class SetSelection(SupportCounts):
     def worst_ratio(self) -> Fraction:
         """The largest ratio of the probabilities of a report under two sets, rounded up."""
         lie, *hits = self.weights
-        excess = [Fraction(0)]
-        for weight, share in zip(hits, self._first_hits(), strict=True):
-            if weight:
-                excess.append(Fraction(weight * _SCALE, share * lie))
-        return 1 + max(excess)
+        pairs = zip(hits, self._hit_shares, strict=True)
+        # A share is 0 only if its weight is.
+        ratios = [Fraction(hit * _SCALE, share * lie) for hit, share in pairs if share]
+        return 1 + max(ratios)
 
     @property
     def variation(self) -> Fraction:
@@ -211,11 +204,9 @@ class SetSelection(SupportCounts):
         # likeliest after the first member. Sets that meet both differ by the rounding of
         # the weights.
         missing = _SCALE
-        n_left = self._n_codes - 1
-        for _ in range(self.max_size):
+        for n_left in range(self._n_codes - 1, self.k - 1, -1):
             # Rounded up.
             missing = -(-missing * (n_left + 1 - self.subset_size) // n_left)
-            n_left -= 1
         hits = sum(self.weights[1:]) * Fraction(missing, _SCALE)
         return (hits + self.max_size + 1) / ONE
 
@@ -227,10 +218,9 @@ class SetSelection(SupportCounts):
         list of tuple of int
             As of `itertools.combinations`, for the sizes 0 to m.
         """
-        sets: list[tuple[int, ...]] = []
-        for size in range(self.max_size + 1):
-            sets += combinations(range(self.k), size)
-        return sets
+        values = range(self.k)
+        by_size = [combinations(values, size) for size in range(self.max_size + 1)]
+        return list(chain.from_iterable(by_size))
 
     @property
     def mean_squared_error(self) -> float:
@@ -252,22 +242,6 @@ class SetSelection(SupportCounts):
             If they are too many.
         """
         self._check_size(n)
-
-    def _check_sets(self, sets: NDArray[Any]) -> None:
-        is_table = sets.ndim == 2 and sets.shape[1] == self.max_size
-        if not is_table or sets.dtype.kind not in "iu":
-            raise ValueError(f"sets must be integers of shape (n, {self.max_size})")
-        last_code = self.k + self.max_size - 1
-        if sets.size and (sets.max() > last_code or sets.min() < 0):
-            raise ValueError(f"codes must be between 0 and {last_code}")
-        self.check_size(len(sets))
-
-    def _check_channel(self) -> None:
-        if self.k > MAX_VALUES:
-            raise ValueError(
-                f"the channel has 2**{self.k} reports; it is available up to "
-                f"{MAX_VALUES} values"
-            )
 
     def report(
         self, sets: NDArray[np.unsignedinteger], source: ByteSource
@@ -291,7 +265,14 @@ class SetSelection(SupportCounts):
         ValueError
             If the sets have another shape, or the reports would take more than 2 GiB.
         """
-        self._check_sets(sets)
+        if sets.ndim != 2 or sets.shape[1] != self.max_size:
+            raise ValueError(f"sets must have the shape (n, {self.max_size})")
+        if sets.dtype.kind not in "iu":
+            raise ValueError(f"sets must be integers, got {sets.dtype}")
+        last_code = self._n_codes - 1
+        if sets.max(initial=0) > last_code or sets.min(initial=0) < 0:
+            raise ValueError(f"codes must be between 0 and {last_code}")
+        self.check_size(len(sets))
         reports = np.empty((len(sets), self.k), np.uint8)
         step = max(1, CELLS // self._n_codes)
         for start in range(0, len(sets), step):
@@ -308,14 +289,13 @@ class SetSelection(SupportCounts):
         first_hit = categorical(source, self.weights, len(sets))
         # The members are the last codes, in reverse; then each code is moved to its column.
         drawn = np.zeros((len(sets), n_codes), np.uint8)
-        for place in range(self.max_size + 1):
+        rows = np.flatnonzero(first_hit == 0)
+        drawn[rows] = subsets(source, n_codes, size, rows.size)
+        for place in range(1, self.max_size + 1):
             rows = np.flatnonzero(first_hit == place)
-            if place == 0:
-                drawn[rows] = subsets(source, n_codes, size, rows.size)
-            else:
-                n_left = n_codes - place
-                drawn[rows, :n_left] = subsets(source, n_left, size - 1, rows.size)
-                drawn[rows, n_left] = 1
+            n_left = n_codes - place
+            drawn[rows, :n_left] = subsets(source, n_left, size - 1, rows.size)
+            drawn[rows, n_left] = 1
         members = sets.astype(np.intp)
         is_other = np.ones(drawn.shape, bool)
         np.put_along_axis(is_other, members, False, axis=1)
@@ -342,7 +322,11 @@ class SetSelection(SupportCounts):
         ValueError
             If there are more than 2**16 reports.
         """
-        self._check_channel()
+        if self.k > MAX_VALUES:
+            raise ValueError(
+                f"the channel has 2**{self.k} reports; it is available up to "
+                f"{MAX_VALUES} values"
+            )
         n_codes = self._n_codes
         size = self.subset_size
         lie, *hits = self.weights
@@ -357,30 +341,16 @@ class SetSelection(SupportCounts):
             padded = [*members, *range(self.k + len(members), n_codes)]
             row = [Fraction(0)] * self.n_reports
             for drawn in combinations(range(n_codes), size):
-                hit_places = [
-                    place for place, code in enumerate(padded, 1) if code in drawn
-                ]
+                is_hit = [code in drawn for code in padded]
+                place = is_hit.index(True) + 1 if any(is_hit) else 0
                 report = sum(1 << self.k - 1 - code for code in drawn if code < self.k)
-                row[report] += by_hit[min(hit_places, default=0)]
+                row[report] += by_hit[place]
             table.append(row)
         return table
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters on which client and server must agree.
-
-        Returns
-        -------
-        dict
-            Text and numbers; oracles with equal parameters accept each other's reports.
-        """
-        return {
-            "oracle": type(self).__name__,
-            "k": self.k,
-            "max_size": self.max_size,
-            "p": str(self.p),
-            "q": str(self.q),
-            "subset_size": self.subset_size,
-        }
+        sizes = {"max_size": self.max_size, "subset_size": self.subset_size}
+        return super().parameters() | sizes
 
 
 def _largest_error(k: int, m: int, p: Any, q: Any) -> Any:

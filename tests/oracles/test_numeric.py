@@ -189,15 +189,6 @@ def test_the_outcomes_make_the_same_mechanism_again():
 TWO = Optimal(2, 1.0).outcomes
 
 
-def test_biased_estimates_are_corrected():
-    biased = [[weight, value + (1 << 20), nodes] for weight, value, nodes in TWO]
-    mechanism = Optimal(2, 1.0, outcomes=biased)
-    for position, row in enumerate(mechanism.channel()):
-        mean = sum(share * own for share, own in zip(row, mechanism.estimates, strict=True))
-        assert abs(mean - position) <= 2.0**-23
-    assert Optimal(2, 1.0, outcomes=mechanism.outcomes).outcomes == mechanism.outcomes
-
-
 @each(
     "outcomes message",
     [
@@ -206,12 +197,12 @@ def test_biased_estimates_are_corrected():
         ([[1.0, 2, 3]], "triples of integers"),
         ([[1, 2]], "triples of integers"),
         ([[True, 2, 3]], "triples of integers"),
-        ([[1, 2, 3]] * 129, "triples of integers"),
-        ([[-1, 2, 3]], "weights below"),
+        ([[-1, 2, 3]], "positive probabilities"),
         ([[1, 2, 8]], "nodes of the grid"),
-        ([[0, 2, 1]], "weights below"),
+        ([[0, 2, 1]], "nodes of the grid"),
         ([[1 << 63, 2, 4]], "positive probabilities|unbiased"),
         ([[(weight * 11) // 10, value, nodes] for weight, value, nodes in TWO], "positive probabilities"),
+        ([[weight, value + (1 << 20), nodes] for weight, value, nodes in TWO], "unbiased estimates"),
         ([[1 << 61, 1, 0]], "nodes of the grid"),
         ([[1 << 61, 1, 7]], "unbiased estimates"),
         ([[int(2**64 / (1 + math.e)) - 10**9, 1 << 20, 4]], "privacy loss|positive"),

@@ -82,7 +82,7 @@ def test_extreme_probabilities_are_drawn(k, p, q, n):
         ({"p": float("nan"), "q": 0.1}, ValueError),
         ({"p": Fraction(1, 2) + Fraction(1, 2**70), "q": 0.5}, ValueError),
         ({"p": "0.5", "q": 0.1}, TypeError),
-        ({"p": True, "q": 0.1}, TypeError),
+        ({"p": True, "q": 0.1}, ValueError),
     ],
 )
 def test_probabilities_that_make_no_sense_are_refused(arguments, error):
