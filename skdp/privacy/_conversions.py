@@ -59,6 +59,14 @@ _PRECISION = 2.0**-40
 _MAX_LOG_ORDER = 12 * math.log(10)
 
 
+def _largest_proven(excess: Excess, safe: float) -> float:
+    """Return nearly the largest number without excess, from a number without excess."""
+    unsafe = safe
+    while excess(unsafe) <= 0:
+        unsafe = min(2 * unsafe, sys.float_info.max)
+    return proven_edge(excess, _PRECISION, safe=safe, unsafe=unsafe)
+
+
 def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
     """Convert zero-concentrated differential privacy to epsilon for a delta.
 
@@ -120,12 +128,7 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     root = math.sqrt(-_log(delta))
     start = (float(epsilon) / (math.sqrt(root**2 + float(epsilon)) + root)) ** 2
     safe = proven_start(excess, start, -_PRECISION)
-    if safe == 0:
-        return Fraction(0)
-    unsafe = safe
-    while excess(unsafe) <= 0:
-        unsafe = min(2 * unsafe, sys.float_info.max)
-    return Fraction(proven_edge(excess, _PRECISION, safe=safe, unsafe=unsafe))
+    return Fraction(_largest_proven(excess, safe) if safe else 0)
 
 
 def _log(delta: Fraction) -> float:
@@ -373,10 +376,7 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
         math.sqrt(half**2 + float(exact_epsilon) / 2) + half
     )
     safe = proven_start(excess, max(from_tail, 2.5 * target), -_PRECISION)
-    unsafe = 2 * safe
-    while excess(unsafe) <= 0:
-        unsafe *= 2
-    return proven_edge(excess, _PRECISION, safe=safe, unsafe=unsafe)
+    return _largest_proven(excess, safe)
 
 
 def _float_below(delta: Any) -> float:

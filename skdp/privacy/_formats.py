@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from numbers import Real
@@ -36,22 +36,17 @@ def check_delta(value: Any, *, name: str = "delta") -> Fraction:
     return exact
 
 
+# A fraction may be in the range although the next float above it is not, so the rounded
+# numbers are checked too.
 def check_loss(value: Any, name: str) -> float:
     """Check a privacy loss, which may be 0, and round it up to a float."""
-    return _round_up_checked(value, name, check_epsilon, zero=True)
+    rounded = round_up(check_epsilon(value, name=name, zero=True))
+    return float(check_epsilon(rounded, name=name, zero=True))
 
 
-def check_failure(value: Any, name: str = "delta") -> float:
+def check_failure(value: Any) -> float:
     """Check a failure probability and round it up to a float."""
-    return _round_up_checked(value, name, check_delta)
-
-
-def _round_up_checked(
-    value: Any, name: str, check: Callable[..., Fraction], **options: Any
-) -> float:
-    # A fraction may be in the range although the next float above it is not.
-    rounded = round_up(check(value, name=name, **options))
-    return float(check(rounded, name=name, **options))
+    return float(check_delta(round_up(check_delta(value))))
 
 
 def _to_fraction(value: Any, name: str, expected: str) -> Fraction | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
@@ -81,8 +80,6 @@ class PrivacyStatement(JsonRecord):
         columns of the table), ``known`` (True for a class of skdp, False for a class in `trusted`), ``charged``
         (whether the step charges a ledger) and ``fitted`` (if False, the guarantee is the largest loss that the
         parameters allow).
-    ledgers : tuple of dict, default=()
-        Records of the ledgers that the steps charge, when the statement was made; see `PrivacyLedger.to_dict`.
 
     Attributes
     ----------
@@ -117,7 +114,6 @@ class PrivacyStatement(JsonRecord):
     total: PrivacyGuarantee | None
     notes: tuple[str, ...]
     steps: tuple[StatedStep, ...] = ()
-    ledgers: tuple[dict[str, Any], ...] = ()
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -142,11 +138,11 @@ class PrivacyStatement(JsonRecord):
 
     def _headline(self) -> str:
         """List the unprotected columns, then the guarantee of the other columns."""
-        unprotected = self.unprotected_columns
         waiting = self._columns_with(NOT_FITTED, NOT_SEEN)
-        in_fit = [x for x in self._columns_with(ROWS_IN_FIT) if x not in unprotected]
+        protected_in_fit = self._columns_with(ROWS_IN_FIT)
+        in_fit = [x for x in protected_in_fit if x not in self.unprotected_columns]
         texts = []
-        if unprotected or not waiting:
+        if self.unprotected_columns or not waiting:
             texts.append(self._describe_unprotected())
         if waiting:
             texts.append(f"No guarantee yet for: {_join_some(waiting)}")
@@ -213,11 +209,9 @@ class PrivacyStatement(JsonRecord):
             "columns": columns,
             "total": None if total is None else total._content(),
             "meaning": meaning,
-            "randomness": _name_randomness(step.guarantee for step in self.steps),
             "steps": [step._content() for step in self.steps],
             "notes": list(map(written_text, self.notes)),
             "not_covered": self._list_not_covered(),
-            "ledgers": list(self.ledgers),
             "versions": _list_versions(),
         }
 
@@ -268,7 +262,7 @@ class PrivacyStatement(JsonRecord):
         -------
         str
             A complete HTML document that loads nothing: who is protected from whom, the guarantee in odds, each column,
-            the composition so far, and what is not covered.
+            the charged ledgers, and what is not covered.
 
         Raises
         ------
@@ -291,12 +285,8 @@ class PrivacyStatement(JsonRecord):
         guess = None
         if self.total is not None:
             guess = format_guess(self.total.epsilon, self.total.delta)
-        record = self.to_dict()
-        ledgers = [_group_charges(ledger) for ledger in record.pop("ledgers")]
         table = self._format_table().to_dict("records")
-        page = _load_template().render(
-            record, ledgers=ledgers, guess=guess, table=table
-        )
+        page = _load_template().render(self.to_dict(), guess=guess, table=table)
         return written_text(page)
 
     def _format_table(self) -> pd.DataFrame:
@@ -347,21 +337,6 @@ def _join_some(names: Sequence[str]) -> str:
 
 def _format(number: float | None) -> str:
     return "" if number is None or number != number else format_number(number)
-
-
-def _group_charges(ledger: dict[str, Any]) -> dict[str, Any]:
-    """Count equal charges in the record of a ledger: a search charges a release hundreds of times."""
-    groups = Counter(
-        (
-            charge["what"],
-            charge["epsilon"],
-            charge["delta"],
-            join_names(charge["guarantee"]["scope"]),
-            charge["guarantee"]["mechanism"],
-        )
-        for charge in ledger["charges"]
-    )
-    return ledger | {"groups": groups.items()}
 
 
 def _list_versions() -> dict[str, str]:
@@ -442,20 +417,4 @@ def _describe_unit(total: PrivacyGuarantee) -> str:
     return (
         f"{rows} records (rows), so also a person with up to {rows}. For a person with "
         f"k times {rows} records, epsilon is {larger}"
-    )
-
-
-def _name_randomness(guarantees: Iterable[PrivacyGuarantee]) -> str:
-    """Name the source of the random bits."""
-    sources = {guarantee.secure for guarantee in guarantees}
-    if not sources:
-        return "no step of skdp draws random bits"
-    if False in sources:
-        return (
-            "a seed (its value is not recorded): NOT SECURE against those who know or "
-            "guess it"
-        )
-    return (
-        "the cryptographically secure generator of the operating system, or a secret key "
-        "for permanent reports"
     )

@@ -175,13 +175,12 @@ def privacy_statement(
     walk.finish()
 
     total, total_notes = _add_up(walk)
-    ledgers, ledger_notes = _record_ledgers(walk.ledgers.values())
+    ledger_notes = map(_describe_ledger, walk.ledgers.values())
     return PrivacyStatement(
         tuple(_list_facts(walk, names_of_X or ())),
         total,
         (*total_notes, *_list_notes(walk), *ledger_notes),
         tuple(walk.steps),
-        ledgers,
     )
 
 
@@ -332,18 +331,9 @@ def _list_notes(walk: Walk) -> list[str]:
     return notes
 
 
-def _record_ledgers(
-    ledgers: Iterable[PrivacyLedger],
-) -> tuple[tuple[dict[str, Any], ...], list[str]]:
-    """Return the records of ledgers now, and a note if one cannot be read."""
-    records = []
-    notes = []
-    for ledger in ledgers:
-        try:
-            records.append(ledger.to_dict())
-        except (OSError, ValueError, RuntimeError):
-            notes.append("A ledger cannot be read here, so its charges are not listed.")
-    return tuple(records), notes
+def _describe_ledger(ledger: PrivacyLedger) -> str:
+    """Write the budget and the charges so far, which include other fits."""
+    return f"Charged to {ledger!r}, whose own statement lists all charges."
 
 
 def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
@@ -367,8 +357,8 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         total = replace(
             _sum(step.guarantee for step in steps), **_spend_of(ledger), losses=()
         )
-    record = (ledger.to_dict(),)
-    return PrivacyStatement(tuple(facts), total, _LEDGER_NOTES, tuple(steps), record)
+    notes = (f"{ledger!r}.", *_LEDGER_NOTES)
+    return PrivacyStatement(tuple(facts), total, notes, tuple(steps))
 
 
 def _spend_of(ledger: PrivacyLedger) -> dict[str, Any]:

@@ -101,8 +101,11 @@ def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
 
 def has_private_parts(estimator: Any) -> bool:
     """Check if an estimator has parts that may spend privacy budget."""
-    parts = [part for part in all_parts(estimator) if part is not estimator]
-    return any(hasattr(part, "guarantee_") or is_of_skdp(part) for part in parts)
+    return any(
+        hasattr(part, "guarantee_") or is_of_skdp(part)
+        for child in parts_of(estimator)
+        for part in all_parts(child)
+    )
 
 
 def has_earlier_fit(estimator: Any) -> bool:
