@@ -209,18 +209,12 @@ class Budget:
     @cached_property
     def limits(self) -> Sums:
         """The largest sums."""
-        if self.rho is not None:
-            only = {"rho": to_decimal(self.rho), "failure": Fraction(0)}
-        elif self.mu is not None:
-            only = {"mu_squared": to_decimal(self.mu) ** 2, "failure": Fraction(0)}
-        else:
-            assert self.epsilon is not None
-            assert self.delta is not None
-            only = {
-                "epsilon": to_decimal(self.epsilon),
-                "delta": to_decimal(self.delta),
-            }
-        return Sums(*[math.inf] * len(Sums._fields))._replace(**only)
+        limits = {name: to_decimal(number) for name, number in self.numbers().items()}
+        if self.epsilon is None:
+            limits["failure"] = Fraction(0)
+        if self.mu is not None:
+            limits["mu_squared"] = limits.pop("mu") ** 2
+        return Sums(*[math.inf] * len(Sums._fields))._replace(**limits)
 
     def convert(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
         """Convert a guarantee to the relation of the budget."""
@@ -294,7 +288,7 @@ class Account:
         required = f"{name}={float(added)}"
         explanation = describe_conversion(guarantee, self.budget)
         if explanation:
-            required += f" ({explanation})"
+            required = f"{required} ({explanation})"
         raise BudgetExceeded(
             f"{what} requires {required}, but the ledger has {left} of {float(limit)} "
             "left."

@@ -154,7 +154,7 @@ class PrivacyStatement(JsonRecord):
             is_fitted = all(step.fitted for step in self.steps)
             texts.append(f"{'Guarantee' if is_fitted else 'Plan'}: {self.total}")
         elif not waiting:
-            texts.append("No column has a guarantee")
+            texts.append("No column has a total guarantee")
         return f"{'. '.join(texts)}."
 
     def _describe_unprotected(self) -> str:

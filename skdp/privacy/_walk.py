@@ -10,7 +10,7 @@ from skdp.markup import written_text
 from skdp.privacy import _steps
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._ledger import PrivacyLedger
-from skdp.privacy._steps import Protects, is_a, is_of_skdp
+from skdp.privacy._steps import is_a, is_of_skdp
 
 # Protection of a column by a step.
 ROWS = "privatized rows"
@@ -303,19 +303,23 @@ class Walk:
             columns.update(scope)
 
         has_rows = hasattr(estimator, "transform")
-        # A resampler of named columns models the target beside them as a public column.
         is_resampler = hasattr(estimator, "fit_resample")
-        has_public_target = is_of_values and is_resampler and not targets
-        if has_public_target and not flow.has_new_target:
+        if is_of_values and is_resampler and not (targets or flow.has_new_target):
+            # It models the target beside the protected columns as a public column.
             self.notes["target"].append(step)
         if protects and guarantee.relation == "add_remove" and has_rows:
             self.notes["counted"].append(step)
         if is_of_values or not has_rows:
             # The other columns are public, or were read for predictions.
             self._expose(uncovered, LEARNED, step)
+        if not has_rows and not is_resampler:
+            return flow.behind(frozenset())  # predictions
+        behind = flow.behind(uncovered if protects else flow.raw)
         # A resampler that was given a target returns a private one; before fit, it will.
-        has_target = bool(targets) or not stated.fitted
-        return _leave_step(estimator, flow, uncovered, protects, has_target=has_target)
+        has_target = bool(protects and (targets or not stated.fitted))
+        if has_target and not has_rows:
+            behind = replace(behind, has_new_target=True)
+        return behind
 
     def _add_step(
         self, stated: StatedStep, protection: str, targets: Collection[Any] = ()
@@ -428,22 +432,3 @@ def _cover(
     else:
         covered, others = found or (flow.origins, flow.origins)
     return covered, others & flow.raw
-
-
-def _leave_step(
-    estimator: Any,
-    flow: Flow,
-    uncovered: Names,
-    protects: Protects,
-    *,
-    has_target: bool,
-) -> Flow:
-    """Return the output of an estimator with a guarantee."""
-    is_resampler = hasattr(estimator, "fit_resample")
-    if not is_resampler and not hasattr(estimator, "transform"):
-        return flow.behind(frozenset())  # predictions
-    behind = flow.behind(uncovered if protects else flow.raw)
-    is_new = is_resampler and not hasattr(estimator, "transform") and bool(protects)
-    return replace(
-        behind, has_new_target=flow.has_new_target or (is_new and has_target)
-    )
