@@ -7,19 +7,14 @@ import threading
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from skdp.base._parameters import check_random_state
 from skdp.randomness import ByteSource, SecureSource, SeededSource
-from skdp.tables import (
-    plain,
-)
-
-if TYPE_CHECKING:  # an optional dependency
-    pass
+from skdp.tables import plain
 
 
 def draw_seed(random_state: Any) -> int | None:

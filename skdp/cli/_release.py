@@ -12,11 +12,12 @@ from typing import Any
 import pandas as pd
 from sklearn.base import clone
 
-from skdp.base import draft_domain_toml, read_frame
+from skdp.base import draft_domain_toml
 from skdp.domain import Domain
 from skdp.engines import (
     TableFile,
     privatize_file,
+    read_frame,
     sample_file,
     synthesize_file,
 )

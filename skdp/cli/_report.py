@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from skdp.base import read_frame
 from skdp.cli._release import load_domain_file
 from skdp.datasets import load_adult
+from skdp.engines import read_frame
 from skdp.evaluation import age_sex_report, study_report
 
 # Options that describe --data.

@@ -45,6 +45,7 @@ from skdp.engines._reports import estimate_file, read_protocol
 from skdp.engines._reports import tally_files as tally_files
 from skdp.engines._synthesize import sample_file as sample_file
 from skdp.engines._synthesize import synthesize_file
+from skdp.engines._table_file import read_frame as read_frame
 
 __all__ = [
     "estimate_file",

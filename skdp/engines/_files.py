@@ -12,7 +12,11 @@ from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import Any
 
-from skdp.base import (
+from skdp.domain import Domain
+from skdp.engines._engine import ROWS, StreamTable, Tables, write_parquet
+from skdp.engines._io import Extra, import_extra, run_check, run_safely
+from skdp.engines._local import find_protocols, limit_rows, read_dataset
+from skdp.engines._table_file import (
     ColumnParser,
     delimiter_of,
     find_repeated,
@@ -21,10 +25,6 @@ from skdp.base import (
     read_csv_blocks,
     repeated_names_message,
 )
-from skdp.domain import Domain
-from skdp.engines._engine import ROWS, StreamTable, Tables, write_parquet
-from skdp.engines._io import Extra, import_extra, run_check, run_safely
-from skdp.engines._local import find_protocols, limit_rows, read_dataset
 
 pyarrow, fs, ipc = map(Extra, ("pyarrow", "pyarrow.fs", "pyarrow.ipc"))
 dataset, compute = map(Extra, ("pyarrow.dataset", "pyarrow.compute"))

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from skdp import Domain, Interval
-from skdp.base import read_frame
+from skdp.engines import read_frame
 from tests.base import dated_rows
 from tests.base.dated_rows import write_dates
 
