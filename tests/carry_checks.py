@@ -354,7 +354,8 @@ def _tables_in(fitted: Any) -> Iterator[tuple[str, Any]]:
 def check_reports(estimator: Any, X: Any) -> None:
     """Check that reports and attributes depend on the rows by values only, for frames of every kind."""
     containers = ["default", "pandas", "polars"] if hasattr(estimator, "set_output") else ["default"]
-    values = {name: list(dict.fromkeys(X[name])) for name in X}
+    objects = X.astype(object).where(X.notna(), None)
+    values = {name: list(dict.fromkeys(objects[name])) for name in X}
     for kind, *tables in opposite_frames(values):
         declared = {}
         for name, parameter in estimator.get_params(deep=False).items():

@@ -605,6 +605,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     def _transformer(self) -> QuantileTransformer:
         """A transformer of scikit-learn with the private quantiles."""
         transformer = QuantileTransformer(output_distribution=self.output_distribution)
+        # Whatever output is configured for all of scikit-learn.
+        transformer.set_output(transform="default")
         transformer.quantiles_ = self.quantiles_
         transformer.references_ = self.references_
         transformer.n_features_in_ = self.quantiles_.shape[1]

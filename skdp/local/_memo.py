@@ -180,13 +180,23 @@ def _list_values(title: str, values: Any) -> list[Any]:
     """Return the values of an array, a series or a list as Python objects."""
     if isinstance(values, list | tuple):
         return list(values)
-    array = np.asarray(values)
-    if array.ndim != 1:
+    # The methods of NumPy and pandas, polars, and pyarrow. `np.asarray` would make one
+    # dtype of the values of a list, and a word of a missing value of a dictionary.
+    ndim = getattr(values, "ndim", 1)
+    names = [
+        name for name in ("tolist", "to_list", "to_pylist") if hasattr(values, name)
+    ]
+    is_list = isinstance(values, list | tuple | range)
+    if not (names or is_list) or ndim != 1:
+        shape = f"{ndim}-D" if names else type(values).__name__
         raise TypeError(
-            f"{title} must be a 1-D array, a series or a list, got {array.ndim}-D."
+            f"{title} must be a 1-D array, a series or a list, got {shape}."
         )
-    # `tolist` returns integers for times in nanoseconds.
-    return list(array) if array.dtype.kind in "mM" else array.tolist()
+    if is_list:
+        return list(values)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
+        return list(values)  # `tolist` returns integers for times in nanoseconds
+    return list(getattr(values, names[0])())
 
 
 def are_distinct(records: Sequence[bytes]) -> bool:

@@ -424,7 +424,7 @@ class TestErrors:
             (None, ValueError, r"permanent reports require record_id, .*set_transform_request\(record_id=True\)"),
             ([1, 2, 1], ValueError, "record_id has repeated entries; a record reports once in a call"),
             (np.ones((3, 1)), TypeError, "record_id must be a 1-D array, a series or a list, got 2-D"),
-            ("abc", TypeError, "record_id must be a 1-D array, a series or a list, got 0-D"),
+            ("abc", TypeError, "record_id must be a 1-D array, a series or a list, got str"),
             ([1, None, 3], ValueError, "record_id contains missing values"),
             (pd.Series([1, None, 3]), ValueError, "record_id must be integers or text, got float"),
             *[([1, 2, odd], ValueError, f"record_id must be integers or text, got {kind}")
