@@ -462,15 +462,6 @@ def pure_error(k: int, p: Fraction, q: Fraction) -> float:
     return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
 
 
-def two_shares(
-    is_high: NDArray[np.bool_], high: Fraction, low: Fraction
-) -> list[list[Fraction]]:
-    """Return a channel of two probabilities."""
-    shares = np.array([low, high])
-    table: list[list[Fraction]] = shares[is_high.astype(np.intp)].tolist()
-    return table
-
-
 def channel_of_bits(
     rows: Iterable[Iterable[int]], k: int, heads: tuple[Fraction, Fraction]
 ) -> list[list[Fraction]]:

@@ -22,7 +22,6 @@ from skdp.oracles._base import (
     flip_threshold,
     lie_threshold,
     pure_noise,
-    two_shares,
 )
 from skdp.privacy import ReportPair
 from skdp.randomness import (
@@ -356,11 +355,12 @@ class SubsetSelection(BitOracle):
             best = self.k / (math.exp(min(float(capped), 50)) + 1)
             below = max(1, math.floor(best))
             sizes = sorted({below, min(math.ceil(best), self.k - 1)})
-        errors = []
-        for size in sizes:
+
+        def find_error(size: int) -> float:
             self._set_size(size, capped)
-            errors.append(self.mean_squared_error)
-        self._set_size(sizes[errors.index(min(errors))], capped)
+            return self.mean_squared_error
+
+        self._set_size(min(sizes, key=find_error), capped)
 
     def _set_size(self, size: int, epsilon: Fraction) -> None:
         """Set the size of the sets, and the probabilities that follow from it."""
@@ -430,8 +430,11 @@ class SubsetSelection(BitOracle):
         if self.n_reports > 1 << 16:
             raise ValueError("the channel has more than 2**16 reports")
         high, low = self._set_shares()
-        is_member = _all_sets(self.k, self.subset_size).T == 1
-        return two_shares(is_member, high, low)
+        sets = list(combinations(range(self.k), self.subset_size))
+        table = []
+        for value in range(self.k):
+            table.append([high if value in members else low for members in sets])
+        return table
 
     def _first_supports(self) -> tuple[NDArray[Any], NDArray[Any]]:
         p = float(self.p)
@@ -446,11 +449,3 @@ class SubsetSelection(BitOracle):
         own_fractions = np.array([number / own for number in n_sets])
         top_fractions = np.array([number / top for number in n_sets])
         return p * own_fractions, (1 - p) * top_fractions
-
-
-def _all_sets(k: int, size: int) -> NDArray[np.uint8]:
-    """Return all sets of `size` of k values, as rows of bits."""
-    members = np.array(list(combinations(range(k), size)), np.intp)
-    sets = np.zeros((len(members), k), np.uint8)
-    np.put_along_axis(sets, members, 1, axis=1)
-    return sets

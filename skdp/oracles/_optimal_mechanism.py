@@ -185,7 +185,10 @@ class Optimal(NumericMechanism):
         if max_ratio - 1 < MIN_EXCESS:
             raise pure_noise(epsilon)
         if outcomes is None:
-            self.nodes = _place_nodes(self.steps, _choose_n_gaps(float(capped)))
+            n_gaps = 16 if capped <= MAX_COARSE_EPSILON else MAX_GAPS
+            if float(capped) <= MAX_DUCHI_EPSILON:
+                n_gaps = 1
+            self.nodes = _place_nodes(self.steps, n_gaps)
             self.outcomes = _solve_outcomes(self.nodes, float(capped), max_ratio)
         else:
             self.outcomes = _check_outcomes(outcomes)
@@ -268,13 +271,6 @@ class Optimal(NumericMechanism):
     def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
         squares = np.interp(positions, self.nodes, self._squares)
         return squares - (positions - self.steps / 2) ** 2
-
-
-def _choose_n_gaps(epsilon: float) -> int:
-    """Return the number of gaps between nodes."""
-    if epsilon <= MAX_DUCHI_EPSILON:
-        return 1
-    return 16 if epsilon <= MAX_COARSE_EPSILON else MAX_GAPS
 
 
 def _place_nodes(steps: int, n_gaps: int) -> NDArray[np.int64]:

@@ -16,7 +16,6 @@ from skdp.oracles._base import (
     count_numbers,
     draw_by_row,
     pure_noise,
-    two_shares,
 )
 from skdp.privacy import ReportPair
 from skdp.randomness import (
@@ -170,7 +169,12 @@ class RandomizedResponse(FrequencyOracle):
         return count_numbers(reports, self.k)
 
     def channel(self) -> list[list[Fraction]]:
-        return two_shares(np.eye(self.k, dtype=bool), self.p, self.q)
+        table = []
+        for value in range(self.k):
+            row = [self.q] * self.k
+            row[value] = self.p
+            table.append(row)
+        return table
 
     def _guess_accuracy(
         self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None

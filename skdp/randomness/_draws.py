@@ -76,13 +76,7 @@ class SecureSource:
         ndarray of shape (size,), dtype uint8
             The bytes.
         """
-        if size <= BLOCK:
-            return np.frombuffer(ssl.RAND_bytes(size), np.uint8)
-        out = np.empty(size, np.uint8)
-        for start in range(0, size, BLOCK):
-            block = out[start : start + BLOCK]
-            block[:] = np.frombuffer(ssl.RAND_bytes(block.size), np.uint8)
-        return out
+        return np.frombuffer(ssl.RAND_bytes(size), np.uint8)
 
 
 class SeededSource(ByteSource):
@@ -164,14 +158,10 @@ class RowStreams(ByteSource):
     Raises
     ------
     ValueError
-        If there are too many rows, or the rows cannot have the same number of bytes.
+        If the rows cannot have the same number of bytes.
     """
 
     def __init__(self, seeds: NDArray[np.uint8], *, head: int = 0) -> None:
-        if len(seeds) > MAX_ROWS:
-            raise ValueError(
-                f"seeds must have at most {MAX_ROWS} rows, got {len(seeds)}"
-            )
         self._seeds = seeds
         self._head = head
         self._rows = np.arange(len(seeds))
@@ -528,15 +518,11 @@ def categorical(
     """
     if any(weight < 0 for weight in weights) or sum(weights) != ONE:
         raise ValueError("weights must be at least 0 and add up to 2**64")
-    categories = np.flatnonzero([weight > 0 for weight in weights])
-    ends = accumulate(filter(None, weights))
-    last_words = np.array([end - 1 for end in ends], np.uint64)
-    out = np.empty(size, np.intp)
-    for start in range(0, size, BLOCK):
-        block = out[start : start + BLOCK]
-        words = source.bytes(8 * block.size).view("<u8")
-        block[:] = categories[np.searchsorted(last_words, words)]
-    return out
+    # A word is in the first category whose cumulated weight exceeds it. No word reaches
+    # 2**64, the end of the last category.
+    ends = [end for end in accumulate(weights) if end < ONE]
+    words = source.bytes(8 * size).view("<u8")
+    return np.searchsorted(np.array(ends, np.uint64), words, side="right")
 
 
 def subsets(
