@@ -124,7 +124,8 @@ def _describe_release(subject: Curator, X: Any) -> Any:
             f"transform must return a {type(X).__name__}, got a"
             f" {type(released).__name__}. Convert the output to the type of X.",
         )
-        described.append(repr(read_columns(released)))
+        # Whole numbers equal whatever their dtype.
+        described.append(read_columns(released))
     return described
 
 
