@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -298,7 +298,7 @@ class ClampedLaplace(NumericMechanism):
         self, positions: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
         n = positions.size
-        n_digits = (self.steps - 1).bit_length()
+        *digits, tail_odds = _odds(self.ratio, (self.steps - 1).bit_length())
         # d = g with probability 1 / (1 + a), otherwise -1 - g, where g is geometric:
         # P(g) = (1 - a) a^g.
         above, below = self.ratio.as_integer_ratio()
@@ -306,13 +306,11 @@ class ClampedLaplace(NumericMechanism):
         # The binary digits of g are independent: digit i is 1 with the odds a^(2^i) to
         # 1.
         gap = np.zeros(n, np.int64)
-        for place in range(n_digits):
-            above, below = (self.ratio ** (1 << place)).as_integer_ratio()
+        for place, (above, below) in enumerate(digits):
             digit = bernoulli_ratio(source, above, above + below, n)
             gap += digit.astype(np.int64) << place
         # The digits above only decide whether g reaches 2**digits >= steps, which is
         # clamped in any case.
-        tail_odds = (self.ratio ** (1 << n_digits)).as_integer_ratio()
         gap[bernoulli_ratio(source, *tail_odds, n)] = self.steps
         noise = np.where(is_negative, -1 - gap, gap)
         return np.clip(positions + noise, 0, self.steps)
@@ -327,6 +325,16 @@ class ClampedLaplace(NumericMechanism):
         a = float(self.ratio)
         clamped = (a**positions + a ** (self.steps - positions)) / (1 + a)
         return a / float(1 - self.ratio) ** 2 * (2 - clamped)
+
+
+@lru_cache(maxsize=8)
+def _odds(ratio: Fraction, squarings: int) -> list[tuple[int, int]]:
+    """Return numerator and denominator of ratio, ratio^2, ratio^4, …: long numbers, cached for each draw."""
+    odds = [ratio.as_integer_ratio()]
+    for _ in range(squarings):
+        numerator, denominator = odds[-1]
+        odds.append((numerator**2, denominator**2))
+    return odds
 
 
 def square_wave_width(epsilon: float) -> float:
