@@ -161,6 +161,12 @@ def test_any_strings_round_trip_in_any_library(data):
         assert (decoded.to_pylist() if hasattr(decoded, "to_pylist") else list(decoded)) == chosen
 
 
+@each("values", [["a", "a\0"], [-1, 2**63]])
+def test_a_value_that_the_usual_dtype_would_change_is_decoded_as_it_is(values):
+    for like in (np.array(values, object), pd.Series(values, dtype=object)):
+        assert list(decode(np.arange(2), values, like)) == values
+
+
 # Columns as numbers, and their distinct values.
 
 
