@@ -207,3 +207,9 @@ def test_distinct_values_are_sorted_and_say_whether_some_are_missing(make_frame,
 def test_an_undeclared_number_is_not_missing(dtype):
     codes = Domain({"x": [1, None]}).encode([np.array([1, 5, 1], dtype)])[0]
     assert codes.tolist() == [0, 2, 0]
+
+
+@each("data", [[1, True], [0.0, False], [True, 1.0]])
+def test_numbers_and_truth_values_that_are_equal_are_not_one_value(data):
+    with pytest.raises(ValueError, match="mixes values of several kinds"):
+        distinct_values(np.array(data, object))
