@@ -83,6 +83,12 @@ def test_categories_follow_their_weights_at_every_boundary(scripted_source):
     assert drawn.tolist() == [0, 0, 2, 2, 3, 3]
 
 
+@each("weights, drawn", [([ONE - 1, 1], [0, 1]), ([ONE - 1, 1, 0], [0, 1]), ([ONE - 2, 2], [1, 1])])
+def test_the_last_words_are_of_the_last_category(scripted_source, weights, drawn):
+    words = np.array([ONE - 2, ONE - 1], dtype="<u8")
+    assert categorical(scripted_source(words.view(np.uint8)), weights, 2).tolist() == drawn
+
+
 @each("weights", [[ONE], [ONE, 0], [0, ONE], [0, ONE, 0]])
 def test_a_certain_category_is_always_drawn(scripted_source, weights):
     words = np.array([0, 1, ONE - 1], dtype="<u8")
