@@ -70,7 +70,11 @@ ROWS = {
         ("start + 1 <= seen", [False, True, True]),
         ("1.5 + start == seen - 1", [False, False, False]),
         ("seen - start == 0.5", [True, False, False]),
+        # Dates outside of the calendar are missing, also where 64 bits overflow.
         ("start - 1e300 < start", [False, False, False]),
+        ("start + 1e300 > start or start - 3e6 < start or start + 1e7 > start", [False, False, False]),
+        ("start + 106751991.2 > start or start - 106751991.2 < start", [False, False, False]),
+        ("start + 213503982 > start or start + 213503982 * 50000 > start", [False, False, False]),
     ],
 )
 def test_constraints_mean_what_they_say(make_frame, constraint, expected):

@@ -348,9 +348,8 @@ def _calculate(calculate: Callable[..., Any], left: Operand, right: Operand) -> 
 
 def _add_days(dates: Any, days: Any) -> Any:
     """Add days to dates; dates outside of years 1 to 9999 become missing."""
-    is_short = np.abs(days) <= (_LAST_TIME - _FIRST_TIME) / _DAY
-    # In microseconds, rounded: NumPy would truncate the product.
-    microseconds = np.rint(np.where(is_short, days, np.nan) * 86_400e6)
-    moved = dates + microseconds.astype("timedelta64[us]")
+    # In microseconds, rounded: NumPy would truncate the product. A sum beyond 64 bits wraps
+    # around to a time far outside of the calendar, which spans less than 2**59 microseconds.
+    moved = dates + np.rint(days * 86_400e6).astype("timedelta64[us]")
     is_known = (moved >= _FIRST_TIME) & (moved <= _LAST_TIME)
     return np.where(is_known, moved, np.datetime64("NaT", "us"))
