@@ -148,8 +148,9 @@ class Domain:
         self._attributes: dict[Any, Categories | Interval] = {}
         for name, values in columns.items():
             with name_errors(name):
-                is_declared = isinstance(values, Interval | Categories)
-                self._attributes[name] = values if is_declared else Categories(values)
+                if not isinstance(values, Interval | Categories):
+                    values = Categories(values)
+                self._attributes[name] = values
         # The type of each column, for expressions; derived columns are added.
         self._operands: dict[Any, Operand] = {}
         for name, attribute in self._attributes.items():
