@@ -25,7 +25,7 @@ from skdp.base import (
 )
 from skdp.central._base import charge, refuse_large
 from skdp.central.statistics import (
-    LARGEST,
+    MAX_NOISY_COUNT,
     Floats,
     Noise,
     read_persons,
@@ -585,8 +585,10 @@ class CellCounts:
     ) -> CellCounts:
         """Count the numbers of a column by cell, and add noise."""
         counts = cells.count(numbers)
-        noisy = np.clip(counts + noise.draw(source, counts.size), -LARGEST, LARGEST)
-        error = min(max(noise.error, Fraction(1, 2)), Fraction(LARGEST))
+        noisy = np.clip(
+            counts + noise.draw(source, counts.size), -MAX_NOISY_COUNT, MAX_NOISY_COUNT
+        )
+        error = min(max(noise.error, Fraction(1, 2)), Fraction(MAX_NOISY_COUNT))
         return cls(cells, noisy.astype(float), float(error))
 
     @property

@@ -27,7 +27,7 @@ from skdp.central._base import CentralTransformer, Plan, Unknown, check_differen
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.statistics import (
     GRID,
-    LARGEST,
+    MAX_NOISY_COUNT,
     Batches,
     Floats,
     Noise,
@@ -361,13 +361,13 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         domain, square, distances, ends = plan.exact
         noise, of_squares = plan.noises
-        variance = (float(min(noise.error, Fraction(LARGEST))) / GRID) ** 2
+        variance = (float(min(noise.error, Fraction(MAX_NOISY_COUNT))) / GRID) ** 2
         noisy = noise.add_floats(source, distances) / (2 * GRID)
         # Independent noise, of twice the variance of a distance each.
         n_rows = noisy.sum(axis=1)
         totals = noisy[:, 0] - noisy[:, 1]
         (total,) = of_squares.add(source, [square])
-        square_of_target = min(max(total, -LARGEST), LARGEST) / GRID
+        square_of_target = min(max(total, -MAX_NOISY_COUNT), MAX_NOISY_COUNT) / GRID
         means = ShrunkMeans.estimate(
             n_rows,
             totals,

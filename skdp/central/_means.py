@@ -20,7 +20,7 @@ from skdp.base import (
 from skdp.central._base import CentralStatistic, Plan, Unknown, check_different
 from skdp.central.statistics import (
     GRID,
-    LARGEST,
+    MAX_NOISY_COUNT,
     Batches,
     Estimate,
     Floats,
@@ -420,8 +420,8 @@ class DPGroupBy(CentralStatistic):
 def _estimate_counts(counts: Floats, noise: Noise, level: float, unit: int) -> Estimate:
     """Estimate numbers of rows from noisy numbers in units."""
     margin = as_float(noise.reach(level)) / unit
-    value = np.clip(np.rint(counts / unit), -LARGEST, LARGEST)
+    value = np.clip(np.rint(counts / unit), -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
     error = np.full_like(counts, as_float(noise.error) / unit)
-    lower = np.clip(np.floor(value - margin), -LARGEST, LARGEST)
-    upper = np.clip(np.ceil(value + margin), -LARGEST, LARGEST)
+    lower = np.clip(np.floor(value - margin), -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
+    upper = np.clip(np.ceil(value + margin), -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
     return Estimate(value, error, lower, upper)

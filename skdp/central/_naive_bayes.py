@@ -27,7 +27,7 @@ from skdp.central._supervised import (
 )
 from skdp.central.statistics import (
     GRID,
-    LARGEST,
+    MAX_NOISY_COUNT,
     Batches,
     Floats,
     GroupSums,
@@ -81,7 +81,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
 
     def _set_classes(self, classes: Classes, counts: Floats, error: Fraction) -> None:
         """Set the noisy numbers of rows by class, which have this standard deviation."""
-        noise = float(min(error, Fraction(LARGEST)))
+        noise = float(min(error, Fraction(MAX_NOISY_COUNT)))
         warn_of_few(counts.sum(), noise * np.sqrt(len(counts)))
         self.classes_ = classes.values
         self.class_count_ = np.maximum(counts, 0.0)
@@ -263,7 +263,7 @@ class DPCategoricalNB(NaiveBayes):
         n_rows = np.average(by_table, axis=0, weights=weights)
         error_of_rows = error / Fraction(float(np.sqrt(weights.sum())))
         self._set_classes(classes, n_rows, error_of_rows)
-        variance = float(min(error, Fraction(LARGEST))) ** 2
+        variance = float(min(error, Fraction(MAX_NOISY_COUNT))) ** 2
         self.feature_log_prob_ = []
         for table in noisy:
             logs = _log_shares(table, self.class_prior_, variance)

@@ -32,7 +32,7 @@ MISSING_TEXTS = (
 )
 
 # Floats represent all integers up to this one.
-LARGEST_WHOLE = 1 << 53
+MAX_EXACT_INTEGER = 1 << 53
 
 _BOOLS = {
     "True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False,
@@ -221,7 +221,7 @@ def find_text_type(name: Any, values: Any) -> str:
 
 def _are_exact(numbers: Iterable[Any]) -> bool:
     """Return True if floats represent all integers in the range of some numbers."""
-    return max(map(abs, numbers)) < LARGEST_WHOLE
+    return max(map(abs, numbers)) < MAX_EXACT_INTEGER
 
 
 def has_whole_numbers(values: Any) -> bool:
@@ -368,4 +368,4 @@ def _are_numbers(texts: set[str]) -> bool:
     numbers = {Decimal(text) for text in stripped}
     are_codes = len(numbers) < len(stripped - {"-0.0", "-0"})
     is_whole = all(text.lstrip("-").isdecimal() for text in stripped)
-    return not are_codes and not (is_whole and max(map(abs, numbers)) >= LARGEST_WHOLE)
+    return not are_codes and not (is_whole and max(map(abs, numbers)) >= MAX_EXACT_INTEGER)

@@ -20,6 +20,7 @@ import sklearn
 from scipy.stats import chi2_contingency, chisquare
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 from skdp import (
@@ -417,6 +418,21 @@ class TestErrors:
         with pytest.raises(error, match=match) as caught:
             kind(**parameters).fit(rows)
         assert "hush" not in str(caught.value)
+
+    @each(
+        "parameters, n_values, error, match",
+        [
+            ({}, 0, ValueError, "n_values"),
+            ({}, 1.5, TypeError, "n_values"),
+            ({}, True, TypeError, "n_values"),
+            ({"memoize": False, "secret_key": None}, 1, ValueError, "guarantee_for_changes requires memoize=True"),
+        ],
+    )
+    def test_guarantee_for_changes(self, parameters, n_values, error, match):
+        with pytest.raises(NotFittedError):
+            make(**parameters).guarantee_for_changes(n_values)
+        with pytest.raises(error, match=match):
+            make(**parameters).fit(ROWS).guarantee_for_changes(n_values)
 
     @each(
         "ids, error, match",

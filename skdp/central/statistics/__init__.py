@@ -23,7 +23,7 @@ from skdp.central.statistics._cells import library_of as library_of
 from skdp.central.statistics._cells import make_frame as make_frame
 from skdp.central.statistics._cells import part_of as part_of
 from skdp.central.statistics._cells import sum_by_cells as sum_by_cells
-from skdp.central.statistics._noise import LARGEST as LARGEST
+from skdp.central.statistics._noise import MAX_NOISY_COUNT as MAX_NOISY_COUNT
 from skdp.central.statistics._noise import Estimate as Estimate
 from skdp.central.statistics._noise import Floats as Floats
 from skdp.central.statistics._noise import Noise as Noise

@@ -189,7 +189,7 @@ def choice_loss(share: Share) -> Loss:
 
 
 # The limit of noisy counts and of their sums.
-LARGEST = 1 << 62
+MAX_NOISY_COUNT = 1 << 62
 
 # Larger than all sums. With a tiny epsilon, noise is larger than all floats.
 MAX_NOISY_SUM = 1 << 200

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics._noise import LARGEST, Floats, Noise
+from skdp.central.statistics._noise import MAX_NOISY_COUNT, Floats, Noise
 from skdp.domain import Categories, Interval
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
@@ -128,7 +128,7 @@ class Hierarchy:
         self, counts: NDArray[np.int64], noise: Noise, source: ByteSource
     ) -> list[NDArray[np.int64]]:
         """Add noise to the counts of all levels; all sums of cells are integers of 64 bits, however large it is."""
-        most = LARGEST // counts.size
+        most = MAX_NOISY_COUNT // counts.size
         noisy = []
         for level in self.totals(counts):
             drawn = level + noise.draw(source, level.size)
@@ -196,7 +196,7 @@ class Hierarchy:
 
 def count_std(share: Share, n_levels: int) -> float:
     """Return the standard deviation of the noise of one count."""
-    return float(min(Noise.of(share / n_levels).error, Fraction(LARGEST)))
+    return float(min(Noise.of(share / n_levels).error, Fraction(MAX_NOISY_COUNT)))
 
 
 def plan_hierarchy(size: int, share: Share, method: str) -> Hierarchy:
@@ -236,7 +236,7 @@ def count_interval(
     quantile = max(
         NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2)
     )
-    reach = np.ceil(np.minimum(quantile * np.asarray(std_error), LARGEST)).astype(
-        np.int64
-    )
+    reach = np.ceil(
+        np.minimum(quantile * np.asarray(std_error), MAX_NOISY_COUNT)
+    ).astype(np.int64)
     return counts - reach, counts + reach

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skdp.base import read_bounds, read_numbers
 from skdp.central.statistics._batches import Batches, Integers
 from skdp.central.statistics._noise import (
-    LARGEST,
+    MAX_NOISY_COUNT,
     Estimate,
     Floats,
     Noise,
@@ -234,7 +234,7 @@ class NoisySums:
 
 def clip_floats(numbers: NDArray[Any]) -> Floats:
     """Convert noisy integers to floats: with a tiny epsilon noise is larger than all of them."""
-    return np.clip(numbers, -(LARGEST**2), LARGEST**2).astype(float)
+    return np.clip(numbers, -(MAX_NOISY_COUNT**2), MAX_NOISY_COUNT**2).astype(float)
 
 
 class Moments(NamedTuple):
@@ -297,7 +297,7 @@ def mean_estimates(
     is_counted = noisy.counts > 0
     counts = np.where(is_counted, noisy.counts, 1.0)
     mean = np.where(is_counted, noisy.places / counts, 0.0)
-    mean = np.clip(mean, -LARGEST, LARGEST)
+    mean = np.clip(mean, -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
     noise_error = as_float(noise.error)
     error = np.where(is_counted, noise_error / counts * np.hypot(1, mean), 1.0)
     reach = _reaches(noise, level, np.minimum(np.abs(mean), 1)) / counts
