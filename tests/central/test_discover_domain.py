@@ -230,16 +230,10 @@ class Text(str):
     __hash__ = str.__hash__
 
 
-class Hidden:
-    @property
-    def __class__(self):
-        raise RuntimeError
-
-
 @each(
     "value",
     [
-        *[b"x", (1, 2), [1], {}, Hidden(), 1, True, 1j, Decimal("sNaN"), pd.Timestamp(0), dt.date(2020, 1, 1)],
+        *[b"x", (1, 2), [1], {}, 1, True, 1j, Decimal("sNaN"), pd.Timestamp(0), dt.date(2020, 1, 1)],
         *[math.inf, None, math.nan, pd.NA, pd.NaT, Text("clerk"), np.str_("nurse"), "alone"],
     ],
 )

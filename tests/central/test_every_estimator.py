@@ -155,13 +155,7 @@ def test_truths_and_decimals_are_numbers(name):
             getattr(found, method)(rows_and_target(found, same)[0])
 
 
-class Hidden:
-    @property
-    def __class__(self):
-        raise RuntimeError
-
-
-NO_NUMBERS = ["secret", b"secret", [1.0], 1j, Decimal("sNaN"), np.datetime64(0, "s"), Hidden()]
+NO_NUMBERS = ["secret", b"secret", [1.0], 1j, Decimal("sNaN"), np.datetime64(0, "s")]
 """Of an object column; a number beyond all floats is an infinite one."""
 
 
