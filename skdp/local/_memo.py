@@ -92,6 +92,8 @@ WRITABLE_KINDS = [
 ]
 
 INTEGER = re.compile("0|-?[1-9][0-9]*")
+# As pandas, NumPy and polars name these dtypes, and as pyarrow does.
+SINGLE_PRECISION = {"float32", "float16", "float", "halffloat"}
 WHOLE_FLOAT = re.compile("-?[0-9]+[.]0*")
 
 
@@ -194,6 +196,13 @@ def _list_values(title: str, values: Any) -> list[Any]:
         )
     if is_list:
         return list(values)
+    dtype = str(getattr(values, "dtype", getattr(values, "type", ""))).lower()
+    if dtype in SINGLE_PRECISION:
+        # As doubles, they would be other numbers than those that were written.
+        raise TypeError(
+            f"{title} must be text, integers or double-precision floats, got {dtype}. "
+            "Convert the values to float64 or to text."
+        )
     if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
         return list(values)  # `tolist` returns integers for times in nanoseconds
     return list(getattr(values, names[0])())

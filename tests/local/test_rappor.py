@@ -8,6 +8,8 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.stats import binomtest, chisquare, norm
 
@@ -215,6 +217,23 @@ def test_missing_words_are_refused_before_a_charge(make_frame):
     encoder = fitted(ledger=ledger)
     with pytest.raises(ValueError, match=r"column 'x' contains missing values \(NaN\)"):
         encoder.transform(make_frame({"x": ["a", None]}, {"x": ["a", None]}))
+    assert ledger.spent.epsilon == 0
+
+
+@each("make_series", [pd.Series, pl.Series, pa.array, np.asarray])
+def test_words_of_single_precision_are_refused_before_a_charge(make_series):
+    """As doubles they were other words than 0.1 and 0.2, with other permanent bits."""
+    ledger = PrivacyLedger(epsilon=9)
+    values = make_series(np.array([0.1, 0.2], "f4"))
+    if isinstance(values, pa.Array):
+        table = pa.table({"x": values})
+    elif isinstance(values, pl.Series):
+        table = pl.DataFrame({"x": values})
+    else:
+        table = pd.DataFrame({"x": values})
+    encoder = fitted(ledger=ledger)
+    with pytest.raises(TypeError, match="column 'x' must be text, integers or double-precision floats, got float"):
+        encoder.transform(table)
     assert ledger.spent.epsilon == 0
 
 
