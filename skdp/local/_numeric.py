@@ -186,12 +186,6 @@ class NumberField(Field):
     def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         return np.bincount(reports, minlength=len(self.numbers))
 
-    def distinct_sums(
-        self, reports: NDArray[Any], counts: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        sums = np.bincount(reports, counts, minlength=len(self.numbers))
-        return sums.astype(np.int64)
-
     def debias(
         self,
         reports: NDArray[Any],

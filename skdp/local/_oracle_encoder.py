@@ -259,7 +259,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     def _encode(self, X: TableLike) -> Any:
         """Encode a table in the format of the reports, without noise."""
         check_is_fitted(self)
-        self.protocol_.check_encodable()
         encoded = self.protocol_.encode(self._read(X), self._randomness())
         return apply_set_output(self, encoded)
 
@@ -268,14 +267,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     def _declared_domain(self) -> Domain:
         if hasattr(self, "domain_"):
             return self.domain_
-        if isinstance(self.categories, Mapping):
-            return Domain(self.categories)
-        if isinstance(self.categories, Domain):
-            return self.categories
-        raise ValueError(
-            "`categories` must be a dict or a Domain if no table names the columns, got "
-            f"{type(self.categories).__name__}."
-        )
+        return self._domain_of_categories()
 
     def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
         if sample is None or not isinstance(self.categories, str):

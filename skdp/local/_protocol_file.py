@@ -174,9 +174,7 @@ def _parse_protocol(text: str) -> dict[str, Any]:
         and content.get("format") == _FORMAT
         and content.get("version") == _VERSION
         and isinstance(content.get("transformer"), str)
-        and isinstance(content.get("parameters"), dict)
         and isinstance(content.get("permanent"), bool)
-        and isinstance(content.get("guarantee"), dict)
     )
     if not is_protocol:
         raise ValueError(

@@ -233,20 +233,25 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         protocol = self.protocol_
-
         # A charge is never refunded, so all errors are raised before it.
-        table = self._read(X)
-        refuse_protected_levels(X, protocol.columns)
-        warn_of_levels(X)
-        check_same_order(X, record_id, "record_id")
-        warn_of_reports([carried_text(X)])
+        table, records = self._read_records(X, record_id)
         codes = protocol.prepare(table)
-        records = protocol.read_records(record_id, len(table.columns[0]))
-
         self._charge()
         reports = protocol.randomize(codes, records, self._randomness())
+        return self._attach_protocol(protocol.write(reports, table))
 
-        X_out = apply_set_output(self, protocol.write(reports, table), protocol.domain)
+    def _read_records(self, X: Any, record_id: Any) -> tuple[Table, list[bytes]]:
+        """Read the true values and the ids of records for a release."""
+        table = self._read(X)
+        refuse_protected_levels(X, self.protocol_.columns)
+        warn_of_levels(X)
+        warn_of_reports([carried_text(X)])
+        check_same_order(X, record_id, "record_id")
+        return table, self.protocol_.read_records(record_id, len(table.columns[0]))
+
+    def _attach_protocol(self, reports: Any) -> Any:
+        """Convert reports to the output of `set_output`, with the protocol as metadata."""
+        X_out = apply_set_output(self, reports, self.protocol_.domain)
         text = self._json.text_in_memory if carries_notes(X_out) else None
         return with_protocol(X_out, text)
 
@@ -485,32 +490,27 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
     def _charge(self, run: str | None = None) -> None:
         """Charge one call of `transform` to the ledger; a named run only once."""
-        ledger = self._charged_ledger()
-        if ledger is None:
-            return
-        title = type(self).__name__
-        if run is not None:
-            # A repeated run draws the same reports.
-            title += f", run {run}"
-            if is_charged(ledger, self.guarantee_, title):
-                return
-        spend(ledger, self.guarantee_, title)
+        ledger, title = self._next_charge(run)
+        if ledger is not None:
+            spend(ledger, self.guarantee_, title)
 
     def _check_budget(self, run: str | None = None) -> None:
         """Raise BudgetExceeded early if the ledger does not cover a call."""
-        ledger = self._charged_ledger()
-        if ledger is None:
-            return
-        title = type(self).__name__
-        run_title = f"{title}, run {run}"
-        if run is None or not is_charged(ledger, self.guarantee_, run_title):
+        ledger, title = self._next_charge(run)
+        if ledger is not None:
             ledger.check(self.guarantee_, title)
 
-    def _charged_ledger(self) -> PrivacyLedger | None:
-        """Return the ledger of `fit`."""
+    def _next_charge(self, run: str | None) -> tuple[PrivacyLedger | None, str]:
+        """Return the ledger and the title of the next charge; None if it is free."""
         if self.ledger is not None and self.ledger is not self._ledger:
             raise ValueError("`ledger` was set after fit. Call fit again.")
-        return self._ledger
+        title = type(self).__name__
+        if run is None or self._ledger is None:
+            return self._ledger, title
+        title += f", run {run}"
+        # A repeated run draws the same reports.
+        is_repeated = is_charged(self._ledger, self.guarantee_, title)
+        return None if is_repeated else self._ledger, title
 
     def _planned_guarantee(self) -> PrivacyGuarantee | None:
         """Return the guarantee before `fit`; None if it depends on the columns."""
@@ -536,17 +536,24 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         `sample` has the dtypes of a large table, and `names` are the columns that may
         be privatized.
         """
-        categories = getattr(self, "categories", None)
-        if not isinstance(categories, Mapping | Domain):
-            raise ValueError(
-                "`categories` must be a mapping or a Domain, which name the columns, if "
-                "the table is not in memory. Or fit the transformer on a small table."
-            )
-        domain = Domain(categories) if isinstance(categories, Mapping) else categories
+        domain = self._domain_of_categories()
         row: dict[Any, Any] = {}
         for name in domain.columns:
             row[name] = pd.Series([domain[name].values[0]], dtype=object)
         return pd.DataFrame(row)
+
+    def _domain_of_categories(self) -> Domain:
+        """Return the parameter `categories` as a domain, if it names the columns."""
+        categories = getattr(self, "categories", None)
+        if isinstance(categories, Mapping):
+            return Domain(categories)
+        if isinstance(categories, Domain):
+            return categories
+        raise ValueError(
+            "`categories` must be a dict or a Domain, which name the columns, if the "
+            f"table is not in memory, got {type(categories).__name__}. Or fit the "
+            "transformer on a small table."
+        )
 
 
 def warn_of_reports(texts: Sequence[str | None]) -> None:

@@ -202,7 +202,7 @@ def test_what_is_no_protocol_is_refused(text):
         *[("parameters", {secret: 1}, "cannot be read") for secret in ("secret_key", "ledger", "random_state")],
         *[("guarantee", {key: value}, "does not follow from")
           for key, value in {"epsilon": 0.001, "delta": 0.1, "relation": "add_remove", "trust": "central"}.items()],
-        ("guarantee", None, "the protocol of a local"),
+        ("guarantee", None, "cannot be read"),
         *[("guarantee", wrong, "does not follow from") for wrong in (
             {"rho": 1e-9}, {"scope": ["x"]}, {"delta": False}, {"max_rows_per_person": 100}
         )],
@@ -271,7 +271,8 @@ def test_seeds_of_hashes_may_be_text():
     encoder, reports = reports_of("large hashing")
     reports = reports.iloc[:10]
     written = reports.astype({"rooms_seed": str})
-    assert encoder.tally(written) == encoder.tally(reports)
+    for table in (written, written.astype({"rooms_bucket": float})):  # numbers beside text do not round it
+        assert encoder.tally(table) == encoder.tally(reports)
     with pytest.raises(ValueError, match="The reports must be integers"):
         encoder.tally(reports.astype({"rooms_seed": str}).assign(rooms_seed="-1"))
 

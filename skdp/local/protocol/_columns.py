@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import chain, product
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -31,16 +31,13 @@ def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
     return [(name,) for name in domain.columns]
 
 
-def value_labels(domain: Domain, cells: NDArray[np.intp] | None = None) -> list[str]:
-    """Make labels of combinations of values of the columns, by default all."""
-    texts_of_columns: list[list[str]] = []
+def value_labels(domain: Domain, cells: NDArray[np.intp]) -> list[str]:
+    """Make labels of combinations of values of the columns."""
+    texts_of_columns = []
     for name in domain.columns:
-        texts = []
-        for label in domain[name].labels:
-            texts.append("missing" if label is None else str(label))
+        labels = domain[name].labels
+        texts = ["missing" if label is None else str(label) for label in labels]
         texts_of_columns.append(texts)
-    if cells is None:
-        return list(map("_".join, product(*texts_of_columns)))
     names = []
     for codes in zip(*np.unravel_index(cells, domain.sizes), strict=True):
         parts = zip(texts_of_columns, codes, strict=True)
@@ -89,11 +86,7 @@ def concat_columns(
 
 def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
     """Read the index of the field that each row reports."""
-    numbers = np.asarray(column)
-    # Numbers may be text in JSON, and floats in a column with missing values.
-    if numbers.dtype.kind not in "iuf":
-        is_number = all(map(_is_whole, numbers))
-        numbers = np.array(list(map(int, numbers)) if is_number else [-1])
+    numbers = read_whole_numbers(np.asarray(column))
     if not np.isin(numbers, np.arange(n_attributes)).all():
         raise ValueError(
             f"Column {SAMPLED!r} of the reports must have integers from 0 to "
@@ -109,8 +102,10 @@ def spread(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
     return reports
 
 
-def read_whole_numbers(block: NDArray[Any]) -> NDArray[np.uint64]:
-    """Read integers that are stored as floats or text."""
+def read_whole_numbers(block: NDArray[Any]) -> NDArray[Any]:
+    """Read integers, which may be stored as floats or text."""
+    if block.dtype.kind in "iub":
+        return block
     # In JSON, integers of more than 53 bits are text.
     if block.dtype.kind == "f":
         numbers = block.astype(float)

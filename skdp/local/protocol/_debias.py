@@ -18,7 +18,6 @@ from skdp.local.protocol._estimation import (
     MAX_BLOCK_SIZE,
     CountOptions,
     cell_groups,
-    check_columns,
     column_groups,
     field_weights,
     fields_with,
@@ -35,7 +34,9 @@ def debias_reports(
     protocol: Any, reports: Reports, columns: Any, values: Any
 ) -> tuple[list[Any], list[NDArray[np.float64]]]:
     """Compute the names and the unbiased values of the chosen columns."""
-    groups = _select_groups(protocol, columns, values)
+    if columns is None and isinstance(values, Mapping):
+        columns = list(values)
+    groups = column_groups(protocol, columns)
     names: list[Any] = []
     blocks = []
     for group in groups:
@@ -48,20 +49,6 @@ def debias_reports(
             "or rename columns or categories."
         )
     return names, blocks
-
-
-def _select_groups(protocol: Any, columns: Any, values: Any) -> list[tuple[Any, ...]]:
-    """Return the columns that are debiased together."""
-    if columns is None and isinstance(values, Mapping):
-        columns = list(values)
-    if columns is None:
-        groups = [field.columns for field in protocol.fields]
-        is_partition = len(set().union(*groups)) == sum(map(len, groups))
-        return groups if is_partition else [(name,) for name in protocol.columns]
-    chosen = check_columns(protocol.columns, columns)
-    if fields_with(protocol, *chosen):
-        return [tuple(chosen)]
-    return [(name,) for name in chosen]
 
 
 def _select_cells(
@@ -116,12 +103,7 @@ def _debias_group(
     if protocol.sampling is not None:
         inclusions = list(map(float, protocol.sampling.inclusions))
     # Several fields may contain the columns. Their weights are public.
-    weights = np.ones(1)
-    if len(indices) > 1:
-        oracles = [protocol.fields[index].oracle for index in indices]
-        sizes = [inclusions[index] for index in indices]
-        n_cells = protocol.domain.select(group).size
-        weights = field_weights(oracles, sizes, n_cells)
+    weights = field_weights(protocol, indices, inclusions, group)
     total: Any = 0.0
     for index, weight in zip(indices, weights, strict=True):
         try:
@@ -270,11 +252,7 @@ def _estimate_weighted_group(
     arrays, tally = reports
     indices = reporting_fields(protocol, tally, group)
     n_cells = protocol.domain.select(group).size
-    shares = np.ones(1)
-    if len(indices) > 1:
-        oracles = [protocol.fields[index].oracle for index in indices]
-        sizes = [tally.sizes[index] for index in indices]
-        shares = field_weights(oracles, sizes, n_cells)
+    shares = field_weights(protocol, indices, tally.sizes, group)
     means: Any = 0.0
     variances: Any = 0.0
     shown: Any = 0.0

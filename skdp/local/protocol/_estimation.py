@@ -94,18 +94,13 @@ def _estimate_group(
     protocol: Any, tally: ReportTally, columns: Sequence[Any], postprocess: str
 ) -> SampledCounts:
     """Estimate the counts of some columns from all fields that contain them."""
-    estimates, sizes, oracles = [], [], []
-    for index in reporting_fields(protocol, tally, columns):
-        field, size = protocol.fields[index], tally.sizes[index]
-        counts = estimate_field(
-            field, tally.counts[index], (size, tally.n_reports), columns, postprocess
-        )
-        estimates.append(counts)
-        sizes.append(size)
-        oracles.append(field.oracle)
-    if len(estimates) == 1:
-        return estimates[0]
-    weights = field_weights(oracles, sizes, len(estimates[0].counts))
+    indices = reporting_fields(protocol, tally, columns)
+    estimates = []
+    for index in indices:
+        field, sizes = protocol.fields[index], (tally.sizes[index], tally.n_reports)
+        sums = tally.counts[index]
+        estimates.append(estimate_field(field, sums, sizes, columns, postprocess))
+    weights = field_weights(protocol, indices, tally.sizes, columns)
     return SampledCounts.combined(estimates, weights)
 
 
@@ -187,10 +182,16 @@ def _warn_of_impossible(columns: Sequence[Any], estimates: SampledCounts) -> Non
 def column_groups(
     protocol: Any, columns: Sequence[Any] | None
 ) -> list[tuple[Any, ...]]:
-    """Return the groups of columns that are counted together, by default the columns of each field."""
+    """Return the groups of columns that are estimated together.
+
+    By default, these are the columns of each field, or all columns one by one if several
+    fields contain a column.
+    """
     if columns is None:
-        return [field.columns for field in protocol.fields]
-    chosen = check_columns(protocol.domain.columns, columns)
+        groups = [field.columns for field in protocol.fields]
+        is_partition = len(set().union(*groups)) == sum(map(len, groups))
+        return groups if is_partition else [(name,) for name in protocol.columns]
+    chosen = check_columns(protocol.columns, columns)
     if fields_with(protocol, *chosen):
         return [tuple(chosen)]
     return [(name,) for name in chosen]
@@ -260,14 +261,25 @@ def cell_groups(domain: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
 
 
 def field_weights(
-    oracles: Sequence[FrequencyOracle], sizes: Sequence[float], n_cells: int
+    protocol: Any,
+    indices: Sequence[int],
+    sizes: Sequence[float],
+    columns: Sequence[Any],
 ) -> NDArray[np.float64]:
-    """Weight samples by the precision of their estimates, for uniform values."""
-    # The weights do not depend on values, so the weighted estimates are unbiased.
+    """Weight the fields that estimate some columns by their precision.
+
+    `sizes` are the numbers of records that report each field of the protocol.
+    """
+    if len(indices) == 1:
+        return np.ones(1)
+    # The precision for uniform values does not depend on the true values, so the
+    # weighted estimates are unbiased.
+    n_cells = protocol.domain.select(columns).size
+    error_of_sample = (1 - 1 / n_cells) / n_cells
     precisions = []
-    for oracle, size in zip(oracles, sizes, strict=True):
-        error_of_sample = (1 - 1 / n_cells) / n_cells
-        precisions.append(size / (margin_error(oracle, n_cells) + error_of_sample))
+    for index in indices:
+        error = margin_error(protocol.fields[index].oracle, n_cells) + error_of_sample
+        precisions.append(sizes[index] / error)
     weights = np.array(precisions)
     return weights / weights.sum()
 

@@ -47,8 +47,8 @@ class Field(ABC):
     epsilon : float
         Privacy loss of one report, or of all permanent reports of a value.
     is_countable : bool
-        If True, an engine counts the distinct reports and passes the counts to
-        `distinct_sums`.
+        If True, an engine counts the distinct reports, which is faster than reading all
+        rows if they are few.
     reports_values : bool
         If True, the report columns contain declared values of the record's columns.
     unknown : object
@@ -229,30 +229,6 @@ class Field(ABC):
         ndarray of int64
             Sums of the shape `shape`, between 0 and n, which can be added over batches.
         """
-
-    def distinct_sums(
-        self, reports: NDArray[Any], counts: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Sum distinct reports; required if `is_countable`.
-
-        Parameters
-        ----------
-        reports : ndarray of shape (n, ...)
-            Output of `read`.
-        counts : ndarray of int64, shape (n,)
-            Frequency of each report.
-
-        Returns
-        -------
-        ndarray of int64
-            See `sums`.
-
-        Raises
-        ------
-        NotImplementedError
-            If the reports are not countable.
-        """
-        raise NotImplementedError
 
     @abstractmethod
     def estimate(

@@ -63,7 +63,7 @@ class OracleField(Field):
     @property
     def labels(self) -> list[str]:
         """Labels of the values in the names of columns."""
-        return value_labels(self.domain)
+        return value_labels(self.domain, np.arange(self.domain.size))
 
     def prefix(self, inputs: Sequence[str] | None = None) -> str:
         """Return the beginning of the names of the report columns."""
@@ -84,17 +84,10 @@ class OracleField(Field):
 
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
         block = np.column_stack(list(map(np.asarray, columns)))[rows]
-        is_whole = block.dtype.kind in "iub"
-        return self.oracle.read(block if is_whole else read_whole_numbers(block))
+        return self.oracle.read(read_whole_numbers(block))
 
     def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         return self.oracle.tally(reports)
-
-    def distinct_sums(
-        self, reports: NDArray[Any], counts: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        sums: NDArray[np.int64] = counts @ self.oracle.supports(reports)
-        return sums
 
     def debias(
         self,
@@ -319,13 +312,6 @@ class ValueField(CategoryField):
                 "reports of this encoder."
             )
         return self._joined(codes)
-
-    def distinct_sums(
-        self, reports: NDArray[Any], counts: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        sums = np.zeros(self.shape, np.int64)
-        np.add.at(sums, reports.astype(np.intp), counts)
-        return sums
 
 
 def oracle_loss(oracle: FrequencyOracle | SetSelection) -> PureLoss:

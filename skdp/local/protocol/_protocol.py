@@ -152,14 +152,12 @@ class ReportProtocol:
     @property
     def strategy(self) -> str | None:
         """Strategy of an encoder of categories; None for other protocols."""
-        field_columns = []
-        for field in self.fields:
-            if not isinstance(field, CategoryField):
-                return None
-            field_columns.append(tuple(field.columns))
-        if len(field_columns) == 1 < len(self.columns) and self.sampling is None:
+        if not all(isinstance(field, CategoryField) for field in self.fields):
+            return None
+        groups = [field.columns for field in self.fields]
+        if self.sampling is None and len(groups) == 1 < len(self.columns):
             return "joint"
-        if field_columns != [(name,) for name in self.columns]:
+        if groups != [(name,) for name in self.columns]:
             return None
         if self.sampling is None:
             return "split"
@@ -489,11 +487,9 @@ class ReportProtocol:
             drawn = self._find_sample(field_columns)
         arrays = []
         for index, field in enumerate(self.fields):
-            if drawn is None:
-                arrays.append(field.read(field_columns[index], slice(None)))
-                continue
-            rows = drawn[:, index]
-            arrays.append(spread(field.read(field_columns[index], rows), rows))
+            rows: Any = slice(None) if drawn is None else drawn[:, index]
+            part = field.read(field_columns[index], rows)
+            arrays.append(part if drawn is None else spread(part, rows))
         return arrays if drawn is None else [*arrays, drawn]
 
     def _find_sample(self, field_columns: Sequence[Sequence[Any]]) -> NDArray[np.bool_]:
@@ -655,7 +651,7 @@ class ReportProtocol:
             if {*names} <= {*columns}:
                 field = self.fields[index]
                 field_reports = field.read(_pick(columns, names), slice(None))
-                sums[index] = field.distinct_sums(field_reports, counts)
+                sums[index] = _sum_counted(field, field_reports, counts)
                 sizes[index] = int(counts.sum())
         # The records are counted with the first field.
         return ReportTally(tally.protocol, tuple(sums), tuple(sizes), sizes[0])
@@ -773,6 +769,18 @@ class ReportProtocol:
 def _pick(values: Mapping[Any, Any], names: Sequence[Any]) -> list[Any]:
     """Return the values of names, in their order."""
     return [values[name] for name in names]
+
+
+def _sum_counted(
+    field: Field, reports: NDArray[Any], counts: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Sum distinct reports, each of which occurs `counts` times."""
+    # Sums of rows can be added, so each binary digit of the counts needs one sum.
+    sums = np.zeros(field.shape, np.int64)
+    for digit in range(int(counts.max(initial=0)).bit_length()):
+        has_digit = (counts >> digit) & 1 == 1
+        sums += field.sums(reports[has_digit]) << digit
+    return sums
 
 
 def _apply_sample(reports: Reports, drawn: NDArray[np.bool_]) -> Reports:
