@@ -91,6 +91,16 @@ def test_sampling_reports_one_column_of_each_record():
     assert labels.groupby("sampled").size().sub(1000).abs().max() < 150
 
 
+@each("index", [-1, 3, 0.5, "3", "x", None])
+def test_an_index_of_no_column_is_refused(index):
+    people = pd.DataFrame({"a": [0, 1], "b": [1, 0], "c": [0, 0]})
+    encoder = SubsetSelectionEncoder(1.0, categories={"a": [0, 1], "b": [0, 1], "c": [0, 1]}, strategy="sample")
+    reports = encoder.fit_transform(people).astype({"sampled": object})
+    reports.loc[0, "sampled"] = index
+    with pytest.raises(ValueError, match="integers"):
+        encoder.tally(reports)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("epsilon", often([0.6, 2.0, 6.0], [0.6]))
 @pytest.mark.parametrize("name", ["labels", "bits"])

@@ -278,3 +278,18 @@ def test_odd_parameters_are_refused_before_any_charge(parameters, error, message
     with pytest.raises(error, match=message):
         encoder(**{"ledger": ledger} | parameters).fit_transform(PEOPLE)
     assert ledger.spent.epsilon == 0
+
+
+def test_pairs_with_fewer_cells_have_larger_weights():
+    """A column in a pair of 4 and a pair of 80 cells has a smaller error from both than from the better one."""
+    domain = {"a": range(2), "b": range(2), "c": range(40)}
+    people = pd.DataFrame({name: RNG.choice(values, 4_000) for name, values in domain.items()})
+    fitted = LocalTableEncoder(0.5, categories=domain, purpose="pairs", random_state=0).fit(people)
+    both = fitted.tally(fitted.transform(people))
+    *counts, sizes, n = both.sums()
+    pairs = [{*field.columns} for field in fitted.protocol_.fields]
+    dropped = pairs.index({"a", "c"})
+    counts[dropped], sizes[dropped] = 0 * counts[dropped], 0
+    better = both.with_sums([*counts, sizes, n])
+    errors = [fitted.estimate_counts(tally).loc["a", "std_error"].max() for tally in (both, better)]
+    assert errors[0] < errors[1]
