@@ -100,6 +100,8 @@ def _estimate_group(
         field, sizes = protocol.fields[index], (tally.sizes[index], tally.n_reports)
         sums = tally.counts[index]
         estimates.append(estimate_field(field, sums, sizes, columns, postprocess))
+    if len(estimates) == 1:
+        return estimates[0]
     weights = field_weights(protocol, indices, tally.sizes, columns)
     return SampledCounts.combined(estimates, weights)
 
