@@ -50,7 +50,7 @@ FINDER = HeavyHitters(4.0, alphabet="ab", max_length=2, random_state=0)
 # Choices and parameters that are not those of `EVERY`.
 SUBJECTS = [
     (DPMinMaxScaler(bounds=BOUNDS), NUMBERS),
-    (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9)), NUMBERS),
+    (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(10, 90)), NUMBERS),
     (DPSimpleImputer(bounds=BOUNDS, strategy="median"), NUMBERS),
     (DPSimpleImputer(strategy="most_frequent", categories=DECLARED), WORDS),
     (DPGroupBy(5.0, by="sex", keys={"sex": ["f", "m"]}, bounds=BOUNDS), WORDS[["sex"]].assign(age=50.0)),

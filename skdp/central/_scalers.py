@@ -214,7 +214,7 @@ class DPMinMaxScaler(InvertibleTransformer):
     """Scale each column to a given range, from public bounds or quantiles that are released with differential privacy.
 
     With bounds alone, nothing is read from the data and nothing is spent. The least and the greatest value of a column
-    each belong to one person; quantiles near the ends, such as 0.001 and 0.999, stand for them.
+    each belong to one person; quantiles near the ends, such as 0.1 % and 99.9 %, stand for them.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ class DPMinMaxScaler(InvertibleTransformer):
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge.
     quantile_range : tuple of two float, optional
-        The quantiles that replace the bounds, ascending, between 0 and 1 (not in percent), for bounds far wider than
+        The quantiles that replace the bounds, ascending, in per cent, such as (1.0, 99.0), for bounds far wider than
         nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
     clip : bool, default=False
         If True, `transform` clips values to `feature_range`.
@@ -276,7 +276,7 @@ class DPMinMaxScaler(InvertibleTransformer):
     >>> scaler.transform(ages.head(2))["age"].tolist(), scaler.guarantee_.epsilon
     ([0.39, 0.5], 0.0)
     >>> scaler = DPMinMaxScaler(
-    ...     epsilon=1.0, bounds=(0, 100), quantile_range=(0.01, 0.99), random_state=0
+    ...     epsilon=1.0, bounds=(0, 100), quantile_range=(1.0, 99.0), random_state=0
     ... ).fit(ages)
     >>> scaler.data_min_, scaler.data_max_
     (array([17.]), array([73.7]))
@@ -314,15 +314,7 @@ class DPMinMaxScaler(InvertibleTransformer):
             read_values(rows.table)
             ends = read_bounds(bounds, rows.names)
             return Plan(ends, mechanism="public bounds", free=True)
-        low, high = _read_pair("quantile_range", self.quantile_range)
-        probabilities = [
-            read_probability(low, "quantile_range"),
-            read_probability(high, "quantile_range"),
-        ]
-        if low >= high:
-            raise ValueError(
-                f"quantile_range must be ascending, got {self.quantile_range}"
-            )
+        probabilities = _read_quantile_range(self.quantile_range)
         return Plan.of_quantiles(plan_quantiles(rows, bounds, probabilities, share))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
@@ -368,6 +360,18 @@ def _read_pair(name: str, value: Any) -> tuple[float, float]:
         if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
             raise TypeError(f"{name} must be two numbers, got {type(end).__name__}")
     return float(value[0]), float(value[1])
+
+
+def _read_quantile_range(value: Any) -> list[Fraction]:
+    """Read two quantiles in per cent as probabilities."""
+    low, high = _read_pair("quantile_range", value)
+    # Both at most 1 are fractions by mistake: below 1 % is no range of a column.
+    if not 0 < low < high < 100 or high <= 1:
+        raise ValueError(
+            "quantile_range must be ascending, above 0 and below 100, in per cent, got "
+            f"{value}. Pass (25.0, 75.0) for the quartiles."
+        )
+    return [read_probability(end / 100, "quantile_range / 100") for end in (low, high)]
 
 
 class DPRobustScaler(AffineScaler):
@@ -452,31 +456,19 @@ class DPRobustScaler(AffineScaler):
         self.random_state = random_state
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        low, high = self._read_range()
+        low, high = _read_quantile_range(self.quantile_range)
         # The median is one of the quantiles if it ends the range.
         probabilities = sorted({low, Fraction(1, 2), high})
         quantiles = plan_quantiles(rows, bounds, probabilities, share)
         return Plan.of_quantiles(quantiles)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        low, high = self._read_range()
+        low, high = _read_quantile_range(self.quantile_range)
         drawn = plan.exact.draw(source).T
         quantiles = dict(zip(plan.exact.probabilities, drawn, strict=True))
         self.center_ = quantiles[Fraction(1, 2)].copy()
         width = quantiles[high] - quantiles[low]
         self.scale_ = np.where(width == 0, 1.0, width)
-
-    def _read_range(self) -> tuple[Fraction, Fraction]:
-        low, high = _read_pair("quantile_range", self.quantile_range)
-        if not 0 < low < high < 100:
-            raise ValueError(
-                "quantile_range must be ascending, above 0 and below 100 (per cent), "
-                f"got {self.quantile_range}"
-            )
-        return (
-            read_probability(low / 100, "quantile_range / 100"),
-            read_probability(high / 100, "quantile_range / 100"),
-        )
 
     def _shift_and_scale(self) -> tuple[Floats, Floats]:
         return self.center_, self.scale_

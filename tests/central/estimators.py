@@ -27,7 +27,7 @@ OTHERS = {
     "DPKBinsDiscretizer": (BOUNDS | {"n_bins": 5}, NUMBERS),
     "DPLinearRegression": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
     "DPLogisticRegression": (BOUNDS | {"classes": [0, 1]}, NUMBERS),
-    "DPMinMaxScaler": (BOUNDS | {"quantile_range": (0.1, 0.9)}, NUMBERS),  # it costs something
+    "DPMinMaxScaler": (BOUNDS | {"quantile_range": (10, 90)}, NUMBERS),  # it costs something
     "DPQuantileTransformer": (BOUNDS | {"n_quantiles": 9}, NUMBERS),
     "DPRidge": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
     "DPSelectKBest": (BOUNDS | {"k": 1, "classes": [0, 1]}, NUMBERS),

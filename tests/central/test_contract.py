@@ -70,7 +70,7 @@ GAPPY_DECLARED = {name: [*values, None] for name, values in DECLARED.items()}
 QUICK = [
     (DPMean(bounds=BOUNDS), NUMBERS),
     (DPStandardScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
-    (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(0.1, 0.9)), GAPS),
+    (DPMinMaxScaler(bounds=BOUNDS, quantile_range=(10, 90)), GAPS),
     (DPSimpleImputer(bounds=BOUNDS), GAPS),
     (DPSimpleImputer(0.05, strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
     (DPKBinsDiscretizer(bounds=BOUNDS), NUMBERS),
@@ -102,7 +102,7 @@ LONG = [
     (DPColumnSynthesizer(["job"], domain=DECLARED), WORDS),
     (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
     (DPMean(Rho(0.1, delta=1e-6), bounds=BOUNDS), GAPS),
-    (DPMinMaxScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS, quantile_range=(0.1, 0.9)), GAPS),
+    (DPMinMaxScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS, quantile_range=(10, 90)), GAPS),
     (DPSimpleImputer(Rho(0.001, delta=1e-6), strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
     (DPHistogram(Rho(0.1, delta=1e-6), domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
     (DPMarginalSynthesizer(epsilon=Mu(0.5, delta=1e-6), domain=GAPPY_DECLARED), GAPPY_WORDS),
@@ -168,7 +168,7 @@ AROUND_0 = (-100, 100)
 # One of each class, of two ways of learning if they share little.
 ESTIMATORS = [
     DPKBinsDiscretizer(bounds=AROUND_0),
-    DPMinMaxScaler(bounds=AROUND_0, quantile_range=(0.01, 0.99), clip=True),
+    DPMinMaxScaler(bounds=AROUND_0, quantile_range=(1, 99), clip=True),
     DPQuantileTransformer(n_quantiles=20, bounds=AROUND_0),
     DPStandardScaler(bounds=AROUND_0),
     DPPCA(bounds=AROUND_0),

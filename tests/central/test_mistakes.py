@@ -78,13 +78,11 @@ def test_bounds(name, bounds, match):
             ("DPMinMaxScaler", {"feature_range": x}, "feature_range must")
             for x in (None, (2, 1), (0, math.inf), (0, "1"))
         ),
-        *(
-            ("DPMinMaxScaler", {"quantile_range": x}, "quantile_range must")
-            for x in ((25.0, 75.0), 0.5, (0.6, 0.4), "ab")
-        ),
+        *(("DPMinMaxScaler", {"quantile_range": x}, "quantile_range must") for x in ((0.1, 0.9), 0.5, (60, 40), "ab")),
         ("DPMinMaxScaler", {"clip": 1}, "clip must be True or False"),
         ("DPRobustScaler", {"quantile_range": (75.0, 25.0)}, "must be ascending"),
-        ("DPRobustScaler", {"quantile_range": (0, 100)}, r"above 0 and below 100 \(per cent\), got \(0, 100\)"),
+        ("DPRobustScaler", {"quantile_range": (0, 100)}, r"above 0 and below 100, in per cent, got \(0, 100\)"),
+        ("DPRobustScaler", {"quantile_range": (0.25, 0.75)}, r"Pass \(25.0, 75.0\) for the quartiles"),
         ("DPRobustScaler", {"quantile_range": ("1", 2)}, "must be two numbers"),
         ("DPRobustScaler", {"quantile_range": 0.5}, r"quantile_range must be a pair \(low, high\), got float"),
         *(("DPKBinsDiscretizer", {"n_bins": x}, "n_bins must be") for x in (1, 10_001, 2.0, "5", True, None, [3])),

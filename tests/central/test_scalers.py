@@ -131,7 +131,7 @@ def test_with_bounds_it_is_scikit_learns_on_the_bounds(rows, feature_range, clip
 
 
 def test_with_quantiles_it_is_scikit_learns_on_the_released_ones(rows):
-    ours = DPMinMaxScaler(2.0, bounds=(-100, 100), quantile_range=(0.1, 0.9)).fit(rows)
+    ours = DPMinMaxScaler(2.0, bounds=(-100, 100), quantile_range=(10, 90)).fit(rows)
     assert ours.data_min_ == pytest.approx(np.quantile(rows, 0.1, axis=0), abs=0.3)
     assert ours.data_max_ == pytest.approx(np.quantile(rows, 0.9, axis=0), abs=0.3)
     theirs = MinMaxScaler().fit([ours.data_min_, ours.data_max_])
@@ -148,6 +148,6 @@ def test_clipping_keeps_what_is_missing():
 
 
 def test_quantiles_that_fall_together():
-    fitted = DPMinMaxScaler(1e6, bounds=(0, 10), quantile_range=(0.2, 0.8)).fit(np.full((100, 1), 3))
+    fitted = DPMinMaxScaler(1e6, bounds=(0, 10), quantile_range=(20, 80)).fit(np.full((100, 1), 3))
     assert (fitted.data_range_.item(), fitted.scale_.item()) == (0, 1)
     assert fitted.transform([[3], [4]]).ravel().tolist() == [0, 1]

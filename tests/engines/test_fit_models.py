@@ -24,7 +24,7 @@ CLASS = pd.Series((NUMBER > 0).map({True: "ill", False: "fine"}), name="y")
 MODEL = DPGaussianNB(2.0, bounds=(-3, 3), classes=["ill", "fine"])
 CASES = {name: {} for name in EVERY if not EVERY[name][0]._requires_rows}
 CASES |= {
-    "DPMinMaxScaler, quantile ends": {"bounds": (0, 1), "quantile_range": (0.05, 0.95)},
+    "DPMinMaxScaler, quantile ends": {"bounds": (0, 1), "quantile_range": (5, 95)},
     "DPSimpleImputer, medians": {"strategy": "median"},
 }
 N = 3_000
