@@ -51,18 +51,18 @@ def html_text(text: Any) -> str:
     return escape(_brief(text, _LONGEST_FACT))
 
 
-def written_text(text: Any) -> str:
+def format_text(text: Any) -> str:
     """Return a text without halves of Unicode characters, which no file can hold."""
     return str(text).encode(errors="replace").decode()
 
 
-def written_row(row: Iterable[Any]) -> tuple[Any, ...]:
-    """Return a row with its texts as `written_text` writes them."""
-    return tuple(written_text(cell) if isinstance(cell, str) else cell for cell in row)
+def format_row(row: Iterable[Any]) -> tuple[Any, ...]:
+    """Return a row with its texts as `format_text` writes them."""
+    return tuple(format_text(cell) if isinstance(cell, str) else cell for cell in row)
 
 
 def _brief(text: Any, most: int = _LONGEST_CELL) -> str:
-    line = written_text(text)
+    line = format_text(text)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 

@@ -232,8 +232,8 @@ def noises_of_products(
     if share.kind == "epsilon":
         joint = Noise.joint(share, largest**2, (size + 1) * (size + 2) // 2)
         return joint, joint, joint
-    # The square of the target is for standard errors alone. Twice or half of its share
-    # changes predictions by less than their noise.
+    # The square of the target is for standard errors alone. To double or halve its
+    # fraction of the budget changes predictions by less than their noise.
     mu_squared = share.mu_squared * Fraction(9, 20)
     return (
         Noise("mu", mu_squared, largest_moments(square, largest)),
@@ -510,14 +510,14 @@ class DPLinearRegression(_LinearRegression):
         a budget in rho or mu, which has its own delta.
     delta : float, optional
         The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
-        whose noise grows with the square of the number of columns: of more than about five, a delta is better.
+        whose noise grows with the square of the number of columns; prefer a delta with more than about five columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside.
     target_bounds : pair of float, or Domain
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
     fit_intercept : bool, default=True
-        Whether the model has a constant. Without it, numbers are measured from 0.
+        If True, the model has a constant. Otherwise, numbers are measured from 0.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
         `fit` drops further rows at random; without, the number is not checked.
@@ -650,7 +650,7 @@ class DPRidge(_LinearRegression):
     target_bounds : pair of float, or Domain
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
     fit_intercept : bool, default=True
-        Whether the model has a constant, which is not penalised. Without it, numbers are measured from 0.
+        If True, the model has a constant, which is not penalized. Otherwise, numbers are measured from 0.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
         `fit` drops further rows at random; without, the number is not checked.

@@ -215,7 +215,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     fit_intercept : bool, default=True
-        Whether the model has a constant.
+        If True, the model has a constant.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
         `fit` drops further rows at random; without, the number is not checked.

@@ -378,7 +378,7 @@ class DPGroupBy(CentralStatistic):
         return Plan(exact, (noise,), f"{noise.name} on {what} of groups")
 
     def _noise(self, share: Share, n_columns: int) -> Noise:
-        """Return the noise of the numbers of all groups."""
+        """Return the noise of the block of numbers of each group."""
         if not n_columns:
             return Noise.of(share)
         size = n_numbers(n_columns, squares=False, shared_count=False)

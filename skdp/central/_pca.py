@@ -220,7 +220,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         errors = covariance.error * np.sqrt(of_pairs)
         errors = np.hypot(errors, covariance.error_of_count * values)
         explained = np.maximum(values, errors)
-        # A table without rows has no variance at all where the noise is 0.
+        # Without rows and without noise, the sum is 0.
         ratios = explained / max(explained.sum(), np.finfo(float).tiny)
         # The norm of symmetric noise is about twice the norm of a row of it.
         if 3 * covariance.error * float(np.linalg.norm(shares)) > values[0]:

@@ -65,8 +65,8 @@ class PublicRows:
         deviations = np.sqrt((columns**2).sum(axis=0) / max(n_rows, 1))
         deviations[deviations == 0] = np.inf  # so that constant columns get slopes of 0
         columns = columns / deviations
-        # The noise is in proportion to the longest row, so long rows get a weight that
-        # makes them as long as a quantile of all.
+        # The noise is proportional to the longest row, so longer rows than a quantile of
+        # all lengths get a weight that makes them as long as it.
         lengths = np.sqrt((columns**2).sum(axis=1) + constant)
         limit = np.quantile(lengths, WHOLE) if n_rows else 1.0
         weights = np.minimum(1.0, max(limit, 2.0**-60) / np.maximum(lengths, 2.0**-60))

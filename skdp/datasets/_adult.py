@@ -73,12 +73,12 @@ def load_adult(
     subset : {"train", "test", "all"}, default="train"
         The 32,561 rows for training, the 16,281 for testing, or all 48,842, those for training first.
     dropna : bool, default=False
-        Whether to drop the rows with a missing value and renumber the others: 30,162 remain for training, 15,060 for
+        If True, drop the rows with a missing value and renumber the rest: 30,162 remain for training, 15,060 for
         testing.
     return_X_y : bool, default=False
-        Whether to return ``(data, target)`` instead of a Bunch.
+        If True, return ``(data, target)`` instead of a Bunch.
     as_frame : bool, default=True
-        Whether data and target are pandas objects, or else arrays of Python objects.
+        If True, data and target are pandas objects, otherwise arrays of Python objects.
 
     Returns
     -------

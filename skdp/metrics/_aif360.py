@@ -328,7 +328,7 @@ def _join_indicators(
     blocks: dict[Any, list[Any]] = {}
     for name in features:
         column, sign, _ = str(name).partition("=")
-        # An indicator has no column with its prefix as the name beside it.
+        # A column "sex=f" is an indicator unless there is a column "sex", too.
         is_indicator = bool(sign) and name not in protected and column not in features
         blocks.setdefault(column if is_indicator else name, []).append(name)
     columns: dict[Any, Any] = {}

@@ -57,7 +57,7 @@ class GroupSums:
     # Covariances over the noise of reports: (n_rates, n_groups, n_groups).
     selected_noise: Numbers
     other_noise: Numbers
-    # Variance that intervals add for few rows: (n_rates, n_groups).
+    # Variance added to intervals of rates with few rows: (n_rates, n_groups).
     few_rows: Numbers
     is_reported: bool
 

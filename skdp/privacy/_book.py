@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 from skdp._json import read_value
 from skdp.exact import round_up
-from skdp.markup import written_text
+from skdp.markup import format_text
 from skdp.privacy._formats import check_delta, check_epsilon, format_amounts, write_name
 from skdp.privacy._guarantee import (
     RELATIONS,
@@ -440,7 +440,7 @@ class Book:
             _write_account(database, account)
             database.execute(
                 "INSERT INTO charge (time, what, guarantee) VALUES (?, ?, ?)",
-                (time, written_text(what), guarantee.to_json()),
+                (time, format_text(what), guarantee.to_json()),
             )
 
     @contextmanager

@@ -46,7 +46,7 @@ def proven_edge(
 
 
 def proven_start(excess: Excess, start: float, step: float) -> float:
-    """Return a number without excess, a few relative steps from a number whose excess is a rounding error."""
+    """Increase a number by relative steps until its excess, which is a rounding error, is not positive."""
     while excess(start) > 0:
         start *= 1 + step
         step *= 2

@@ -16,7 +16,7 @@ import pandas as pd
 
 from skdp._json import parse_json, write_value
 from skdp.exact import exp_bounds, round_up
-from skdp.markup import written_text
+from skdp.markup import format_text
 
 
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
@@ -203,4 +203,4 @@ def write_name(name: Any) -> Any:
 def format_name(name: Any) -> str:
     """Return a column name as text; all missing names have one text."""
     is_missing = pd.api.types.is_scalar(name) and pd.isna(name)
-    return "missing" if is_missing else written_text(name)
+    return "missing" if is_missing else format_text(name)

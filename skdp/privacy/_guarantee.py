@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp._json import read_value
 from skdp.exact import round_up
-from skdp.markup import html_text, written_text
+from skdp.markup import format_text, html_text
 from skdp.privacy._accountant import joint_failure, smallest_epsilon
 from skdp.privacy._conversions import zcdp_epsilon
 from skdp.privacy._formats import (
@@ -80,7 +80,7 @@ Relation = Literal["replace", "add_remove", "replace_values"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 Unit = Literal["record", "person", "limited_person"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
-# In the order of trust: a sum of guarantees has the largest.
+# In ascending order of trust; the sum of guarantees requires the largest of theirs.
 Trust = Literal["local", "shuffle", "central"]
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
 
@@ -290,7 +290,7 @@ class PrivacyGuarantee(JsonRecord):
         fields = {name: getattr(self, name) for name in names}
         return fields | {
             "scope": list(map(write_name, self.scope)),
-            "mechanism": written_text(self.mechanism),
+            "mechanism": format_text(self.mechanism),
             "losses": [loss._to_fields() for loss in self.losses],
         }
 

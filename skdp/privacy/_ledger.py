@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import pandas as pd
 
-from skdp.markup import html_table, html_text, written_row, written_text
+from skdp.markup import format_row, format_text, html_table, html_text
 from skdp.privacy._book import (
     Book,
     Budget,
@@ -94,7 +94,7 @@ class PrivacyLedger(JsonRecord):
       that it implies. Charges with delta > 0 and without a rho or mu are refused.
 
     The smallest of several bounds is in general not a filter. For releases that are declared together, `compose`
-    returns a smaller total: charge its result. Proofs are in decision 10 of the documentation.
+    returns a smaller total: charge its result. The page "Decisions" of the documentation has the reasons.
 
     A budget has one relation, and charges are converted to it. Replacing a record is removing one and adding one, so a
     "replace" budget counts charges for adding or removing a record **twice**; `report` shows this in the column
@@ -280,7 +280,7 @@ class PrivacyLedger(JsonRecord):
                     "scope": join_names(guarantee.scope),
                 }
             )
-            rows.append(written_row(facts[name] for name in _COLUMNS.split()))
+            rows.append(format_row(facts[name] for name in _COLUMNS.split()))
         types = dict.fromkeys(["epsilon", "delta", "rho"], float) | {"secure": bool}
         table = pd.DataFrame(rows, columns=_COLUMNS.split()).astype(types)
         table["time"] = pd.to_datetime(table["time"], utc=True)
@@ -400,7 +400,7 @@ def _check_release(guarantee: Any, what: Any) -> None:
 
 
 def closed_ledger(refusal: str, **budget: Any) -> PrivacyLedger:
-    """Return a ledger that stands for another ledger and refuses all charges."""
+    """Return a ledger with the budget of another ledger that refuses all charges."""
     ledger = PrivacyLedger.__new__(PrivacyLedger)
     ledger._book = Book(Budget(**budget))
     ledger._book.close(refusal)
@@ -417,5 +417,5 @@ def is_charged(ledger: PrivacyLedger, guarantee: PrivacyGuarantee, what: str) ->
     """Check if a ledger was charged for a release with this name and guarantee."""
     _, charges = ledger._book.snapshot()
     # Charges in a file are read from JSON, so their text is compared.
-    request = written_text(what), guarantee.to_json()
+    request = format_text(what), guarantee.to_json()
     return any(request == (one.what, one.guarantee.to_json()) for one in charges)

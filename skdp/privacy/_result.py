@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from skdp.markup import html_table, html_text, written_row, written_text
+from skdp.markup import format_row, format_text, html_table, html_text
 from skdp.privacy._formats import (
     JsonRecord,
     format_guess,
@@ -120,7 +120,7 @@ class PrivacyStatement(JsonRecord):
         """The facts as a table."""
         rows = list(map(_list_fact, self.facts))
         table = pd.DataFrame(rows, columns=list(_COLUMNS))
-        table["column"] = written_row(fact.column for fact in self.facts)
+        table["column"] = format_row(fact.column for fact in self.facts)
         return table.astype({"epsilon": float, "delta": float})
 
     @property
@@ -204,13 +204,13 @@ class PrivacyStatement(JsonRecord):
             for row in map(_list_fact, self.facts)
         ]
         return {
-            "headline": written_text(self._headline()),
+            "headline": format_text(self._headline()),
             "warnings": self._warnings(),
             "columns": columns,
             "total": None if total is None else total._content(),
             "meaning": meaning,
             "steps": [step._content() for step in self.steps],
-            "notes": list(map(written_text, self.notes)),
+            "notes": list(map(format_text, self.notes)),
             "not_covered": self._list_not_covered(),
             "versions": _list_versions(),
         }
@@ -287,7 +287,7 @@ class PrivacyStatement(JsonRecord):
             guess = format_guess(self.total.epsilon, self.total.delta)
         table = self._format_table().to_dict("records")
         page = _load_template().render(self.to_dict(), guess=guess, table=table)
-        return written_text(page)
+        return format_text(page)
 
     def _format_table(self) -> pd.DataFrame:
         """Return the facts with words in place of codes."""
@@ -304,7 +304,7 @@ class PrivacyStatement(JsonRecord):
     def __str__(self) -> str:
         lines = [self._headline(), self._format_table().to_string(index=False)]
         lines += [f"- {text}" for text in self._explanations()]
-        return written_text("\n".join(lines))
+        return format_text("\n".join(lines))
 
     __repr__ = __str__
 
@@ -324,8 +324,8 @@ def _list_fact(fact: Fact) -> dict[str, Any]:
         for name in ("epsilon", "delta", "relation", "trust", "mechanism"):
             row[name] = getattr(fact.guarantee, name)
     texts = format_name(fact.column), fact.protection, fact.step
-    row |= zip(("column", "protection", "step"), map(written_text, texts), strict=True)
-    return row | {"mechanism": written_text(row["mechanism"])}
+    row |= zip(("column", "protection", "step"), map(format_text, texts), strict=True)
+    return row | {"mechanism": format_text(row["mechanism"])}
 
 
 def _join_some(names: Sequence[str]) -> str:

@@ -352,7 +352,7 @@ def _get_local_guarantee(reporter: Any) -> PrivacyGuarantee:
 
 
 def any_pair(epsilon: float | Fraction) -> ReportPair:
-    """Return the pair of the worst local randomizer with an epsilon."""
+    """Return the pair that dominates every local randomizer with this epsilon."""
     return ReportPair.of_any(exp_bounds(epsilon)[1])
 
 

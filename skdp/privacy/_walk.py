@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from skdp.markup import written_text
+from skdp.markup import format_text
 from skdp.privacy import _steps
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._ledger import PrivacyLedger
@@ -77,7 +77,7 @@ class StatedStep(NamedTuple):
 
     def _content(self) -> dict[str, Any]:
         content = self._asdict()
-        content["step"] = written_text(self.step)
+        content["step"] = format_text(self.step)
         content["guarantee"] = self.guarantee._content()
         return content
 

@@ -355,7 +355,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 f"{list(table.names)}"
             )
         if len(table.columns[0]) == 0:
-            raise ValueError("X must have at least one row, as their number is public")
+            raise ValueError("X must have at least one row, got none.")
         refuse_protected_levels(X, names)
         modelled = table
         if y is not None:

@@ -50,7 +50,7 @@ def check_noise(subject: Curator) -> None:
 
 
 def check_attributes(subject: Curator) -> None:
-    """Attributes, also private ones, and warnings that are equal for all seeds do not depend on the rows."""
+    """Attributes (also private ones) and warnings that do not change with the seed do not depend on the rows."""
     rows = np.arange(len(subject.X))
     tables = [
         subject.X.iloc[chosen]

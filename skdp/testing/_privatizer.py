@@ -306,7 +306,7 @@ def check_refit(subject: Privatizer) -> None:
 
 
 def check_later_parameters(subject: Privatizer) -> None:
-    """Parameters that are set after `fit` change neither the guarantee nor the release, nor end the charges."""
+    """Parameters set after `fit` change neither the guarantee nor the release, which is still charged."""
     X = subject.noisy_table()
     fitted = subject.prepare_noisy(random_state=SEED)
     changed = subject.prepare_noisy(random_state=SEED)

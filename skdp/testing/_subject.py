@@ -417,7 +417,7 @@ class RecordingLedger(PrivacyLedger):
     """A ledger that records each guarantee, and how many bytes were drawn before its charge."""
 
     def __init__(
-        self, guarantee: PrivacyGuarantee, n_releases: float, draws: list[int]
+        self, guarantee: PrivacyGuarantee, n_releases: float, byte_counter: list[int]
     ) -> None:
         scope: dict[str, Any] = {}
         if guarantee.relation == "replace_values":
@@ -426,9 +426,9 @@ class RecordingLedger(PrivacyLedger):
         epsilon = (n_releases + 0.01) * max(guarantee.epsilon, 1e-9)
         delta = min(0.5, (n_releases + 1) * guarantee.delta)
         super().__init__(epsilon=epsilon, delta=delta, **scope)
-        self.draws = draws
+        self.byte_counter = byte_counter
         self.log: list[tuple[PrivacyGuarantee, int]] = []
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
         super().charge(guarantee, what)
-        self.log.append((guarantee, self.draws[0]))
+        self.log.append((guarantee, self.byte_counter[0]))

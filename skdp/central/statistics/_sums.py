@@ -132,7 +132,7 @@ class GroupSums:
 
 
 def n_numbers(n_columns: int, *, squares: bool, shared_count: bool) -> int:
-    """Return the length of a row of `GroupSums.numbers`."""
+    """Return the length of a row of `GroupSums.numbers`: with one count of rows, or a count of values per column."""
     n_counts = 1 if shared_count else n_columns
     n_sums = 2 * n_columns if squares else n_columns
     return n_counts + n_sums
