@@ -5,7 +5,7 @@ Internal: import nothing from here outside of skdp.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
@@ -22,18 +22,6 @@ def html_facts(title: str, facts: Iterable[tuple[str, Any]], note: str = "") -> 
             head = _cell("th", "row", html_text(name))
             rows += f"<tr>{head}{_cell('td', '', html_text(text))}</tr>"
     return _framed(title, f"<tbody>{rows}</tbody>", note)
-
-
-def html_rows(
-    title: str, names: Sequence[str], rows: Iterable[Sequence[Any]], note: str = ""
-) -> str:
-    """Return a table with a heading for each column."""
-    head = "".join(_cell("th", "col", html_text(name)) for name in names)
-    body = ""
-    for row in rows:
-        cells = "".join(_cell("td", "", escape(_brief(cell))) for cell in row)
-        body += f"<tr>{cells}</tr>"
-    return _framed(title, f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>", note)
 
 
 def html_table(table: pd.DataFrame) -> str:

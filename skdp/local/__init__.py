@@ -12,11 +12,9 @@ from skdp.local._memo import Memo as Memo
 from skdp.local._memo import SecretKey
 from skdp.local._memo import framed as framed
 from skdp.local._memo import read_record_ids as read_record_ids
-from skdp.local._numeric import NumberField as NumberField
 from skdp.local._numeric import NumericPerturber
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._protocol_file import check_attached_protocol as check_attached_protocol
-from skdp.local._protocol_file import describe_guarantee as describe_guarantee
 from skdp.local._protocol_file import read_and_tally as read_and_tally
 from skdp.local._rappor import RapporEncoder
 from skdp.local._sets import SetValuedEncoder
