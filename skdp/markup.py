@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-_LONGEST_CELL, _LONGEST_FACT = 200, 2_000  # characters
+MAX_CELL_CHARACTERS, MAX_FACT_CHARACTERS = 200, 2_000
 
 
 def html_facts(title: str, facts: Iterable[tuple[str, Any]], note: str = "") -> str:
@@ -21,7 +21,7 @@ def html_facts(title: str, facts: Iterable[tuple[str, Any]], note: str = "") -> 
         if text not in (None, ""):
             head = _cell("th", "row", html_text(name))
             rows += f"<tr>{head}{_cell('td', '', html_text(text))}</tr>"
-    return _framed(title, f"<tbody>{rows}</tbody>", note)
+    return _frame_table(title, f"<tbody>{rows}</tbody>", note)
 
 
 def html_table(table: pd.DataFrame) -> str:
@@ -30,13 +30,13 @@ def html_table(table: pd.DataFrame) -> str:
     for name, dtype in table.dtypes.items():
         is_number = pd.api.types.is_any_real_numeric_dtype(dtype)
         if not is_number and not pd.api.types.is_datetime64_any_dtype(dtype):
-            short[name] = table[name].map(_brief)
+            short[name] = table[name].map(_shorten)
     return short.to_html(index=False, escape=True, na_rep="", border=0)
 
 
 def html_text(text: Any) -> str:
     """Escape a text, cut to a length."""
-    return escape(_brief(text, _LONGEST_FACT))
+    return escape(_shorten(text, MAX_FACT_CHARACTERS))
 
 
 def format_text(text: Any) -> str:
@@ -49,9 +49,9 @@ def format_row(row: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(format_text(cell) if isinstance(cell, str) else cell for cell in row)
 
 
-def _brief(text: Any, most: int = _LONGEST_CELL) -> str:
+def _shorten(text: Any, max_characters: int = MAX_CELL_CHARACTERS) -> str:
     line = format_text(text)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= max_characters else f"{line[: max_characters - 1]}…"
 
 
 def _cell(tag: str, scope: str, content: str) -> str:
@@ -59,7 +59,7 @@ def _cell(tag: str, scope: str, content: str) -> str:
     return f'<{tag}{scope} style="text-align: left">{content}</{tag}>'
 
 
-def _framed(title: str, content: str, note: str) -> str:
+def _frame_table(title: str, content: str, note: str) -> str:
     remark = f"<p>{html_text(note)}</p>" if note else ""
     return (
         f"<div><p><b>{html_text(title)}</b></p><table>{content}</table>{remark}</div>"
