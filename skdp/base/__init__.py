@@ -5,7 +5,6 @@ Internal: import nothing from here outside of skdp.
 
 from skdp.base._declared import UNIFORM as UNIFORM
 from skdp.base._declared import declares_missing as declares_missing
-from skdp.base._declared import draft_domain_toml as draft_domain_toml
 from skdp.base._declared import read_domain as read_domain
 from skdp.base._declared import undeclared_error as undeclared_error
 from skdp.base._declared import warn_of_observed as warn_of_observed

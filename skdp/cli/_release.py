@@ -12,8 +12,7 @@ from typing import Any
 import pandas as pd
 from sklearn.base import clone
 
-from skdp.base import draft_domain_toml
-from skdp.domain import Domain
+from skdp.domain import Domain, draft_domain_toml
 from skdp.engines import (
     TableFile,
     privatize_file,

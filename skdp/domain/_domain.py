@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain._attributes import Categories, Interval, name_errors
-from skdp.domain._draft import draft_frame
+from skdp.domain._draft import draft_columns
 from skdp.domain._expressions import (
     Operand,
     declare_operand,
@@ -30,6 +30,8 @@ from skdp.tables import (
     column_of,
     decoder,
     dtype_of,
+    is_frame,
+    is_whole_number,
     kind_of_values,
     library_of,
     read_table,
@@ -82,8 +84,8 @@ class Domain:
         (1, True and "1" are).
     ValueError
         If there is a column without values, or a duplicate (1 and 1.0 are one); if an
-        expression has a form that is not allowed or a name that is not a column, or
-        derived columns depend on each other in a cycle.
+        expression has a form that is not allowed, or a name that is neither a column nor
+        an earlier derived column.
 
     Notes
     -----
@@ -240,14 +242,11 @@ class Domain:
         selected = copy(self)
         selected._attributes = {column: self[column] for column in columns}
         known = set(columns)
-        # A derived column may read one that is declared after it.
-        for _ in self._derived:
-            for name, expression in self._derived.items():
-                if expression.columns <= known:
-                    known.add(name)
-        selected._derived = {
-            name: self._derived[name] for name in self._derived if name in known
-        }
+        selected._derived = {}
+        for name, expression in self._derived.items():
+            if expression.columns <= known:
+                known.add(name)
+                selected._derived[name] = expression
         selected._constraints = tuple(
             constraint
             for constraint in self._constraints
@@ -376,7 +375,7 @@ class Domain:
         ----------
         X : pandas, polars or pyarrow table
             A **public** table, such as a published sample or a census table: each release
-            with the domain reveals its values, range and decimals.
+            with the domain reveals its values and range.
         bins : int, default=10
             The largest number of bins of numbers or dates.
         max_values : int, default=100
@@ -406,7 +405,7 @@ class Domain:
         >>> Domain.from_frame(public)
         Domain({'sex': ['f', 'm'], 'age': Interval(edges=[20, 30, 40, 50, 60, 70, 80])})
         """
-        columns, excluded = draft_frame(X, bins=bins, max_values=max_values)
+        columns, excluded = _draft_table(X, bins, max_values)
         for name, reason in excluded.items():
             raise ValueError(f"column {name!r} {reason}")
         return cls(columns)
@@ -503,9 +502,8 @@ class Domain:
         dataframe or ndarray
             The table with the derived columns at its end, of the same library. They are
             whole numbers, floats, dates, datetimes or truth values, as follows from the
-            declared columns. Missing where a column that they read is missing, a number
-            is divided by 0, or a date is beyond the years 1 to 9999; comparisons are
-            False instead.
+            declared columns. Missing where a column that they read is missing or a number
+            is divided by 0; comparisons are False instead.
 
         Raises
         ------
@@ -727,6 +725,54 @@ class Domain:
             name = self.columns[0]
             return pd.Index(labels[0], dtype=dtype, name=name, tupleize_cols=False)
         return pd.MultiIndex.from_product(labels, names=self.columns)
+
+
+def _draft_table(
+    X: Any, bins: Any, max_values: Any
+) -> tuple[dict[Any, Any], dict[Any, str]]:
+    """Draft the values of each column of a table; also return why other columns have none."""
+    for name, number in (("bins", bins), ("max_values", max_values)):
+        if not is_whole_number(number) or number < 1:
+            raise ValueError(
+                f"{name} must be a whole number of at least 1, got {number!r}"
+            )
+    if not is_frame(X):
+        raise TypeError(
+            f"expected a pandas, polars or pyarrow table, got {type(X).__name__}"
+        )
+    return draft_columns(read_table(X), bins=bins, max_values=max_values)
+
+
+# Head of a drafted file.
+_REMARK = (
+    "A draft that was read from the data, without any protection: which values occur\n"
+    "and the range of the numbers are private.\n"
+    "Before you use it for a release, edit it from public knowledge: a code book, "
+    "a form, a law."
+)
+
+_ANY_FRACTION = (
+    "Any fractions are declared. If all numbers are rounded, such as amounts to cents,\n"
+    "declare decimals = 2."
+)
+
+
+def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
+    """Write the values of a table as a domain file, with comments for editing."""
+    # **Privacy.** The draft contains values of the data, as its first lines state.
+    columns, excluded = _draft_table(frame, bins, max_values)
+    if not columns:
+        reasons = [f"{name!r} {reason}" for name, reason in excluded.items()]
+        raise ValueError(f"no column can be drafted; {'; '.join(reasons)}")
+    lines = _REMARK.split("\n")
+    for name, reason in excluded.items():
+        lines.append(f"Column {name!r} is excluded: it {reason}.")
+    head = "\n".join(f"# {line}" for line in lines)
+    comments = {}
+    for name, values in columns.items():
+        if isinstance(values, Interval) and values.real:
+            comments[name] = _ANY_FRACTION
+    return f"{head}\n\n{Domain(columns).to_toml(comments=comments)}"
 
 
 # A domain, or a subclass of it.

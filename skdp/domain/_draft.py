@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from datetime import date, datetime
 from fractions import Fraction
 from secrets import token_hex
@@ -22,11 +21,7 @@ from skdp.tables import (
     ColumnError,
     Table,
     distinct_values,
-    has_more_decimals,
-    is_frame,
-    is_whole_number,
     kind_of,
-    read_table,
     to_dates,
     to_numbers,
 )
@@ -38,10 +33,6 @@ Values: TypeAlias = list[Any] | Interval
 # dictionary has the values that occur). It differs between processes, so that a file cannot
 # declare anything.
 DECLARED = b"skdp.values." + token_hex(8).encode()
-
-# Numbers with more decimals, such as degrees, are drafted with any fractions: below a
-# million, few fractions are within the errors of floats of a number with six decimals.
-MAX_DRAFT_DECIMALS = 6
 
 
 def domains_of_dtypes(
@@ -81,22 +72,6 @@ class _DraftError(ValueError):
     """No values can be drafted for a column; the message continues "the column ..." and contains no value."""
 
 
-def draft_frame(
-    frame: Any, *, bins: int, max_values: int
-) -> tuple[dict[Any, Values], dict[Any, str]]:
-    """Draft the values of each column of a table; also return why other columns have none."""
-    for name, number in (("bins", bins), ("max_values", max_values)):
-        if not is_whole_number(number) or number < 1:
-            raise ValueError(
-                f"{name} must be a whole number of at least 1, got {number!r}"
-            )
-    if not is_frame(frame):
-        raise TypeError(
-            f"expected a pandas, polars or pyarrow table, got {type(frame).__name__}"
-        )
-    return draft_columns(read_table(frame), bins=bins, max_values=max_values)
-
-
 def draft_columns(
     table: Table, *, bins: int, max_values: int, max_numbers: int | None = None
 ) -> tuple[dict[Any, Values], dict[Any, str]]:
@@ -121,16 +96,12 @@ def draft_columns(
         except (ColumnError, _DraftError) as error:
             excluded[name] = str(error)
             continue
-        columns[name] = _add_missing(values) if has_missing else values
+        if has_missing and isinstance(values, Interval):
+            values = Interval(edges=values.edges, missing=True, real=values.real)
+        elif has_missing:
+            values = [*values, None]
+        columns[name] = values
     return columns, excluded
-
-
-def _add_missing(values: Values) -> Values:
-    if not isinstance(values, Interval):
-        return [*values, None]
-    return Interval(
-        edges=values.edges, missing=True, real=values.real, decimals=values.decimals
-    )
 
 
 def _draft_others(column: Any, values: list[Any], bins: int, max_values: int) -> Values:
@@ -178,12 +149,11 @@ def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
         bounds = float(first * width), float(last * width)
         n_bins = min(last - first, bins)
         with np.errstate(all="ignore"):
-            interval = Interval(*bounds, bins=n_bins, real=not is_whole)
+            return Interval(*bounds, bins=n_bins, real=not is_whole)
     except (ValueError, OverflowError):
         raise _DraftError(
             "has a range that floating-point numbers cannot cut into bins"
         ) from None
-    return interval if is_whole else _declare_decimals(interval, numbers)
 
 
 def _round_widths(smallest: Fraction, is_whole: bool) -> Iterator[Fraction]:
@@ -196,50 +166,20 @@ def _round_widths(smallest: Fraction, is_whole: bool) -> Iterator[Fraction]:
                 yield width
 
 
-def _declare_decimals(interval: Interval, numbers: NDArray[np.floating]) -> Interval:
-    """Declare how many decimals all numbers have, if they are few."""
-    for decimals in range(1, MAX_DRAFT_DECIMALS + 1):
-        if not has_more_decimals(numbers, decimals).any():
-            # An error if floats represent fewer decimals at the bounds.
-            with suppress(ValueError):
-                return Interval(edges=interval.edges, decimals=decimals)
-    return interval
-
-
-# Usual widths of bins of dates, as units of NumPy and their numbers.
-_WIDTHS = (
-    *[("D", 1), ("D", 7), ("M", 1), ("M", 3)],
-    *[("Y", years) for years in (1, 2, 5, 10, 20, 50, 100, 1000)],
-)
-
-# Bins begin on multiples of their width from here: weeks on Mondays, decades in years
-# that end in 0.
-_FIRST_MONDAY, _FIRST_YEAR = "0001-01-01", "0000"
-
-
 def _cut_dates(times: NDArray[np.datetime64], bins: int) -> Interval:
-    """Cut the range of dates into at most `bins` bins of a usual width; midnights count as days."""
+    """Cut the range of dates into days, months or years, or into several years a bin."""
     times = times[~np.isnat(times)]
-    ends = np.array([times.min(), times.max()])
-    if ends[1] > np.datetime64(datetime.max):
+    low, high = times.min(), times.max()
+    if high > np.datetime64(datetime.max):
         raise _DraftError("has times beyond the year 9999, for which there are no bins")
-    max_bins = max(bins, 2)  # as for numbers
-    for unit, multiple in _WIDTHS:
-        start = _FIRST_MONDAY if unit == "D" else _FIRST_YEAR
-        origin = np.array(start, f"datetime64[{unit}]")
-        n_units = (ends.astype(origin.dtype) - origin).astype(int)
-        first, last = (n_units // multiple).tolist()
-        if last - first < max_bins:
+    for unit in ("D", "M", "Y"):
+        dtype = f"datetime64[{unit}]"
+        edges = np.arange(low.astype(dtype), high.astype(dtype) + 2)
+        if edges.size <= bins + 1:
             break
-    edges = origin + np.arange(first, last + 2) * multiple
-    # An edge may be beyond the calendar of Python.
-    are_times = bool((times != times.astype("datetime64[D]")).any())
-    calendar = datetime if are_times else date
-    dtype = "datetime64[us]" if are_times else "datetime64[D]"
-    edges = np.unique(
-        edges.astype(dtype).clip(*np.array([calendar.min, calendar.max], dtype))
-    )
-    # The widest bins may still be too many.
-    if edges.size > bins + 1:
-        edges = edges[[0, -1]]
-    return Interval(edges=edges.tolist())
+    else:
+        chosen = np.linspace(0, edges.size - 1, bins + 1).astype(int)
+        edges = edges[chosen]
+    # The last edge may be beyond the calendar of Python.
+    days = np.minimum(edges.astype("datetime64[D]"), np.datetime64(date.max))
+    return Interval(edges=days.tolist())

@@ -22,10 +22,6 @@ from skdp.domain._attributes import (
 from skdp.domain._bins import even_edges, shortest_edge
 from skdp.tables import present
 
-# Maximum number of bins of all columns: a list of more edges, such as "10, ", would not
-# fit into a file.
-_MAX_BINS = MAX_FILE_BYTES // 4
-
 _KEYS = {"columns", "constraints", "derived", "guarantee"}
 # Keys of a column with a list of values, and of a column with bins.
 _VALUES_KEYS = {"values", "missing", "ordered"}
@@ -158,7 +154,6 @@ def read_toml(text: str) -> dict[str, Any]:
     tables = content.get("columns")
     if not isinstance(tables, dict) or not tables:
         raise ValueError(f"no column; {_TABLES}")
-    _check_bins(tables)
     columns = {}
     for name, table in tables.items():
         with name_errors(name):
@@ -181,19 +176,6 @@ def _parse(text: str) -> dict[str, Any]:
             "not a domain file: it has deeply nested lists, or a number, date or time that "
             "cannot be read"
         ) from None
-
-
-def _check_bins(tables: Mapping[str, Any]) -> None:
-    """Refuse a short file that asks for much memory by the bins of many columns."""
-    n_bins = 0
-    for table in tables.values():
-        bins = table.get("bins") if isinstance(table, dict) else None
-        n_bins += abs(bins) if isinstance(bins, int) else 0
-    if n_bins > _MAX_BINS:
-        raise ValueError(
-            f"a domain file has at most {_MAX_BINS:,} bins in all its columns, "
-            f"got {n_bins:,}"
-        )
 
 
 def _read_column(table: Any) -> Categories | Interval:

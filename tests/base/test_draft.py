@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import Domain, Interval
-from skdp.base import draft_domain_toml
+from skdp.domain import draft_domain_toml
 from tests.conftest import each
 
 
@@ -105,40 +105,31 @@ TIMES = st.lists(st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2200, 1, 1)),
 
 @given(DATES | TIMES, st.integers(1, 40))
 def test_every_date_of_the_table_is_declared(values, bins):
-    try:
-        domain = draft(pl.DataFrame({"x": values, "y": 0}), bins=bins, max_values=2)
-    except ValueError:  # a millennium has no place before year 1 or after 9999
-        assert min(values).year < 1000 or max(values).year >= 9000
-        return
+    domain = draft(pl.DataFrame({"x": values, "y": 0}), bins=bins, max_values=2)
     assert isinstance(domain["x"], Interval)
     assert domain.sizes[0] <= bins
     assert (domain.encode([pl.Series(values), pl.Series([0])])[0] < domain.sizes[0]).all()
     assert Domain.from_toml(domain.to_toml()) == domain
 
 
-DAY, MINUTE = dt.timedelta(days=1), dt.timedelta(minutes=1)
+DAY = dt.timedelta(days=1)
 
 
 @pytest.mark.parametrize(
     ("first", "step", "number", "interval"),
     [
-        # Weeks from a Monday.
-        (dt.date(1999, 3, 5), DAY, 150, Interval(dt.date(1999, 3, 1), dt.date(1999, 8, 2), bins=22)),
-        (dt.date(1999, 3, 5), 30 * DAY, 1000, Interval(dt.date(1995, 1, 1), dt.date(2085, 1, 1), bins=18)),
-        # Times that are midnights, to the last one, are dates.
-        (dt.datetime(2020, 1, 1), DAY, 366, Interval(dt.date(2020, 1, 1), dt.date(2021, 1, 1), bins=12)),
-        # No bin is narrower than a day.
-        (dt.datetime(2020, 1, 1, 10, 3), MINUTE, 150,
-         Interval(dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 2), bins=1)),
+        (dt.date(1999, 3, 5), DAY, 20, Interval(dt.date(1999, 3, 5), dt.date(1999, 3, 25), bins=20)),
+        # Times count as dates.
+        (dt.datetime(2020, 1, 1, 3), DAY, 366, Interval(dt.date(2020, 1, 1), dt.date(2021, 1, 1), bins=12)),
+        (dt.date(1990, 3, 5), 30 * DAY, 150, Interval(dt.date(1990, 1, 1), dt.date(2003, 1, 1), bins=13)),
     ],
-)  # fmt: skip
+)
 def test_many_dates_are_cut_into_usual_bins(first, step, number, interval):
     values = [first + place * step for place in range(number)]
     for frame in (pd.DataFrame({"x": values}), pl.DataFrame({"x": values}), pa.table({"x": values})):
-        assert draft(frame)["x"] == interval
-    holes = draft(pl.DataFrame({"x": [*values, None]}))["x"]
+        assert draft(frame, max_values=10)["x"] == interval
+    holes = draft(pl.DataFrame({"x": [*values, None]}), max_values=10)["x"]
     assert holes == Interval(edges=interval.edges, missing=True)
-    assert isinstance(draft(pd.DataFrame({"x": values[:100]}))["x"].values[0], type(first))
 
 
 def test_no_column_is_dropped_without_a_word():
@@ -168,29 +159,8 @@ def test_no_column_is_dropped_without_a_word():
         assert "name 1" not in str(caught.value)
 
 
-CENTS = np.arange(2_000, 26_003, 21)
-
-
-@each(
-    "numbers, decimals",
-    [
-        (CENTS / 100, 2),
-        (CENTS / 10**6, 6),
-        (CENTS / 7, None),
-        (np.where(CENTS[-1] == CENTS, 0.125, CENTS / 100), 3),
-        (CENTS / 100 + 0.1 + 0.2, 2),  # with errors of floats
-        ((CENTS / 100).astype(np.float32), 2),
-        ([None, *CENTS / 100], 2),
-        (CENTS + 2.0**52 / 10 + 0.5, None),  # more than floats hold at the ends
-    ],
-)
-def test_the_draft_says_how_many_decimals_numbers_have(numbers, decimals):
-    """Amounts to cents were drafted as any fractions, and synthetic ones had sixteen decimals."""
-    frame = pd.DataFrame({"x": numbers})
-    values = draft(frame)["x"]
-    assert values.real
-    assert values.decimals == decimals
-    text = draft_domain_toml(frame)
-    assert Domain.from_toml(text)["x"] == values
-    assert ("any fractions are declared" in text) == (decimals is None)
+def test_a_draft_of_fractions_asks_for_decimals():
+    text = draft_domain_toml(pd.DataFrame({"x": np.arange(2_000, 26_003, 21) / 100}))
+    assert Domain.from_toml(text)["x"].real
+    assert "Any fractions are declared" in text
     assert "read from the data, without any protection" in text

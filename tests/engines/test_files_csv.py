@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, NumericPerturber, PrivacyLedger, RandomizedResponseEncoder
-from skdp.base import draft_domain_toml
+from skdp.domain import draft_domain_toml
 from skdp.engines import estimate_file, privatize_file, read_frame, synthesize_file, tally_files
 from tests.cli.commands import refuse
 from tests.engines.tables import everything_said
