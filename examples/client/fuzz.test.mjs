@@ -176,7 +176,7 @@ test("what is damaged and passes keeps the epsilon that is stated", () => {
   assert.ok(nAccepted > 150, `${nAccepted} accepted`);
 });
 
-/** The specification in integers of any size: the draws of docs/background/client_draws.md, in their order. */
+/** The specification in integers of any size: the draws of docs/guide/clients.md, in their order. */
 const SPECIFICATION = {
   response({ k, word_bits, bound, threshold }, code, draws) {
     const word = draws.uniform(2n ** BigInt(word_bits));

@@ -1,5 +1,5 @@
 // A client of skdp's local protocols: one report at a time, exact, from the browser's secure random bytes.
-// The specification is docs/background/client_draws.md; `node --test` checks this file against the package's test vectors.
+// The specification is docs/guide/clients.md; `node --test` checks this file against the package's test vectors.
 
 import { check, checkSampler } from "./check.mjs";
 import { codeOf, demand } from "./columns.mjs";

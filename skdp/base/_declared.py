@@ -70,7 +70,7 @@ def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
         "lists of values or a Domain. A categorical dtype of pandas declares its "
         "categories only if they are ordered: others may be just the values that occur",
         PrivacyLeakWarning,
-        about="guide/encoders#declared-values",
+        about="guide/encoders#categories-the-domain",
     )
 
 

@@ -564,7 +564,7 @@ def warn_of_reports(texts: Sequence[str | None]) -> None:
             "reports, they are randomized a second time, which biases the estimates. "
             "Use the true values; for true values, remove this key of the metadata",
             UserWarning,
-            about="background/client_reports",
+            about="guide/report_files",
             stacklevel=level_of_the_caller(),
         )
 

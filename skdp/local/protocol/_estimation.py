@@ -173,7 +173,7 @@ def _warn_of_impossible(columns: Sequence[Any], estimates: SampledCounts) -> Non
             "standard errors outside [0, n]: reports of another encoder or epsilon are "
             "among them, or reports were edited. Estimate each protocol separately",
             UserWarning,
-            about="background/client_reports",
+            about="guide/report_files",
             stacklevel=level_of_the_caller(),
         )
 
