@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from numbers import Integral, Rational
 from typing import Any
 
 import numpy as np
@@ -227,47 +226,24 @@ class _Noise(np.ndarray):
 
 def _dtype(numbers: Any) -> Any:
     """Return the dtype that an array of objects would have outside of a recording."""
-    array = np.asarray(numbers)
-    if array.dtype != object:
-        return array.dtype
-    parts = array.ravel()
-    if all(isinstance(part, Integral) for part in parts):
-        limits = np.iinfo(np.int64)
-        if all(limits.min <= int(part) <= limits.max for part in parts):
-            return np.int64
-    if all(isinstance(part, float | Integral) for part in parts):
-        return float
-    return object
+    return np.array(np.asarray(numbers).tolist()).dtype
 
 
-def differences(draw: Draw, other: Draw) -> list[Fraction | None]:
-    """Return how much the numbers that noise was added to differ.
-
-    None stands for a difference that is no integer.
-    """
-    changes: list[Fraction | None] = []
-    for place in sorted(draw.sums.keys() | other.sums.keys()):
+def differences(draw: Draw, other: Draw) -> list[Fraction] | None:
+    """Return how much the numbers that noise was added to differ; None if a difference is no integer."""
+    changes = []
+    for place in draw.sums.keys() | other.sums.keys():
         sums, other_sums = draw.sums.get(place, []), other.sums.get(place, [])
         for (number, _), (other_number, _) in zip(sums, other_sums, strict=False):
-            changes.append(_integer_difference(exact(number), exact(other_number)))
+            if not (math.isfinite(number) and math.isfinite(other_number)):
+                return None
+            # Python's numbers, because integers of NumPy overflow.
+            pair = [Fraction(np.asarray(one).item()) for one in (number, other_number)]
+            change = pair[0] - pair[1]
+            if change.denominator != 1:
+                return None
+            changes.append(abs(change))
     return changes
-
-
-def _integer_difference(
-    number: Fraction | None, other: Fraction | None
-) -> Fraction | None:
-    if number is None or other is None:
-        return None
-    difference = number - other
-    return difference if difference.denominator == 1 else None
-
-
-def exact(number: Any) -> Fraction | None:
-    """Write a number exactly; None if it is not finite."""
-    if isinstance(number, Rational):
-        return Fraction(int(number.numerator), int(number.denominator))
-    number = float(number)
-    return Fraction(number) if np.isfinite(number) else None
 
 
 def reused(draws: Sequence[Draw]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -49,11 +49,9 @@ class DrawLoss:
     difference: float
     epsilon: Fraction | float
     rho: float
-    # The loss as the accountant knows it; None if it has no bound of this form. And those
-    # of parts of the draw that are independent, which are less together.
-    loss: Loss | None = None
-    losses_of_parts: tuple[Loss, ...] = ()
-    # The square of the least mu that is known to cover it; None if there is none.
+    # The losses of the independent parts of the draw, as the accountant knows them.
+    parts: tuple[Loss, ...] = ()
+    # The square of the least mu that covers it; None if no mu is known to.
     mu_squared: Fraction | None = None
 
 
@@ -61,14 +59,22 @@ def loss_of(draw: Draw, other: Draw) -> DrawLoss:
     """Return the loss of a draw, from what its noise was added to in both runs."""
     if "scores" in draw.parameters:
         return _loss_of_choice(draw, other)
-    changes = []
-    for change in differences(draw, other):
-        if change is None:
-            size = math.prod(draw.shape)
-            return DrawLoss(draw.sampler, size, math.nan, math.inf, math.inf)
-        changes.append(abs(change))
+    changes = differences(draw, other)
+    size = math.prod(draw.shape)
+    if changes is None:
+        return DrawLoss(draw.sampler, size, math.nan, math.inf, math.inf)
     if "variance" in draw.parameters:
-        return _loss_of_gaussian(draw, changes)
+        square = sum((change**2 for change in changes), Fraction(0))
+        mu_squared = square / draw.parameters["variance"]
+        return DrawLoss(
+            sampler=draw.sampler,
+            size=size,
+            difference=math.sqrt(square),
+            epsilon=math.inf if square else 0,
+            rho=float(mu_squared / 2),
+            parts=(gaussian_loss(mu_squared),),
+            mu_squared=mu_squared,
+        )
     return _loss_of_laplace(draw, changes)
 
 
@@ -79,40 +85,24 @@ def _loss_of_choice(draw: Draw, other: Draw) -> DrawLoss:
         changes.append(Fraction(int(score)) - int(other_score))
     spread = max(changes, default=Fraction(0)) - min(changes, default=Fraction(0))
     epsilon = draw.parameters["rate"] * spread
-    rho = _pure_rho(epsilon)
     if draw.sampler == "exponential_mechanism":
         # Its losses lie in an interval of length epsilon: see `skdp.privacy.Rho` and
         # `Mu` for what follows.
-        loss: Loss = exponential_loss(epsilon)
-        mu_squared = _pure_mu_squared(epsilon / 2)
-        rho = min(rho, float(epsilon) ** 2 / 8)
+        loss = exponential_loss(epsilon)
+        rho = float(epsilon) ** 2 / 8
+        mu = pure_mu(epsilon / 2)
     else:
         loss = laplace_loss(epsilon)
-        mu_squared = _pure_mu_squared(epsilon)
+        rho = _pure_rho(epsilon)
+        mu = pure_mu(epsilon)
     return DrawLoss(
         sampler=draw.sampler,
         size=len(changes),
         difference=float(spread),
         epsilon=epsilon,
-        rho=rho,
-        loss=loss,
-        mu_squared=mu_squared,
-    )
-
-
-def _loss_of_gaussian(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
-    square = sum((change**2 for change in changes), Fraction(0))
-    mu_squared = square / draw.parameters["variance"]
-    # The discrete Gaussian has the rho of the Gaussian, but not its mu.
-    is_rounded = draw.sampler == "rounded_gaussian"
-    return DrawLoss(
-        sampler=draw.sampler,
-        size=math.prod(draw.shape),
-        difference=math.sqrt(square),
-        epsilon=math.inf if square else 0,
-        rho=float(mu_squared / 2),
-        loss=gaussian_loss(mu_squared) if is_rounded else None,
-        mu_squared=mu_squared if is_rounded else None,
+        rho=min(rho, _pure_rho(epsilon)),
+        parts=(loss,),
+        mu_squared=None if mu is None else mu**2,
     )
 
 
@@ -121,33 +111,23 @@ def _loss_of_laplace(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
     if draw.sampler == "cube_noise":
         # The norm of a row is that of its largest change.
         width = draw.shape[1]
-        norms = []
-        for start in range(0, len(changes), width):
-            norms.append(max(changes[start : start + width]))
-    scale = draw.parameters["scale"]
+        rows = range(0, len(changes), width)
+        norms = [max(changes[start : start + width]) for start in rows]
     # Each number, or row of a cube, has noise of its own. Each change by 1 is a link of
-    # the chain of `laplace_loss`: of that of a part, or of one of all parts.
-    losses_of_parts = []
-    rho = 0.0
-    squares = []
-    for norm in norms:
-        epsilon = norm / scale
-        losses_of_parts.append(laplace_loss(epsilon, max(1, int(norm))))
-        rho += _pure_rho(epsilon)
-        squares.append(_pure_mu_squared(epsilon))
-    known_squares = [square for square in squares if square is not None]
+    # the chain of `laplace_loss`.
+    epsilons = [norm / draw.parameters["scale"] for norm in norms]
+    parts = map(laplace_loss, epsilons, (max(1, int(norm)) for norm in norms))
+    mus = list(map(pure_mu, epsilons))
     mu_squared = None
-    if len(known_squares) == len(squares):
-        mu_squared = sum(known_squares, Fraction(0))
-    total = sum(norms, Fraction(0))
+    if None not in mus:
+        mu_squared = sum((mu**2 for mu in mus if mu), Fraction(0))
     return DrawLoss(
         sampler=draw.sampler,
         size=math.prod(draw.shape),
-        difference=float(total),
-        epsilon=total / scale,
-        rho=rho,
-        loss=laplace_loss(total / scale, max(1, int(total))),
-        losses_of_parts=tuple(losses_of_parts),
+        difference=float(sum(norms)),
+        epsilon=sum(epsilons, Fraction(0)),
+        rho=sum(map(_pure_rho, epsilons)),
+        parts=tuple(parts),
         mu_squared=mu_squared,
     )
 
@@ -156,55 +136,24 @@ def _pure_rho(epsilon: Fraction) -> float:
     return float(epsilon) * math.tanh(epsilon / 2)
 
 
-def _pure_mu_squared(epsilon: Fraction) -> Fraction | None:
-    mu = pure_mu(epsilon)
-    return None if mu is None else mu**2
-
-
-def epsilon_of(
-    losses: Sequence[DrawLoss], delta: Fraction, enough: float = 0.0
-) -> float:
-    """Return the least epsilon, at a delta, of the certificates that apply, or one that is enough."""
-    least = math.inf
-    for epsilon in _certificates(losses, delta):
-        least = min(least, epsilon)
-        if least <= enough:
-            break
-    return least
-
-
-def _certificates(losses: Sequence[DrawLoss], delta: Fraction) -> Iterator[float]:
-    """Yield what all draws lose: by the sums of epsilon, rho and mu, and by the accountant."""
-    # A release may have been planned in any of these terms, and none is always the
-    # least: a loss that is not of Gaussian noise is not below that of its mu at every
-    # delta, but the squares of the mus add up.
-    if any(loss.epsilon == math.inf for loss in losses):
-        yield math.inf
-    else:
-        yield float(sum(Fraction(loss.epsilon) for loss in losses))
-    if not delta:
-        return
+def epsilon_of(losses: Sequence[DrawLoss], delta: Fraction) -> float:
+    """Return the least epsilon that covers all draws together, at a delta."""
+    # A release may have been planned by a sum of epsilon, rho or mu, or by the accountant,
+    # and none is always the least.
+    epsilons = [float(sum(loss.epsilon for loss in losses))]
     rho = sum(loss.rho for loss in losses)
-    if rho < math.inf:
-        yield zcdp_epsilon(rho, delta) if rho else 0.0
-    covers: list[Sequence[Loss]] = []
-    of_draws = [loss.loss for loss in losses if loss.loss is not None]
-    if len(of_draws) == len(losses):
-        covers.append(of_draws)
+    if not delta or rho == math.inf:
+        return epsilons[0]
+    epsilons.append(zcdp_epsilon(rho, delta) if rho else 0.0)
+    covers: list[list[Loss]] = [[part for loss in losses for part in loss.parts]]
     squares = [loss.mu_squared for loss in losses if loss.mu_squared is not None]
     if len(squares) == len(losses):
         covers.append([gaussian_loss(sum(squares, Fraction(0)))])
-    if len(of_draws) == len(losses):
-        # Losses may be stated by column, and a draw have the noise of several: that of
-        # one long chain is more than that of two halves. Many parts take long.
-        of_parts: list[Loss] = []
-        for loss, of_draw in zip(losses, of_draws, strict=True):
-            of_parts += loss.losses_of_parts or (of_draw,)
-        covers.append(of_parts)
     for cover in covers:
         epsilon = smallest_epsilon(cover, delta)
         if epsilon is not None:
-            yield epsilon
+            epsilons.append(epsilon)
+    return min(epsilons)
 
 
 def understatement(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | None:
@@ -224,7 +173,7 @@ def understatement(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str |
         if stated_epsilon is None:
             continue
         most = stated_epsilon * (1 + slack) + slack * claim.epsilon
-        drawn_epsilon = epsilon_of(losses, delta, most)
+        drawn_epsilon = epsilon_of(losses, delta)
         # An infinite epsilon is a finding of `_find_understatements` already.
         if most < drawn_epsilon < math.inf:
             return (

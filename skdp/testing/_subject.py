@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partialmethod
 from numbers import Real
@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 from skdp.base import rows_and_target
 from skdp.domain import Categories, Domain, Interval
-from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, read_share
+from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.randomness import SecureSource, SeededSource
 from skdp.tables import is_frame, is_missing
 
@@ -96,12 +96,10 @@ class BaseSubject(ABC):
         return self.prepare(**self.small_epsilon(), **parameters)
 
     def small_epsilon(self) -> dict[str, Any]:
-        """Return a small `epsilon`, rho or mu, if the parameter is larger."""
+        """Return a small `epsilon`, rho or mu."""
         epsilon = self.estimator.get_params(deep=False).get("epsilon")
         if isinstance(epsilon, Rho | Mu):
-            small = type(epsilon)(MAX_NOISY_EPSILON**2, epsilon.delta)
-            is_smaller = read_share(small).amount < read_share(epsilon).amount
-            return {"epsilon": small} if is_smaller else {}
+            return {"epsilon": type(epsilon)(MAX_NOISY_EPSILON**2, epsilon.delta)}
         return self.limit_epsilon(0.0, MAX_NOISY_EPSILON)
 
     def limit_epsilon(self, low: float, high: float) -> dict[str, Any]:
@@ -151,13 +149,9 @@ class Privatizer(BaseSubject):
             ):
                 self.declared = self.values
         elif self.declared is not None:
-            self.values = dict(
-                zip(
-                    self.declared,
-                    map(_list_values, self.declared.values()),
-                    strict=True,
-                )
-            )
+            self.values = {
+                name: _list_values(declared) for name, declared in self.declared.items()
+            }
         else:
             raise TypeError(
                 f"check_privatizer requires `X`, because the parameters of"
@@ -171,13 +165,10 @@ class Privatizer(BaseSubject):
     def prepare(self, **parameters: Any) -> Any:
         return self.unfitted(**parameters).fit(self.frame(self.rows(8)))
 
-    def unfitted(self, kind: str = "pandas", **parameters: Any) -> Any:
+    def unfitted(self, **parameters: Any) -> Any:
         """Return a clone with declared columns."""
         if self.declared is not None:
-            # An array has no column names.
-            by_position = list(self.declared.values())
-            declared = by_position if kind == "array" else dict(self.declared)
-            parameters = {str(self.parameter): declared} | parameters
+            parameters = {str(self.parameter): dict(self.declared)} | parameters
         given = {name: parameters[name] for name in parameters if self.accepts(name)}
         return clone(self.estimator).set_params(**given)
 
@@ -227,8 +218,6 @@ class Privatizer(BaseSubject):
 
     def frame(self, rows: Rows, kind: Any = "pandas") -> Any:
         """Make a table, whose dtypes depend on the legal values only."""
-        if kind == "array":
-            return make_object_array(rows)
         if kind == "pandas":
             series = {}
             for name, column in rows.items():
@@ -287,29 +276,19 @@ class Curator(BaseSubject):
 
     def fingerprint(self, prepared: Any) -> str:
         # A choice of one of two columns is equal by chance, so the random bits are compared.
-        drawn = bytearray()
-
-        def record(source: type, size: int, block: Any) -> None:
-            if issubclass(source, SecureSource):
-                drawn.extend(block.tobytes())
-
-        with watched_draws(record):
+        with recorded_draws() as drawn:
             released = self.release(prepared)
         return drawn[:64].hex() or repr(self.describe(released))
 
-    def find_other_values(self, row: int) -> int:
-        """Return the position of a row whose protected values are not those of a row."""
+    def replace_protected(self, row: int) -> pd.DataFrame:
+        """Return the table with the protected values of a row replaced by different ones of another row."""
+        changed = self.X.copy()
         values = self.X[list(self.guarantee().scope)]
         is_other = (values != values.iloc[row]).any(axis=1).to_numpy()
         if not is_other.any():
             raise SkipTest("all protected values are equal")
-        return int(np.argmax(is_other))
-
-    def replace_protected(self, positions: Any) -> pd.DataFrame:
-        """Return the table with the protected values of other rows, and all other values as they are."""
-        changed = self.X.copy()
-        for name in self.guarantee().scope:
-            changed[name] = self.X[name].iloc[positions].set_axis(self.X.index)
+        columns = [changed.columns.get_loc(name) for name in values]
+        changed.iloc[row, columns] = self.X.iloc[int(np.argmax(is_other)), columns]
         return changed
 
 
@@ -352,15 +331,6 @@ def _list_values(declared: Any) -> list[Any]:
     return [None if is_missing(value) else value for value in declared]
 
 
-def make_object_array(rows: Rows) -> Any:
-    """Make an array of objects; a tuple stays in one cell."""
-    array = np.empty((len(next(iter(rows.values()))), len(rows)), object)
-    for position, column in enumerate(rows.values()):
-        for row, value in enumerate(column):
-            array[row, position] = value
-    return array
-
-
 def _choose_dtype(values: list[Any]) -> Any:
     # pandas would turn None into NaN beside numbers, and text into its own dtype.
     is_object = any(value is None or isinstance(value, str | tuple) for value in values)
@@ -386,38 +356,27 @@ def read_columns(output: Any) -> Rows:
 
 
 @contextmanager
-def watched_draws(watch: Callable[[type, int, Any], None]) -> Iterator[None]:
-    """Call a function with the source, the size and the bytes of each draw."""
+def recorded_draws() -> Iterator[bytearray]:
+    """Collect the random bytes that are drawn in a block of code."""
+    collected = bytearray()
     with ExitStack() as stack:
         for source in (SecureSource, SeededSource):
-            watched = partialmethod(_watch_draw, source.bytes, watch)
-            stack.enter_context(patch.object(source, "bytes", watched))
-        yield
+            recorded = partialmethod(_record_draw, source.bytes, collected)
+            stack.enter_context(patch.object(source, "bytes", recorded))
+        yield collected
 
 
-def _watch_draw(source: Any, draw: Any, watch: Any, size: int) -> Any:
+def _record_draw(source: Any, draw: Any, collected: bytearray, size: int) -> Any:
     drawn = draw(source, size)
-    watch(type(source), size, drawn)
+    collected += drawn.tobytes()
     return drawn
-
-
-@contextmanager
-def counted_draws() -> Iterator[list[int]]:
-    """Count the random bytes that are drawn in a block of code."""
-    counter = [0]
-
-    def count(source: type, size: int, drawn: Any) -> None:
-        counter[0] += size
-
-    with watched_draws(count):
-        yield counter
 
 
 class RecordingLedger(PrivacyLedger):
     """A ledger that records each guarantee, and how many bytes were drawn before its charge."""
 
     def __init__(
-        self, guarantee: PrivacyGuarantee, n_releases: float, byte_counter: list[int]
+        self, guarantee: PrivacyGuarantee, n_releases: float, drawn: bytearray
     ) -> None:
         scope: dict[str, Any] = {}
         if guarantee.relation == "replace_values":
@@ -426,9 +385,9 @@ class RecordingLedger(PrivacyLedger):
         epsilon = (n_releases + 0.01) * max(guarantee.epsilon, 1e-9)
         delta = min(0.5, (n_releases + 1) * guarantee.delta)
         super().__init__(epsilon=epsilon, delta=delta, **scope)
-        self.byte_counter = byte_counter
+        self.drawn = drawn
         self.log: list[tuple[PrivacyGuarantee, int]] = []
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
         super().charge(guarantee, what)
-        self.log.append((guarantee, self.byte_counter[0]))
+        self.log.append((guarantee, len(self.drawn)))

@@ -6,10 +6,8 @@ import math
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy.stats import beta, binom
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -26,7 +24,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.evaluation import audit_epsilon
-from skdp.local import LocalTableEncoder, OnFitOnly, PosteriorFeatures, SecretKey
+from skdp.local import LocalTableEncoder, PosteriorFeatures, SecretKey
 from tests.conftest import each, often
 from tests.evaluation import broken_transformers as broken
 from tests.evaluation.audited import audited_transformers
@@ -98,7 +96,6 @@ def test_each_published_fault_is_refuted(faults):
         result = audit_epsilon(fault, neighbours, n_draws=DRAWS, **options)
         assert result.rejected, fault
         assert result.epsilon_lower > max(least, result.epsilon_claimed), fault
-        assert result.secure, fault
 
 
 def test_a_probability_that_rounds_to_one_is_refuted_by_the_exact_value():
@@ -108,32 +105,18 @@ def test_a_probability_that_rounds_to_one_is_refuted_by_the_exact_value():
     assert result.epsilon_lower < 40
 
 
-def test_a_known_seed_is_not_secure():
-    assert not audit_epsilon(sound(random_state=3), n_draws=200).secure
-    assert audit_epsilon(sound(), n_draws=200, random_state=3).secure
-
-
-@each("kind", [pl.from_pandas, np.asarray, lambda table: table.to_numpy().tolist()])
-def test_neighbours_of_every_kind_are_read(kind):
-    tables = [kind(table) for table in TWO]
-    result = audit_epsilon(sound(categories=[[0, 1]]), tables, n_draws=5_000, random_state=0)
-    assert 0.3 < result.epsilon_lower < result.epsilon_claimed == 1.0
-
-
 DECLARED = {
     "values": RandomizedResponseEncoder(1.0, categories=[[0, 1], ["a", "b"]]),
     "intervals": RandomizedResponseEncoder(
         1.0, categories=Domain({"a": Interval(edges=[0, 1, 2])}), handle_unknown="uniform"
     ),
-    "frozen": FrozenEstimator(sound(ledger=PrivacyLedger(epsilon=1.0)).fit(TWO[0])),
-    "features of frozen": PosteriorFeatures(FrozenEstimator(sound().fit(TWO[0]))),
     "numbers": NumericPerturber(1.0, bounds=(0, 1), grid_size=4),
     "several numbers": NumericPerturber(1.0, bounds=[(0, 1), (-1, 1)], grid_size=4),
 }
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", often(DECLARED, ["values", "features of frozen", "numbers"]))
+@pytest.mark.parametrize("name", often(DECLARED, ["values", "numbers"]))
 def test_neighbours_are_made_from_what_is_declared(name):
     """Records at both ends of what is declared show most of epsilon; one end would show nothing."""
     result = audit_epsilon(DECLARED[name], n_draws=5_000, random_state=0)
@@ -167,7 +150,6 @@ def test_our_transformers_are_not_refuted(name):
         neighbours = [pd.DataFrame({"column": [values]}) for values in ([], [0, 1])]
     result = audit_epsilon(transformer, neighbours, n_draws=1_000, random_state=1)
     assert not result.rejected
-    assert result.secure
     assert result.epsilon_exact is None or result.epsilon_exact <= result.epsilon_claimed
 
 
@@ -182,10 +164,9 @@ def test_permanent_reports_and_wrappers():
     result = audit_epsilon(sound(memoize=True, secret_key=SecretKey.generate()), n_draws=10_000)
     assert not result.rejected
     assert result.epsilon_lower > 0.4
-    assert not audit_epsilon(OnFitOnly(sound()), n_draws=500).rejected
-    assert not audit_epsilon(OnFitOnly(sound(random_state=0)), n_draws=500).secure
     bits = UnaryEncodingTransformer(1.0, categories={"value": ["a", "b"]})
-    assert not audit_epsilon(PosteriorFeatures(bits), n_draws=500, random_state=0).rejected
+    neighbours = [pd.DataFrame({"value": [value]}) for value in ("a", "b")]
+    assert not audit_epsilon(PosteriorFeatures(bits), neighbours, n_draws=500, random_state=0).rejected
 
     class Leaks(LocalTableEncoder):
         def transform(self, X):
@@ -235,7 +216,6 @@ class TestCurators:
         assert audit_epsilon(Exact(bounds=(0, 1)), [CELLS[0], CELLS[0][:3]], n_draws=2_000, random_state=0).rejected
         scaler = audit_epsilon(DPStandardScaler(bounds=[[0, 1]], random_state=0), NUMBERS, n_draws=100)
         assert not scaler.rejected
-        assert not scaler.secure
         assert scaler.epsilon_claimed == 2.0
 
     @pytest.mark.long
@@ -294,16 +274,16 @@ def test_the_result_shows_no_value(release):
     [
         ((len,), {}, ValueError, "neighbours are required"),
         ((len, TWO), {"epsilon": None}, ValueError, "epsilon is required"),
-        ((len, TWO[:1]), {}, ValueError, "two tables"),
+        ((len, TWO[:1]), {}, ValueError, "at least two tables"),
         ((3, TWO), {}, TypeError, "transformer or a callable, got int"),
         ((len, TWO), {"random_state": 0}, ValueError, "random_state is for estimators"),
         ((len, TWO), {"n_draws": 99}, ValueError, "n_draws must be at least 100, got 99"),
         ((len, TWO), {"n_draws": "many"}, TypeError, "n_draws must be an int, got str"),
-        ((len, "ab"), {}, TypeError, "neighbours must be a pair of tables, got str"),
+        ((len, "ab"), {}, TypeError, "neighbours must be a list of tables, got str"),
         ((FunctionTransformer(), TWO), {"epsilon": None}, ValueError, "there is no guarantee_ to read it from"),
         ((RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
-        ((broken.Fitted(), ([[0], [0]], [[1], [1]])), {}, ValueError, "tables that differ in 2"),
-        ((broken.Fitted(), ([[0]], [[0], [1]])), {}, ValueError, "exactly one row, got tables that differ in 2"),
+        ((broken.Fitted(), [TWO[0].iloc[[0, 0]], TWO[1].iloc[[0, 0]]]), {}, ValueError, "tables that differ in 2"),
+        ((broken.Fitted(), [TWO[0], TWO[1].iloc[[0, 0]]]), {}, ValueError, "the same numbers of rows"),
         ((RandomizedResponseEncoder(),), {}, ValueError, "estimator without declared values"),
         ((lambda rows: rows["absent"], TWO), {}, ValueError, r"every release .* failed \(KeyError\)"),
     ],

@@ -12,9 +12,8 @@ import pytest
 from scipy.stats import beta, binom
 
 from skdp import LocalHashingEncoder, NumericPerturber, RapporEncoder
-from skdp.evaluation.audits import bound_by_rows
 from skdp.evaluation.audits._audit import exact_epsilon
-from skdp.evaluation.audits._events import epsilon_lower_bound
+from skdp.evaluation.audits._events import epsilon_lower_bound, find_bound, row_draws
 from skdp.evaluation.audits._outputs import hash_column, read_rows
 from skdp.local import LocalTableEncoder, SubsetSelectionEncoder
 from tests.conftest import each
@@ -53,8 +52,8 @@ class TestBound:
         def release(table):
             return pd.DataFrame({"value": rng.integers(0, 64, len(table)), "other": rng.integers(0, 4, len(table))})
 
-        fitted, options = SimpleNamespace(transform=release), {"delta": 0.0, "confidence_level": 1 - level}
-        rejected = sum(bound_by_rows(fitted, TWO, n_draws=2_000, **options)[0] > 0 for _ in range(runs))
+        draw = row_draws(release, TWO)
+        rejected = sum(find_bound(draw, 2, 2_000, delta=0.0, level=level).lower > 0 for _ in range(runs))
         assert rejected <= binom.isf(1e-6, runs, level)
 
 

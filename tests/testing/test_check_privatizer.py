@@ -44,13 +44,6 @@ class StatesOneColumn(Mutant):
         return super().fit(X, y).state(scope=self.guarantee_.scope[:1])
 
 
-class ChangesAParameter(Mutant):
-    def fit(self, X, y=None):
-        super().fit(X, y)
-        self.shares = dict.fromkeys(X, 1) if isinstance(X, pd.DataFrame) else self.shares
-        return self
-
-
 class Forgiving(Mutant):
     def transform(self, X, **ids):
         try:
@@ -142,12 +135,6 @@ class PrintsAValue(Mutant):
         return super().fit(X, y)
 
 
-class AddsUpOverFits(Mutant):
-    def fit(self, X, y=None):
-        self.fits_ = getattr(self, "fits_", 0) + 1
-        return super().fit(X, y)
-
-
 class FollowsLaterParameters(Mutant):
     def transform(self, X, **ids):
         return self.seeded(X, self.random_state)
@@ -222,7 +209,6 @@ class LeavesOutTheLastReport(Mutant):
 MUTANTS = [
     (AlwaysSaysSecure, "check_guarantee"),
     (StatesOneColumn, "check_statement"),
-    (ChangesAParameter, "check_clone"),
     (Forgiving, "check_parameters"),
     (EchoesTheValue, "check_errors"),
     (Forgiving, "check_errors"),
@@ -231,22 +217,20 @@ MUTANTS = [
     (IgnoresTheBudget, "check_budget"),
     (Repeats, "check_random_bits"),
     (KeepsASecretSeed, "check_random_bits"),
-    (KeepsASecretSeed, "check_forks"),
-    (UsesNumpy, "check_global_seeds"),
+    (UsesNumpy, "check_random_bits"),
     (UsesNumpy, "check_seeds"),
     (Repeats, "check_seeds"),
     (NumbersItsCalls, "check_seeds"),
-    (NumbersItsCalls, "check_forks"),
-    (RefusesOneRow, "check_one_row"),
-    (CollectsLazyFrames, "check_lazy_frames"),
+    (NumbersItsCalls, "check_random_bits"),
+    (RefusesOneRow, "check_reports"),
+    (CollectsLazyFrames, "check_frames"),
     (PrintsAValue, "check_declared_domain"),
-    (AddsUpOverFits, "check_refit"),
     (FollowsLaterParameters, "check_later_parameters"),
     (CountsRows, "check_stored"),
     (DropsTheIndex, "check_frames"),
     (KeepsAttrs, "check_dtypes"),
     (ReleasesCategoricals, "check_dtypes"),
-    (PassesMissingThrough, "check_missing_values"),
+    (PassesMissingThrough, "check_reports"),
     (PairsShareBits, "check_rows"),
     (ColumnsShareBits, "check_columns"),
     (StatesLess, "check_channel"),
@@ -267,13 +251,6 @@ def test_every_check_catches_something():
     assert {name for _, name in MUTANTS} == set(CHECKS)
 
 
-@pytest.mark.long
-def test_the_results_are_a_table_of_all_checks():
-    results = check_privatizer(DropsTheIndex(categories=VALUES), on_fail=None).set_index("check")
-    assert results.index.tolist() == CHECKS
-    assert results.index[results["status"] == "failed"].tolist() == ["check_frames"]
-
-
 def test_the_first_failure_raises():
     with pytest.raises(AssertionError, match=r"AlwaysSaysSecure: check_guarantee: .* got True\. Pass"):
         check_privatizer(AlwaysSaysSecure(categories=VALUES))
@@ -281,10 +258,8 @@ def test_the_first_failure_raises():
 
 def test_true_rows_fail():
     estimator = OnFitOnly(RandomizedResponseEncoder(categories=[["a", "b"], [1, 2]]))
-    checks = dict(privatizer_checks(estimator, [["a", 1], ["b", 2]]))
-    for name in ("check_random_bits", "check_reports"):
-        with pytest.raises(AssertionError, match=name):
-            checks[name]()
+    with pytest.raises(AssertionError, match="check_random_bits"):
+        dict(privatizer_checks(estimator, [["a", 1], ["b", 2]]))["check_random_bits"]()
 
 
 class Bare(TransformerMixin, BaseEstimator):
@@ -304,5 +279,3 @@ def test_bad_arguments():
     for estimator in (Bare(), RandomizedResponseEncoder()):
         with pytest.raises(TypeError, match="check_privatizer requires `X`"):
             check_privatizer(estimator)
-    with pytest.raises(ValueError, match="`on_fail` must be"):
-        check_privatizer(RandomizedResponseEncoder(categories=VALUES), on_fail="warn")

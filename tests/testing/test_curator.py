@@ -83,11 +83,6 @@ class Unrepeatable(DPMean):
         return self
 
 
-class Wholesale(DPMean):
-    def transform(self, X):
-        return X - X.mean() if isinstance(X, pd.DataFrame) else X
-
-
 class RefusedButSet(DPMean):
     def fit(self, X, y=None):
         try:
@@ -95,22 +90,6 @@ class RefusedButSet(DPMean):
         except BudgetExceeded:
             self.mean_ = np.zeros(2)
             raise
-
-
-class FollowingDtypes(DPMean):
-    def fit(self, X, y=None):
-        super().fit(X)
-        if isinstance(X, pd.DataFrame) and all(dtype.kind == "i" for dtype in X.dtypes):
-            self.mean_ = np.round(self.mean_)
-        return self
-
-
-class ReadingLabels(DPMean):
-    def fit(self, X, y=None):
-        super().fit(X)
-        if isinstance(X, pd.DataFrame) and len(X) and X.index[0] != 0:
-            self.mean_ = self.mean_ + 1
-        return self
 
 
 class KeepingTheLeast(DPMean):
@@ -127,36 +106,19 @@ class NamingTheCause(DPMean):
         return super().fit(X)
 
 
-class HalfRefitted(DPMean):
-    def fit(self, X, y=None):
-        before = vars(self).get("mean_")
-        try:
-            return super().fit(X)
-        except BaseException:
-            if before is not None:
-                self.guarantee_ = PrivacyGuarantee(
-                    self.epsilon, relation="add_remove", trust="central", scope=("a", "b"), mechanism="m"
-                )
-            raise
-
-
 @pytest.mark.parametrize(
     ("mistaken", "check"),
     [
-        (FollowingDtypes, "check_tables"),
-        (ReadingLabels, "check_tables"),
-        (HalfRefitted, "check_interrupted_fit"),
         (Overspending, "check_guarantee"),
         (NeverCharged, "check_charge"),
         (ChargedAfterwards, "check_charge"),
         (RefusedButSet, "check_budget"),
-        (Hoarding, "check_attributes"),
+        (Hoarding, "check_noise"),
         (Forgiving, "check_parameters"),
-        (KeepingTheLeast, "check_attributes"),
+        (KeepingTheLeast, "check_noise"),
         (NamingTheCause, "check_errors"),
         (Constant, "check_random_bits"),
         (Unrepeatable, "check_seeds"),
-        (Wholesale, "check_transform"),
     ],
 )
 def test_each_mistake_is_found_by_its_check(mistaken, check):
@@ -168,7 +130,7 @@ def test_each_mistake_is_found_by_its_check(mistaken, check):
     ("mistaken", "check"),
     [
         (ChargedAfterwards, "check_charge"),
-        (Strict, "check_no_rows"),
+        (Strict, "check_noise"),
     ],
 )
 def test_the_first_check_that_fails_is_named(mistaken, check):

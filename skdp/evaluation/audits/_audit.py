@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import draw_seed, read_bounds, rows_and_target
@@ -26,9 +25,9 @@ from skdp.evaluation._common import check_count
 from skdp.evaluation.audits._events import DEFAULT_ROWS, Draw, find_bound, row_draws
 from skdp.evaluation.audits._outputs import FAILURE, Draws, read_calls
 from skdp.exact import log_upper
-from skdp.local import OnFitOnly, ReportProtocol
+from skdp.local import ReportProtocol
 from skdp.privacy import check_delta, check_epsilon
-from skdp.tables import convert_frame, is_frame
+from skdp.tables import is_frame
 
 # Largest probability that a true claim is refuted.
 FALSE_ALARM = 1e-6
@@ -51,7 +50,6 @@ class AuditResult:
     delta: float = 0.0
     n_draws: int = 0
     event: str = ""
-    secure: bool = True
 
     @property
     def rejected(self) -> bool:
@@ -84,11 +82,11 @@ def audit_epsilon(
         gives m draws. The fitted attributes of an estimator of the central model are
         audited, if they are numbers or arrays. The last column of a table is the target
         if one is needed.
-    neighbours : pair of tables, optional
-        Two public tables that differ in one record, pandas DataFrames unless the release
-        is a callable. Estimators of the central model and
-        callables need them. By default, tables of one record each from the declared
-        values of a local transformer; all pairs are tried.
+    neighbours : list of tables, optional
+        Two public tables or more, any two of which differ in one record: pandas
+        DataFrames, unless the release is a callable. All pairs are tried. Estimators of
+        the central model and callables need them. By default, tables of one record each
+        from the declared values of a local transformer.
     epsilon, delta : float, optional
         The claim. By default the `guarantee_` of the estimator; with `epsilon`, delta is
         0 by default.
@@ -109,8 +107,7 @@ def audit_epsilon(
         - ``epsilon_exact``: the exact value from the channel of a local transformer;
           None if it is unknown or too large;
         - ``n_draws``: the number of draws; ``event``: the event, by the names of
-          columns;
-        - ``secure``: False if the random bits of the estimator come from its own seed.
+          columns.
 
     Raises
     ------
@@ -160,7 +157,7 @@ def audit_epsilon(
     """
     if n_draws is not None:
         check_count(n_draws, "n_draws", least=100)
-    _check_pair(neighbours)
+    _check_neighbours(neighbours)
     is_estimator = any(
         hasattr(release, name) for name in ("transform", "report", "fit")
     )
@@ -189,7 +186,6 @@ def audit_epsilon(
         delta=claimed_delta,
         n_draws=bound.n_draws,
         event=bound.event,
-        secure=not _has_seed(release),
     )
 
 
@@ -216,13 +212,6 @@ def _audit_calls(
     return _Audited(list(tables), draw, DEFAULT_CALLS, **options)
 
 
-def _audit_rows(
-    release: Callable[[Any], Any], tables: list[pd.DataFrame], fitted: Any
-) -> _Audited:
-    """Audit a release of single records, of which each row is a draw."""
-    return _Audited(tables, row_draws(release, tables, fitted), DEFAULT_ROWS, fitted)
-
-
 def _check_releases(audited: _Audited) -> None:
     """Check that one of the tables can be released."""
     samples = [audited.draw(table, 2) for table in range(len(audited.tables))]
@@ -236,19 +225,18 @@ def _check_releases(audited: _Audited) -> None:
 # The audited release and its guarantee
 
 
-def _check_pair(neighbours: Any) -> None:
-    """Check that there are two tables."""
+def _check_neighbours(neighbours: Any) -> None:
+    """Check that there are two tables or more."""
     if neighbours is None:
         return
-    is_list = isinstance(neighbours, Sequence | np.ndarray)
-    if is_frame(neighbours) or isinstance(neighbours, str) or not is_list:
+    if not isinstance(neighbours, list | tuple):
         raise TypeError(
-            f"neighbours must be a pair of tables, got {type(neighbours).__name__}"
+            f"neighbours must be a list of tables, got {type(neighbours).__name__}"
         )
-    if len(neighbours) != 2:
+    if len(neighbours) < 2:
         raise ValueError(
-            "neighbours must be two tables that differ in one record, got "
-            f"{len(neighbours)}"
+            "neighbours must be at least two tables, any two of which differ in one "
+            f"record, got {len(neighbours)}"
         )
 
 
@@ -269,43 +257,12 @@ def _read_callable(release: Any, neighbours: Any, random_state: Any) -> _Audited
 
 def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audited:
     """Read an estimator, without its ledger."""
-    estimator = _unwrap(estimator)
-    clones = _Clones(estimator, seed)
-    is_local = hasattr(estimator, "transform") or hasattr(estimator, "report")
-    if not is_local or getattr(estimator, "protects_rows", None) is False:
-        return _read_central(estimator, neighbours, clones)
-    if neighbours is None:
-        tables = _make_records(estimator)
-    else:
-        tables = list(map(_convert_to_pandas, neighbours))
-    fitted = _fit_once(estimator, tables[0], clones)
-    if getattr(getattr(fitted, "guarantee_", None), "trust", "local") != "local":
-        return _read_central(estimator, neighbours, clones)
-    n_differing = 1 if neighbours is None else _count_differing(*tables)
-    if n_differing != 1:
-        raise ValueError(
-            "neighbours must differ in exactly one row, got tables that differ in "
-            f"{n_differing}"
-        )
-    if len(tables[0]) > 1 and hasattr(estimator, "get_params"):
-        return _audit_calls(lambda table: _release(clones(), table), tables)
-    if isinstance(estimator, OnFitOnly):
-        # Its `transform` releases unprotected rows on purpose.
-        return _audit_rows(fitted.fit_transform, tables, fitted.transformer_)
-    return _audit_rows(partial(_release, fitted), tables, fitted)
-
-
-def _unwrap(estimator: Any) -> Any:
-    """Return the estimator that releases, and refuse those with several releases."""
     if isinstance(estimator, type):
         name = estimator.__name__
         raise TypeError(
             f"release must be an estimator or a callable, got the class {name}. Pass "
             f"{name}(...)."
         )
-    # Its `set_params` refuses the parameters of the estimator in it.
-    if isinstance(estimator, FrozenEstimator):
-        estimator = estimator.estimator
     composed = ("steps", "transformers", "transformer_list")
     if any(hasattr(estimator, name) for name in composed):
         raise TypeError(
@@ -313,24 +270,37 @@ def _unwrap(estimator: Any) -> Any:
             "step, or audit_epsilon(lambda rows: clone(it).fit_transform(rows), "
             "neighbours=..., epsilon=...)."
         )
-    return estimator
+    clones = _Clones(estimator, seed)
+    is_local = hasattr(estimator, "transform") or hasattr(estimator, "report")
+    if not is_local or getattr(estimator, "protects_rows", None) is False:
+        return _read_central(estimator, neighbours, clones)
+    tables = _make_records(estimator) if neighbours is None else list(neighbours)
+    fitted = _fit_once(estimator, tables[0], clones)
+    if getattr(getattr(fitted, "guarantee_", None), "trust", "local") != "local":
+        return _read_central(estimator, neighbours, clones)
+    if neighbours is not None:
+        _check_one_differs(tables)
+    if len(tables[0]) > 1 and hasattr(estimator, "get_params"):
+        return _audit_calls(lambda table: _release(clones(), table), tables)
+    draw = row_draws(partial(_release, fitted), tables, fitted)
+    return _Audited(tables, draw, DEFAULT_ROWS, fitted)
 
 
-def _convert_to_pandas(table: Any) -> pd.DataFrame:
-    if isinstance(table, pd.DataFrame):
-        return table
-    if is_frame(table):
-        return convert_frame(table, "pandas")
-    frame = pd.DataFrame(table)
-    return frame.rename(columns="x{}".format)
-
-
-def _count_differing(left: pd.DataFrame, right: pd.DataFrame) -> int:
-    """Count the rows in which two tables differ; all, if their numbers of rows do."""
-    if len(left) != len(right):
-        return max(len(left), len(right))
-    rows = zip(left.to_numpy(object), right.to_numpy(object), strict=True)
-    return sum(repr(list(a)) != repr(list(b)) for a, b in rows)
+def _check_one_differs(tables: Sequence[pd.DataFrame]) -> None:
+    """Check that all tables differ from the first one in one row."""
+    first = tables[0].to_numpy(object)
+    for table in tables[1:]:
+        rows = table.to_numpy(object)
+        if rows.shape != first.shape:
+            raise ValueError("neighbours must have the same numbers of rows")
+        # By their texts, so that nan equals nan.
+        pairs = zip(first.tolist(), rows.tolist(), strict=True)
+        n_differing = sum(repr(one) != repr(other) for one, other in pairs)
+        if n_differing != 1:
+            raise ValueError(
+                "neighbours must differ in exactly one row, got tables that differ in "
+                f"{n_differing}"
+            )
 
 
 _record_numbers = itertools.count()
@@ -391,11 +361,10 @@ def _read_central(estimator: Any, neighbours: Any, clones: _Clones) -> _Audited:
         with warnings.catch_warnings(action="ignore"):
             return fitted.fit(*rows_and_target(fitted, table))
 
-    tables = list(map(_convert_to_pandas, neighbours))
     return _audit_calls(
         lambda table: _read_attributes(fit(table)),
-        tables,
-        fitted=fit(tables[0]),
+        neighbours,
+        fitted=fit(neighbours[0]),
         is_central=True,
     )
 
@@ -434,13 +403,6 @@ def _is_fitted(estimator: Any) -> bool:
     return True
 
 
-def _has_seed(estimator: Any) -> bool:
-    """Return True if the random bits of an estimator come from a seed, and not from a secret key."""
-    if _list_parameters(estimator, "secret_key", only_set=True):
-        return False
-    return bool(_list_parameters(estimator, "random_state", only_set=True))
-
-
 def _read_claim(audited: _Audited) -> tuple[float, float]:
     """Return the epsilon and the delta of the guarantee."""
     guarantee = getattr(audited.fitted, "guarantee_", None)
@@ -448,8 +410,8 @@ def _read_claim(audited: _Audited) -> tuple[float, float]:
         raise ValueError("epsilon is required: there is no guarantee_ to read it from.")
     n_rows = set(map(len, audited.tables))
     if guarantee.relation == "replace_values":
-        public = [table.drop(columns=[*guarantee.scope]) for table in audited.tables]
-        if not public[0].equals(public[1]):
+        first, *others = (t.drop(columns=[*guarantee.scope]) for t in audited.tables)
+        if not all(map(first.equals, others)):
             raise ValueError(
                 "neighbours must differ in the values of one record in the columns "
                 f"{list(guarantee.scope)}. All other columns and the number of rows are "
@@ -468,10 +430,6 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
     parameters: dict[str, Any] = {}
     if hasattr(estimator, "get_params"):
         parameters = estimator.get_params(deep=False)
-    for name in ("encoder", "transformer", "estimator"):
-        inner = parameters.get(name)
-        if hasattr(inner, "get_params"):
-            return _make_records(getattr(inner, "estimator", inner))
     columns = _list_values(estimator, parameters)
     rows = list(zip(*map(_choose_values, columns.values()), strict=True))
     # Values outside the domain are protected, too, where they are accepted.

@@ -125,26 +125,6 @@ def row_draws(
     return draw
 
 
-def bound_by_rows(
-    fitted: Any,
-    tables: Sequence[Any],
-    *,
-    delta: float,
-    confidence_level: float,
-    n_draws: int = DEFAULT_ROWS,
-) -> tuple[float, str] | None:
-    """Bound the epsilon of `transform` by its rows, and name the event; None if many equal rows are refused."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            fitted.transform(pd.concat([tables[0]] * 2, ignore_index=True))
-    except Exception:
-        return None
-    draw = row_draws(fitted.transform, tables, fitted)
-    level = 1 - confidence_level
-    bound = find_bound(draw, len(tables), n_draws, delta=delta, level=level)
-    return bound.lower, bound.event
-
-
 def choose_event(
     first: Sequence[Draws], second: Sequence[Draws], *, delta: float
 ) -> Event | None:
