@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,23 @@ import matplotlib  # noqa: E402
 from docutils.nodes import SkipNode  # noqa: E402
 from latex2mathml.converter import convert  # noqa: E402
 from sklearn.base import BaseEstimator  # noqa: E402
-from sphinx_gallery.sorting import FileNameSortKey  # noqa: E402
 
 import skdp  # noqa: E402
+from skdp.oracles import FrequencyOracle  # noqa: E402
 
 project = "skdp"
 author = "The skdp developers"
 copyright = "The skdp developers"
 version = release = skdp.__version__
+URLS = tomllib.loads(
+    (HERE.parent / "pyproject.toml").read_text(encoding="utf-8")
+)["project"].get("urls", {})
 
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "myst_nb",
     "sphinx_copybutton",
@@ -60,21 +65,39 @@ FOREIGN_METHODS = {
     "score",
     "set_output",
 }
+# Methods of estimators that are folded at the end of a page.
+EXTENSION_METHODS = {
+    "channel",
+    "count_variances",
+    "from_json",
+    "guarantee_for_changes",
+    "tally",
+    "to_json",
+}
 
 
-def is_listed(module: str, owner: str, name: str) -> bool:
-    """Return whether the page of a class describes a method or attribute."""
-    member = inspect.getattr_static(
-        getattr(import_module(module), owner), name, None
-    )
-    if name in FOREIGN_METHODS or name.endswith("_request"):
-        return False
-    return callable(member) or isinstance(
-        member, (classmethod, staticmethod, property)
-    )
+def list_members(module: str, name: str, folded: bool) -> list[tuple[str, str]]:
+    """Return the directives and names of the members that the page of a class describes, open or folded."""
+    cls = getattr(import_module(module), name)
+    excluded = set(FOREIGN_METHODS)
+    if issubclass(cls, FrequencyOracle) and cls is not FrequencyOracle:
+        excluded.update(dir(FrequencyOracle))
+    extensions = EXTENSION_METHODS if issubclass(cls, BaseEstimator) else ()
+    listed = []
+    for member in dir(cls):
+        if member[0] == "_" or member in excluded or member.endswith("_request"):
+            continue
+        value = inspect.getattr_static(cls, member)
+        if (member in extensions) != folded:
+            continue
+        if callable(value) or isinstance(value, classmethod | staticmethod):
+            listed.append(("automethod", member))
+        elif isinstance(value, property):
+            listed.append(("autoproperty", member))
+    return sorted(listed)
 
 
-autosummary_context = {"is_listed": is_listed}
+autosummary_context = {"list_members": list_members}
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -110,7 +133,18 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "within_subsection_order": FileNameSortKey,
+    "subsection_order": [
+        f"../examples/{task}"
+        for task in (
+            "local",
+            "curator",
+            "synthesis",
+            "fairness",
+            "cost",
+            "budgets",
+            "engines",
+        )
+    ],
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("skdp",),
     "reference_url": {"skdp": None},
@@ -130,6 +164,7 @@ sphinx_gallery_conf = {
 suppress_warnings = ["config.cache"]
 
 # HTML
+copybutton_exclude = ".linenos, .gp, .go"  # prompts and output
 html_theme = "pydata_sphinx_theme"
 html_title = "skdp"
 html_static_path = ["_static"]
@@ -141,12 +176,21 @@ html_show_search_summary = (
     False  # summaries are fetched, which a browser refuses for files
 )
 html_theme_options = {
-    "logo": {"text": "skdp"},
+    "logo": {"text": f"skdp {version}"},
+    "icon_links": [
+        {
+            "name": "Repository",
+            "url": URLS["Repository"],
+            "icon": "fa-solid fa-code-branch",
+        }
+    ]
+    if "Repository" in URLS
+    else [],
     "navbar_align": "left",
     "header_links_before_dropdown": 8,
-    "navbar_end": ["theme-switcher"],
+    "navbar_end": ["theme-switcher", "navbar-icon-links"],
     "secondary_sidebar_items": ["page-toc"],
-    "show_toc_level": 1,
+    "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
