@@ -57,20 +57,19 @@ myst_heading_anchors = 3
 
 # Docstrings
 autosummary_generate = True
-# Methods that the pages of classes leave to the documentation of Python and scikit-learn.
-FOREIGN_METHODS = {
-    *dir(BaseEstimator),
-    *dir(Exception),
-    *dir(bytes),
-    "score",
-    "set_output",
-}
-# Methods of estimators that are folded at the end of a page.
+# Methods of estimators and domains that are folded at the end of a page.
 EXTENSION_METHODS = {
     "channel",
     "count_variances",
+    "decoders",
+    "encode",
     "from_json",
+    "get_feature_names_out",
+    "get_metadata_routing",
     "guarantee_for_changes",
+    "join",
+    "reads_reports",
+    "split",
     "tally",
     "to_json",
 }
@@ -79,22 +78,24 @@ EXTENSION_METHODS = {
 def list_members(module: str, name: str, folded: bool) -> list[tuple[str, str]]:
     """Return the directives and names of the members that the page of a class describes, open or folded."""
     cls = getattr(import_module(module), name)
-    excluded = set(FOREIGN_METHODS)
-    if issubclass(cls, FrequencyOracle) and cls is not FrequencyOracle:
-        excluded.update(dir(FrequencyOracle))
-    extensions = EXTENSION_METHODS if issubclass(cls, BaseEstimator) else ()
+    is_user_class = issubclass(cls, BaseEstimator | skdp.Domain)
+    is_oracle = FrequencyOracle in cls.__mro__[1:]  # its base describes it
+    excluded = dir(FrequencyOracle) if is_oracle else ()
     listed = []
     for member in dir(cls):
-        if member[0] == "_" or member in excluded or member.endswith("_request"):
+        owner = next(base for base in cls.__mro__ if member in vars(base))
+        is_ours = owner.__module__.startswith("skdp.")
+        is_request = member.startswith("set_") and member.endswith("_request")
+        if member[0] == "_" or member in excluded or not is_ours or is_request:
             continue
-        value = inspect.getattr_static(cls, member)
-        if (member in extensions) != folded:
+        value = vars(owner)[member]
+        if (is_user_class and member in EXTENSION_METHODS) != folded:
             continue
         if callable(value) or isinstance(value, classmethod | staticmethod):
             listed.append(("automethod", member))
         elif isinstance(value, property):
             listed.append(("autoproperty", member))
-    return sorted(listed)
+    return listed
 
 
 autosummary_context = {"list_members": list_members}
