@@ -1,6 +1,5 @@
 """The documentation site. `make docs` builds it; nothing is fetched."""
 
-import inspect
 import sys
 import tomllib
 from importlib import import_module
@@ -75,7 +74,9 @@ EXTENSION_METHODS = {
 }
 
 
-def list_members(module: str, name: str, folded: bool) -> list[tuple[str, str]]:
+def list_members(
+    module: str, name: str, folded: bool
+) -> list[tuple[str, str]]:
     """Return the directives and names of the members that the page of a class describes, open or folded."""
     cls = getattr(import_module(module), name)
     is_user_class = issubclass(cls, BaseEstimator | skdp.Domain)
@@ -85,13 +86,22 @@ def list_members(module: str, name: str, folded: bool) -> list[tuple[str, str]]:
     for member in dir(cls):
         owner = next(base for base in cls.__mro__ if member in vars(base))
         is_ours = owner.__module__.startswith("skdp.")
-        is_request = member.startswith("set_") and member.endswith("_request")
-        if member[0] == "_" or member in excluded or not is_ours or is_request:
+        is_request = member.startswith("set_") and member.endswith(
+            "_request"
+        )
+        if (
+            member[0] == "_"
+            or member in excluded
+            or not is_ours
+            or is_request
+        ):
             continue
         value = vars(owner)[member]
         if (is_user_class and member in EXTENSION_METHODS) != folded:
             continue
-        if callable(value) or isinstance(value, classmethod | staticmethod):
+        if callable(value) or isinstance(
+            value, classmethod | staticmethod
+        ):
             listed.append(("automethod", member))
         elif isinstance(value, property):
             listed.append(("autoproperty", member))

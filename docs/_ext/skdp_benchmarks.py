@@ -1,7 +1,8 @@
-"""The page of benchmarks: pivots of the rows in benchmarks/results."""
+"""A page for each file in benchmarks/results: the docstring of its script, and pivots of its newest rows."""
 
 from __future__ import annotations
 
+import ast
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,23 @@ BENCHMARKS = DOCS.parent / "benchmarks"
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Write the page before Sphinx looks for it."""
+    """Write the pages before Sphinx looks for them."""
     sys.path.append(str(BENCHMARKS))
     from run import format_pivots, read_rows
 
-    parts = ["# Results of benchmarks\n"]
-    for path in sorted((BENCHMARKS / "results").glob("*.csv")):
+    for path in (BENCHMARKS / "results").glob("*.csv"):
+        script = (BENCHMARKS / f"{path.stem}.py").read_text(
+            encoding="utf-8"
+        )
         frame = read_rows(pd.read_csv(path).to_dict("records"))
         rows = frame[frame["commit"] == frame["commit"].iloc[-1]]
         commit, machine = rows[["commit", "machine"]].iloc[-1]
-        parts.append(f"## {path.stem}\n\nCommit {commit}, {machine}.\n")
-        parts.append(f"```text\n{format_pivots(rows)}\n```\n")
-    page = DOCS / "benchmarks" / "results.md"
-    page.write_text("\n".join(parts), encoding="utf-8")
+        parts = [
+            f"# {path.stem.replace('_', ' ').capitalize()}",
+            ast.get_docstring(ast.parse(script)),
+            f"Commit {commit}, {machine}.",
+            f"```text\n{format_pivots(rows)}\n```\n",
+        ]
+        page = DOCS / "benchmarks" / f"{path.stem}.md"
+        page.write_text("\n\n".join(parts), encoding="utf-8")
     return {"parallel_read_safe": True}

@@ -27,7 +27,7 @@ arrives day by day                    `transform` each day's rows; `tally` of a 
                                       If a person comes again: ``memoize=True`` of the transformer, and ``record_id=``.
 ====================================  ==================================================================================
 
-**Time and memory.** More rows take more time, not more memory. ``benchmarks/results/engines.csv`` compares times with
+**Time and memory.** More rows take more time, not more memory. ``benchmarks/engines.py`` compares times with
 the engine's own queries and copies. Text files take more time. On one machine, reports are drawn on at most four cores;
 permanent reports of RAPPOR, which hash each record, are slower, and Dask draws them on all cores.
 
