@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 SITE = runpy.run_path(str(ROOT / "skdp" / "pages.py"))["SITE"]
+PAGES = ("docs/answers/", "docs/guide/")  # that warnings link to
 # Code, and the extra that it asks for where that is not installed.
 NEED_EXTRAS = [
     ("fairness", "from skdp.metrics import private_parity; private_parity(encoder)"),
@@ -87,6 +88,7 @@ def check_contents(sdist: Path, wheel: Path) -> None:
         ["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.split()
     package = {name for name in tracked if name.startswith("skdp/")}
+    package |= {f"skdp/{name}" for name in tracked if name.startswith(PAGES)}
     assert {name for name in names if ".dist-info/" not in name} == package, (
         "the wheel is not the package"
     )
@@ -117,7 +119,7 @@ def check_contents(sdist: Path, wheel: Path) -> None:
         "set skdp.pages.SITE and [project.urls] in pyproject.toml to one address"
     )
     if SITE is None:
-        print("note: no host: messages name files of the documentation")
+        print("note: no host: warnings link to files in the wheel")
 
 
 def check_installed(wheel: Path, environment: Path) -> None:

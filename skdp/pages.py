@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 SITE: str | None = None
 """The address of the site, without a slash at the end; None until there is a host."""
 
 
 def address(page: str) -> str:
-    """Return where a page is, such as ``"guide/tables"`` or ``"guide/tables#in-code"``."""
+    """Return the URL of a page, such as ``"guide/tables"`` or ``"guide/tables#in-code"``."""
     name, hash_sign, section = page.partition("#")
-    # Without a host, the file: it is in the repository and in the source distribution.
     if SITE is None:
-        return f"docs/{name}.md{hash_sign}{section}"
+        # The wheel contains the guide and the answers; an editable installation does not.
+        package = Path(__file__).parent
+        docs = package / "docs"
+        docs = docs if docs.exists() else package.parent / "docs"
+        return f"{docs.as_uri()}/{name}.md{hash_sign}{section}"
     return f"{SITE}/{name}.html{hash_sign}{section}"
 
 

@@ -54,7 +54,7 @@ class WeakGuaranteeWarning(UserWarning):
     [True]
     >>> print(caught[0].message)
     epsilon=12 gives weak protection: the best attack on two equally likely inputs succeeds with a probability of up to
-    1 - 6.1e-06. Use epsilon <= 10. See docs/answers/which_epsilon.md
+    1 - 6.1e-06. Use epsilon <= 10. See file:...which_epsilon.md
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", WeakGuaranteeWarning)
     ...     encoder = RandomizedResponseEncoder(12.0, categories=[["f", "m"]]).fit([["f"], ["m"]])

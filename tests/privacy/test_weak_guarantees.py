@@ -78,7 +78,7 @@ def test_the_success_of_an_attack_is_stated(epsilon):
     encoder = RandomizedResponseEncoder(epsilon, categories=DOMAIN)
     (message,) = told(lambda: encoder.fit(ROWS).transform(ROWS))
     failure = 1 / (1 + math.exp(min(encoder.guarantee_.epsilon, 700)))
-    assert f"probability of up to 1 - {failure:.2g}. Use epsilon <= 10. See docs/answers/which_epsilon.md" in message
+    assert f"probability of up to 1 - {failure:.2g}. Use epsilon <= 10. See file://" in message
     assert message.startswith(f"epsilon={encoder.guarantee_.epsilon:.6g} gives weak protection")
 
 
