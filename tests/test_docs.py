@@ -191,7 +191,6 @@ def test_code_of_pages_runs_on_spark(path, tmp_path, monkeypatch, capsys):
     assert "std_error" in capsys.readouterr().out
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask's own, of pandas 3.1
 @pytest.mark.filterwarnings("ignore:Setting a(n item| value)")  # fairlearn's own, of pandas 3.1
 @pytest.mark.parametrize(
     "path",

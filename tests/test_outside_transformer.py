@@ -56,7 +56,6 @@ def frames(table, folder):
     dask = pytest.importorskip("dask.dataframe")
     duckdb = pytest.importorskip("duckdb")
     polars = pytest.importorskip("polars")
-    yield table.to_pandas()
     yield polars.from_arrow(table).lazy()
     yield duckdb.from_arrow(table)
     yield ds.dataset(table)

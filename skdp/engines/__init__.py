@@ -17,7 +17,7 @@ is a CSV, Parquet or Arrow file       `privatize_file` and `estimate_file`, or `
                                       `synthesize_file`, or ``skdp synthesize``.
 is in many files, or is a DuckDB      `privatize` with ``path=``, and `tally` on the result: one release, one charge.
 relation, a Polars LazyFrame, or a    Many files are opened as one table by ``polars.scan_parquet``, ``duckdb.read_csv``
-pyarrow Dataset                       or ``pyarrow.dataset.dataset``, JSON lines too. DuckDB tallies fastest.
+pyarrow Dataset                       or ``pyarrow.dataset.dataset``, JSON lines too.
 is on several machines                `privatize` with ``path=``, and `tally`, on a Dask or Spark DataFrame. A worker
                                       that dies, or a task that is tried again, makes no second report. On one machine
                                       they are slower than the others.
@@ -27,9 +27,9 @@ arrives day by day                    `transform` each day's rows; `tally` of a 
                                       If a person comes again: ``memoize=True`` of the transformer, and ``record_id=``.
 ====================================  ==================================================================================
 
-**Time and memory.** More rows take more time, not more memory. ``benchmarks/engines.py`` compares times with
-the engine's own queries and copies. Text files take more time. On one machine, reports are drawn on at most four cores;
-permanent reports of RAPPOR, which hash each record, are slower, and Dask draws them on all cores.
+**Time and memory.** More rows take more time, not more memory: a million rows of three columns take some seconds
+(``benchmarks/engines.py``).
+Text files take more time, and so do permanent reports of RAPPOR, which hash each record. Dask draws them on all cores.
 
 **To fit some of the columns**, select them first, since `fit` needs declared values for each column: of a pyarrow
 Dataset by ``dataset.replace_schema(pyarrow.schema([dataset.schema.field(name) for name in names]))``, of all other

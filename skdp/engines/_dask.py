@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ import pandas as pd
 from skdp.engines._engine import Engine, Sums, add_up_batches
 from skdp.engines._io import (
     import_extra,
-    make_temporary_path,
     run_check,
     run_safely,
     write_atomically,
@@ -25,10 +24,7 @@ dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
 pyarrow = import_extra("pyarrow", "dask")
 
-# Branches of the tree that adds up the sums of partitions.
-N_BRANCHES = 8
-
-_NO_IDS = pd.DataFrame({"first": [], "second": []}, dtype=np.uint64)
+_NO_IDS = pd.Series([], dtype=np.uint64)
 
 
 class DaskTable(Engine):
@@ -44,19 +40,16 @@ class DaskTable(Engine):
         return sample
 
     def check_path(self, path: Any) -> Any:
-        target = super().check_path(path)
-        client = _client_of(self._frame)
-        if target is not None or client is None:
-            return target
-        # Not in memory: a cluster computes again the partitions of a lost worker,
-        # perhaps from rows in another order, which would be a second report of the same
-        # records.
-        if not _is_local(client.scheduler.address):
+        scheduler = dask.base.get_scheduler(collections=[self._frame])
+        # The scheduler of a cluster is a method of its client.
+        client = getattr(scheduler, "__self__", None)
+        is_local = client is None or "127.0.0.1" in client.scheduler.address
+        if path is None and not is_local:
             raise ValueError(
                 "a cluster has no common temporary directory: give a path that all "
                 "its machines can reach"
             )
-        return make_temporary_path()
+        return super().check_path(path)
 
     def check_rows(self, release: Release) -> None:
         frame = self._frame[release.columns]
@@ -64,15 +57,15 @@ class DaskTable(Engine):
         run_safely(lambda: refuse_repeated([checked.compute().to_numpy()]))
 
     def write(self, release: Release, path: Any) -> Any:
-        # A task has the key of its partition, whose number persists.
+        # Not in memory: a cluster computes again the partitions of a lost worker,
+        # perhaps from rows in another order, which would be a second report of the same
+        # records. A task has the key of its partition, whose number persists.
         reports = self._frame[release.columns].map_partitions(
             _draw_partition,
             release,
             meta=release.no_reports,
             enforce_metadata=False,
         )
-        if path is None:
-            return run_safely(reports.persist)
         metadata = None
         text = release.protocol_text
         if text is not None:
@@ -92,39 +85,14 @@ class DaskTable(Engine):
         shared = dask.delayed(summary, pure=False, traverse=False)
         count = dask.delayed(_add_up_partition, pure=False)
         add = dask.delayed(_add_sums, pure=False)
-        partitions = self._frame[list(names)].to_delayed()
-        sums = [count(shared, partition) for partition in partitions]
-        while len(sums) > 1:
-            starts = range(0, len(sums), N_BRANCHES)
-            sums = [add(sums[start : start + N_BRANCHES]) for start in starts]
-        return run_safely(sums[0].compute)
-
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        meta = self._frame._meta
-        dtype = meta[person].dtype
-        if pd.api.types.is_object_dtype(dtype):
-            raise ValueError(
-                f"column {person!r} has objects; give persons a dtype, such as string "
-                "or int64"
-            )
-        # One dtype in all partitions: 1 and 1.0 are one person, and go to one
-        # partition.
-        frame = self._frame.assign(**{person: self._frame[person].astype(dtype)})
-        kept = frame.shuffle(on=person).map_partitions(
-            _limit_partition, person, most, seed, meta=meta
-        )
-        return type(self)(kept)
-
-
-def _client_of(frame: Any) -> Any:
-    """Return the client of a cluster that computes a frame, None for the schedulers of this process."""
-    scheduler = getattr(dask.base.get_scheduler(collections=[frame]), "__self__", None)
-    module = type(scheduler).__module__
-    return scheduler if module.partition(".")[0] == "distributed" else None
-
-
-def _is_local(address: str) -> bool:
-    return address.startswith("inproc:") or "://127.0.0.1:" in address
+        # A chain of additions: sums leave memory as soon as they are added.
+        total, *others = [
+            count(shared, partition)
+            for partition in self._frame[list(names)].to_delayed()
+        ]
+        for part in others:
+            total = add(total, part)
+        return run_safely(total.compute)
 
 
 def _report_schema(release: Release) -> Any:
@@ -142,8 +110,8 @@ def _report_schema(release: Release) -> Any:
 # Tasks
 
 
-def _check_partition(partition: pd.DataFrame, release: Release) -> pd.DataFrame:
-    return pd.DataFrame(release.check(partition), columns=_NO_IDS.columns)
+def _check_partition(partition: pd.DataFrame, release: Release) -> pd.Series:
+    return pd.Series(release.check(partition))
 
 
 def _draw_partition(
@@ -156,16 +124,5 @@ def _add_up_partition(summary: Summary, partition: Any) -> Sums:
     return run_check(lambda: add_up_batches(split_frame(partition), summary))
 
 
-def _add_sums(parts: list[Sums]) -> Sums:
-    return [np.sum(sums, axis=0) for sums in zip(*parts, strict=True)]
-
-
-def _limit_partition(
-    partition: pd.DataFrame, person: Any, most: int, seed: int
-) -> pd.DataFrame:
-    """Keep the rows with the smallest hashes of each person; all rows of a person are in this partition."""
-    hashes = pd.util.hash_pandas_object(partition, index=False).to_numpy()
-    # The seed decides for equal rows of numbers, too.
-    hashes = pd.util.hash_array(hashes ^ np.uint64(seed))
-    order = np.argsort(hashes, kind="stable")
-    return partition.iloc[order].groupby(person, sort=False, observed=True).head(most)
+def _add_sums(first: Sums, second: Sums) -> Sums:
+    return [one + other for one, other in zip(first, second, strict=True)]

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import importlib
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from copy import copy
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
-import joblib
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.engines._io import (
     Extra,
-    UnreadableTable,
-    check_parquet_name,
     check_path,
+    make_temporary_path,
     read_safely,
     run_safely,
     write_atomically,
 )
-from skdp.engines._release import Position, Release, refuse_repeated
+from skdp.engines._release import Release, refuse_repeated
 from skdp.local import ReportProtocol
-from skdp.tables import LargeTable, Summary, carried_text, with_protocol
+from skdp.tables import LargeTable, Summary, carried_text, schema_with_protocol
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
+duckdb = Extra("duckdb")
 
 Tables = Generator[Any, None, None]
 Sums = list[NDArray[np.int64]]
@@ -39,27 +37,22 @@ Sums = list[NDArray[np.int64]]
 # Rows in memory at a time, where no random bits depend on their number.
 ROWS = 1 << 17
 
-# Largest number of combinations that are counted together.
-MAX_GROUPS = 1 << 16
-
 
 # The engine of a frame
 
-_LOCAL, _DUCKDB = "skdp.engines._local", ("skdp.engines._local", "DuckDBTable")
-_ARROW, _MEMORY = (_LOCAL, "ArrowTable"), (_LOCAL, "MemoryTable")
+_LOCAL = "skdp.engines._local"
 
 # The module and the class of the engine, by the library and the class of a frame.
 _ENGINES = {
     ("dask", "DataFrame"): ("skdp.engines._dask", "DaskTable"),
     ("pyspark", "DataFrame"): ("skdp.engines._spark", "SparkTable"),
     ("polars", "LazyFrame"): (_LOCAL, "PolarsTable"),
-    ("duckdb", "DuckDBPyRelation"): _DUCKDB,
-    ("_duckdb", "DuckDBPyRelation"): _DUCKDB,
-    ("pyarrow", "Dataset"): _ARROW,
-    ("pyarrow", "RecordBatchReader"): _ARROW,
-    ("pyarrow", "Table"): _MEMORY,
-    ("polars", "DataFrame"): _MEMORY,
-    ("pandas", "DataFrame"): _MEMORY,
+    ("duckdb", "DuckDBPyRelation"): (_LOCAL, "DuckDBTable"),
+    ("_duckdb", "DuckDBPyRelation"): (_LOCAL, "DuckDBTable"),
+    ("pyarrow", "Dataset"): (_LOCAL, "ArrowTable"),
+    ("pyarrow", "Table"): (_LOCAL, "ArrowTable"),
+    ("polars", "DataFrame"): (_LOCAL, "MemoryTable"),
+    ("pandas", "DataFrame"): (_LOCAL, "MemoryTable"),
 }
 
 
@@ -85,23 +78,13 @@ def engine_of(frame: Any) -> Engine:
     return engine
 
 
-def has_engine(frame: Any) -> bool:
-    """Return True for a frame of an engine."""
-    return _find_engine(frame) is not None
-
-
 def open_table(frame: Any) -> LargeTable | None:
     """Open a lazy table, which `fit` reads where it is; no engine is imported for another table."""
-    if _find_engine(frame) in (None, _MEMORY):
+    is_memory = type(frame).__name__ == "Table"
+    location = _find_engine(frame)
+    if location is None or is_memory or location[1] == "MemoryTable":
         return None
-    engine = engine_of(frame)
-    if engine.reads_once:
-        raise TypeError(
-            "a RecordBatchReader can be read only once, and `fit` may read a table "
-            "several times: give a pyarrow Dataset of the files, or reader.read_all() "
-            "if it fits into memory"
-        )
-    return engine
+    return engine_of(frame)
 
 
 # Sums over batches
@@ -119,34 +102,15 @@ class ReportSums:
         """Return the sums of no reports."""
         return self._protocol.empty_tally().sums()
 
-    def add(
-        self, sums: Sums, batch: Any, counts: NDArray[np.int64] | None = None
-    ) -> None:
-        """Add a batch of reports, or distinct reports and their counts."""
-        if counts is not None:
-            tally = self._protocol.tally_counts(batch, counts)
-        elif len(batch):
-            frame = nw.from_native(batch, eager_only=True).select(*self.names)
-            tally = self._protocol.tally(self._protocol.read(frame.to_native()))
-        else:
+    def add(self, sums: Sums, batch: Any) -> None:
+        """Add a batch of reports."""
+        if not len(batch):
             return
+        frame = nw.from_native(batch, eager_only=True).select(*self.names)
+        tally = self._protocol.tally(self._protocol.read(frame.to_native()))
         # In place: one array for each part, whatever the number of batches.
         for total, part in zip(sums, tally.sums(), strict=True):
             total += part
-
-    def n_distinct(self, sample: Any) -> float:
-        """Return infinity: engines count equal reports by `counted_groups`."""
-        return np.inf
-
-    def counted_groups(self, *, numbers: bool) -> list[list[Any]]:
-        """Return by which columns an engine may count equal reports: values of a domain, or numbers too."""
-        groups = self._protocol.counted_columns
-        if self.values is None:
-            return groups if numbers else []
-        # One pass over the columns together, if they have few combinations.
-        if groups and self.values.size <= MAX_GROUPS:
-            return [[name for columns in groups for name in columns]]
-        return groups
 
     def total(self, sums: Sums) -> Any:
         """Return the tally with these sums."""
@@ -158,23 +122,11 @@ class ReportSums:
         return self._protocol.empty_tally().with_sums(sums)
 
 
-def add_up_batches(batches: Iterable[Any], summary: Summary) -> Sums:
-    """Sum over a stream of batches."""
-    sums = summary.zeros()
-    for batch in batches:
-        summary.add(sums, batch)
-    return sums
-
-
 # Engines
 
 
 class Engine(LargeTable):
     """A frame of one library."""
-
-    # Whether the engine counts equal reports itself: values of a domain, and numbers.
-    counts_values = counts_numbers = False
-    reads_once = False
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
@@ -196,40 +148,22 @@ class Engine(LargeTable):
         return {carried_text(self._frame)}
 
     def check_path(self, path: Any) -> Any:
-        """Check the path of the reports, before the table; None for memory."""
-        check_parquet_name(path)
-        return check_path(path)
+        """Check the path of the reports, before the table; a temporary one by default."""
+        return check_path(path) or make_temporary_path()
 
-    @abstractmethod
     def check_rows(self, release: Release) -> None:
         """Check all rows, before the charge."""
-
-    @abstractmethod
-    def write(self, release: Release, path: Any) -> Any:
-        """Draw and store the reports of a charged release; return them as a frame."""
-
-    def count_rows(
-        self, columns: Sequence[Any]
-    ) -> Generator[tuple[Any, NDArray[np.int64]], None, None]:
-        """Count the distinct rows of some columns, in the engine."""
         raise NotImplementedError
 
-    def tally(self, reports: ReportSums) -> Sums:
-        """Sum up reports."""
-        groups = []
-        if self.counts_values:
-            groups = reports.counted_groups(numbers=self.counts_numbers)
-        if not groups:
-            return self.add_up(reports.names, reports)
-        sums = reports.zeros()
-        for columns in groups:
-            self._add_counts(sums, columns, reports)
-        return sums
+    def write(self, release: Release, path: Any) -> Any:
+        """Draw and store the reports of a charged release; return them as a frame."""
+        raise NotImplementedError
 
-    def _add_counts(self, sums: Sums, columns: Sequence[Any], summary: Summary) -> None:
-        with closing(self.count_rows(columns)) as counted:
-            for rows, counts in counted:
-                summary.add(sums, rows, counts)
+    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        raise TypeError(
+            f"The rows of persons cannot be limited in a {type(self).__name__}. Use a "
+            "table of DuckDB, Polars or pyarrow, or a file"
+        )
 
 
 class StreamTable(Engine):
@@ -237,50 +171,36 @@ class StreamTable(Engine):
 
     # The column of persons, their largest number of rows, and a seed; None for all rows.
     limit: tuple[Any, int, int] | None = None
-    _n_checked: int | None = None
 
     @abstractmethod
-    def read(self, columns: Sequence[Any]) -> Tables:
+    def _read(self, columns: Sequence[Any]) -> Tables:
         """Read some columns from the start, as Arrow tables."""
 
-    def store(self, reports: Any) -> Any:
-        """Make a frame of an Arrow table, or of the path of a Parquet file."""
-        raise NotImplementedError
+    @abstractmethod
+    def _open_reports(self, path: Path) -> Any:
+        """Open a Parquet file as a frame."""
+
+    def read(self, columns: Sequence[Any]) -> Tables:
+        """Read some columns of the rows, or of the limited rows of each person."""
+        if self.limit is None:
+            return self._read(columns)
+        names = self.column_names()
+        return limit_rows(self._read(names), columns, *self.limit)
 
     def check_rows(self, release: Release) -> None:
-        checked = check_batches(release, self.read(release.columns))
-        digests = []
-        self._n_checked = 0
-        for n_rows, record_digests in run_safely(lambda: list(checked)):
-            self._n_checked += n_rows
-            digests.append(record_digests)
-        run_safely(lambda: refuse_repeated(digests))
-
-    def draw(self, release: Release) -> Iterator[Any]:
-        """Draw the reports, in order."""
-        n_rows = 0
-        for reports in draw_batches(release, self.read(release.columns)):
-            n_rows += len(reports)
-            yield reports
-        if self._n_checked not in (None, n_rows):
-            raise UnreadableTable(
-                "The number of rows of the table changed after it was checked. The charge "
-                "stands, and no reports are stored. Store the table, and pass the file"
-            )
+        tables = self.read(release.columns)
+        run_safely(lambda: refuse_repeated(check_batches(release, tables)))
 
     def write(self, release: Release, path: Any) -> Any:
-        schema = with_protocol(release.no_reports, release.protocol_text).schema
-        reports = self.draw(release)
-        if path is None:
-            tables = [schema.empty_table(), *run_safely(lambda: list(reports))]
-            return self.store(pyarrow.concat_tables(tables))
+        schema = release.no_reports.schema
+        schema = schema_with_protocol(schema, release.protocol_text)
+        reports = draw_batches(release, self.read(release.columns))
         with write_atomically(path) as partial:
             run_safely(lambda: write_parquet(reports, schema, partial))
-        return self.store(path)
+        return self._open_reports(path)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
-        with closing(self.read(names)) as tables:
-            return add_up_batches(tables, summary)
+        return add_up_batches(self.read(names), summary)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         limited = copy(self)
@@ -288,7 +208,8 @@ class StreamTable(Engine):
         return limited
 
 
-# Streams of Arrow tables
+# Streams of Arrow tables. They are closed after an error too, because an open reader of
+# DuckDB blocks its connection.
 
 
 def read_batches(batches: Iterable[Any]) -> Tables:
@@ -297,29 +218,31 @@ def read_batches(batches: Iterable[Any]) -> Tables:
         yield pyarrow.Table.from_batches([batch])
 
 
-def check_batches(
-    release: Release, tables: Tables
-) -> Iterator[tuple[int, NDArray[np.uint64]]]:
-    """Check a stream of rows; yield the number of rows of each batch, and the digests of its record ids."""
-    return map_in_order(
-        lambda batch: (len(batch), release.check(batch)),
-        split_evenly(tables, release.batch_rows),
-    )
+def add_up_batches(tables: Tables, summary: Summary) -> Sums:
+    """Sum over a stream of tables."""
+    sums = summary.zeros()
+    with closing(tables):
+        for table in tables:
+            summary.add(sums, table)
+    return sums
+
+
+def check_batches(release: Release, tables: Tables) -> Iterator[NDArray[np.uint64]]:
+    """Check a stream of rows; yield the digests of the record ids of each table."""
+    with closing(tables):
+        for table in tables:
+            yield release.check(table)
 
 
 def draw_batches(
     release: Release, tables: Tables, partition: int | None = None
 ) -> Iterator[Any]:
     """Privatize a stream of rows, in order."""
-
-    def add_positions() -> Generator[tuple[Any, Position], None, None]:
-        first = 0
-        with closing(split_evenly(tables, release.batch_rows)) as batches:
-            for batch in batches:
-                yield batch, (partition, first)
-                first += len(batch)
-
-    return map_in_order(lambda item: release.draw(*item), add_positions())
+    first = 0
+    with closing(split_evenly(tables, release.batch_rows)) as batches:
+        for batch in batches:
+            yield release.draw(batch, (partition, first))
+            first += len(batch)
 
 
 def split_evenly(tables: Tables, n_rows: int) -> Tables:
@@ -340,25 +263,33 @@ def split_evenly(tables: Tables, n_rows: int) -> Tables:
         yield pyarrow.concat_tables(parts)
 
 
-def map_in_order(
-    function: Callable[[Any], Any], items: Generator[Any, None, None]
-) -> Iterator[Any]:
-    """Apply a function to a stream in threads; the results keep the order."""
-    # NumPy and OpenSSL release the lock of the interpreter while they draw.
-    n_threads = min(4, joblib.cpu_count())
-    results: deque[Future[Any]] = deque()
-    pool = ThreadPoolExecutor(n_threads)
-    try:
-        for item in items:
-            results.append(pool.submit(function, item))
-            if len(results) > n_threads:
-                yield results.popleft().result()
-        while results:
-            yield results.popleft().result()
-    finally:
-        # Without waiting: a thread of the pool may be the one that drops the stream.
-        pool.shutdown(wait=False, cancel_futures=True)
-        items.close()
+def limit_rows(
+    tables: Tables, columns: Sequence[Any], person: Any, most: int, seed: int
+) -> Tables:
+    """Keep some rows of each person in a stream of tables; DuckDB holds the rows that it needs."""
+    with closing(tables):
+        first = next(tables, None)
+        if first is None:
+            return
+        # DuckDB does not distinguish names that differ in case only.
+        names = [f"c{index}" for index in range(first.num_columns)]
+        schema = first.rename_columns(names).schema
+        batches = (
+            batch
+            for table in chain([first], tables)
+            for batch in table.rename_columns(names).cast(schema).to_batches()
+        )
+        number = names[first.column_names.index(person)]
+        query = (
+            f"SELECT * FROM people QUALIFY row_number() OVER (PARTITION BY {number} "
+            f"ORDER BY hash({', '.join(names)}, {seed})) <= {most}"
+        )
+        with duckdb.connect() as connection:
+            reader = pyarrow.RecordBatchReader.from_batches(schema, batches)
+            people = connection.from_arrow(reader).query("people", query)
+            kept = run_safely(lambda: people.to_arrow_reader(ROWS))
+            for table in read_batches(kept):
+                yield table.rename_columns(first.column_names).select(columns)
 
 
 def write_parquet(tables: Iterable[Any], schema: Any, path: Path) -> None:

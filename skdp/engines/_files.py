@@ -15,7 +15,7 @@ from typing import Any
 from skdp.domain import Domain
 from skdp.engines._engine import ROWS, StreamTable, Tables, write_parquet
 from skdp.engines._io import Extra, import_extra, run_check, run_safely
-from skdp.engines._local import find_protocols, limit_rows, read_dataset
+from skdp.engines._local import find_protocols, read_dataset
 from skdp.engines._table_file import (
     ColumnParser,
     delimiter_of,
@@ -266,22 +266,16 @@ class FileTable(StreamTable):
     def _make_empty_table(self) -> Any:
         return self._frame
 
-    def read(self, columns: Sequence[Any]) -> Tables:
-        tables = self.file.read(columns)
-        if self.limit is not None:
-            tables = self._read_limited(columns, *self.limit)
-        with closing(tables):
+    def column_names(self) -> list[Any]:
+        return list(self._frame.column_names)
+
+    def _read(self, columns: Sequence[Any]) -> Tables:
+        with closing(self.file.read(columns)) as tables:
             for table in tables:
                 yield self._convert(table)
 
-    def _read_limited(
-        self, columns: Sequence[Any], person: Any, most: int, seed: int
-    ) -> Tables:
-        """Read some rows of each person, which DuckDB chooses by all columns of the domain."""
-        names = list(dict.fromkeys([*self._declared, person]))
-        schema = self.file.make_sample(None, names).schema
-        for table in limit_rows(self.file.read(names), schema, person, most, seed):
-            yield table.select(columns)
+    def _open_reports(self, path: Path) -> Any:
+        raise NotImplementedError
 
     def _convert(self, table: Any) -> Any:
         columns = {}

@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 import tempfile
-import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,10 +44,6 @@ class Extra:
 
 # Errors. The text of an engine's error may contain a row.
 
-# Their frames come before the frames of the code that they call.
-_CALLERS = {"skdp", "distributed", "concurrent", "dask", "pyspark", "polars", "pandas"}
-_CALLERS |= {"duckdb", "_duckdb", "pyarrow"}
-
 # Raised as they are, because their texts contain no row.
 _WITHOUT_VALUES = (
     KeyboardInterrupt,
@@ -60,32 +55,27 @@ _WITHOUT_VALUES = (
 
 
 class RefusedBatch(ValueError):
-    """An error of skdp about a batch: the text names a column and shows no value. Workers can send it."""
+    """An error without values of the table. Workers can send it."""
 
 
 class RefusedType(RefusedBatch, TypeError):
     """The same, for a column of another type."""
 
 
-class UnreadableTable(ValueError):
-    """A table that cannot be read; the text shows no value."""
-
-
 def run_safely(work: Callable[[], T]) -> T:
     """Call code that reads rows, and replace its errors by errors that show no value."""
     try:
         return work()
-    except (RefusedBatch, UnreadableTable, *_WITHOUT_VALUES):
+    except (RefusedBatch, *_WITHOUT_VALUES):
         raise
     # Panics of Polars do not inherit from Exception.
     except BaseException as error:
         if isinstance(error, OSError) and error.errno is not None:
             safe: Exception = OSError(error.errno, os.strerror(error.errno))
         else:
-            safe = UnreadableTable(
-                "the rows cannot be read or privatized "
-                f"({type(error).__name__}: {_find_location(error)}); the text of this "
-                "error is not shown, as it may hold values"
+            safe = RefusedBatch(
+                f"The rows cannot be read or privatized ({type(error).__name__}). The "
+                "text of this error is not shown, as it may contain values"
             )
         raise safe from None
 
@@ -104,22 +94,6 @@ def run_check(work: Callable[[], T]) -> T:
     except (TypeError, ValueError) as error:
         error_type = RefusedType if isinstance(error, TypeError) else RefusedBatch
         raise error_type(str(error)) from None
-
-
-def _find_location(error: BaseException) -> str:
-    """Return the file, the line and the function where an author finds the fault."""
-    # The outermost frame of the user's code; without one, the innermost frame.
-    entries = list(traceback.walk_tb(error.__traceback__))
-    frame, line = next(
-        (entry for entry in entries if _is_of_user(entry[0])), entries[-1]
-    )
-    code = frame.f_code
-    return f"{Path(code.co_filename).name}, line {line}, in {code.co_name}"
-
-
-def _is_of_user(frame: Any) -> bool:
-    module = str(frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] not in _CALLERS
 
 
 # Files
@@ -155,16 +129,6 @@ def check_target(path: Any) -> Path:
     if target is None:
         raise TypeError("target must be a str or a path, got NoneType")
     return target
-
-
-def check_parquet_name(path: Any) -> None:
-    """Refuse the name of a file of another format."""
-    name = os.fspath(path) if isinstance(path, str | os.PathLike) else ""
-    if name.lower().endswith((".csv", ".tsv", ".gz", ".arrow", ".feather", ".ipc")):
-        raise ValueError(
-            f"path must be the name of a Parquet file, got {os.path.basename(name)!r}: "
-            "privatize_file writes CSV and Arrow files"
-        )
 
 
 @contextmanager

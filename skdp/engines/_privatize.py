@@ -13,7 +13,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_flag
-from skdp.engines._engine import ReportSums, engine_of, has_engine
+from skdp.engines._engine import ReportSums, draw_batches, engine_of
 from skdp.engines._files import (
     FileTable,
     TableFile,
@@ -56,8 +56,8 @@ def privatize(
     Parameters
     ----------
     frame : table
-        A Dask or Spark DataFrame, a Polars LazyFrame, a DuckDB relation, a pyarrow Dataset or RecordBatchReader, or a
-        table in memory (pandas, polars, pyarrow). True rows; it may have further columns.
+        A Dask or Spark DataFrame, a Polars LazyFrame, a DuckDB relation, or a pyarrow Dataset or Table. True rows; it
+        may have further columns.
     transformer : local transformer
         A transformer that reports row by row: an encoder with frequency oracles, `NumericPerturber`, or
         `RapporEncoder`. If it is not fitted, it is fitted to the columns that it declares by name (a mapping, a
@@ -70,18 +70,17 @@ def privatize(
         (``memoize=True``, or a `RapporEncoder` with a key), and only there. It is not released unless it is kept.
     path : str or path-like, optional
         A new Parquet file (Dask and Spark: a directory) for the reports, which appears only when complete; the result
-        reads it. Without, they are in memory (Polars, pyarrow, and Dask without a cluster), or in a temporary file that
-        lives as long as Python does (DuckDB, Spark, and clusters of this machine). Spark takes any place that it can
-        write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``); without a scheme, in its default file system.
+        reads it. Without, a temporary file on this machine that lives as long as Python does. Spark takes any place
+        that it can write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``); without a scheme, in its default file system.
     check : bool, default=True
         If True, all rows are read once before the charge, so that values outside the domain raise an error at no cost,
-        as in `transform`. If False, rows are read once only, and such a value costs the whole charge. A
-        RecordBatchReader can be read once only and is never checked; with `record_id`, all rows are always checked.
+        as in `transform`. If False, rows are read once only, and such a value costs the whole charge.
+        With `record_id`, all rows are always checked.
 
     Returns
     -------
     same type as the frame
-        The reports, in memory or in files. A row index of a pandas frame in memory passes through.
+        The reports, in the file.
 
     Raises
     ------
@@ -91,7 +90,7 @@ def privatize(
         If a column is missing or its values are not declared, if a row has a value outside the domain, if a record id
         is missing or repeated, if a parameter does not fit the engine, or if another ledger was set after `fit`. No
         reports are returned or left in `path` then. If the table cannot be read, or the transformer fails: the error
-        names the type and the location of its cause, and omits its text, which may contain values. After an error that
+        names the type of its cause, and omits its text, which may contain values. After an error that
         follows the check (the table has changed, a disk is full), the charge stands.
     BudgetExceeded
         If the ledger does not cover the release; no row was privatized.
@@ -134,21 +133,12 @@ def privatize(
     randomized response uses the random bits of a fresh key, of the batch and of its ids.
 
     Two rows of one record would cost more than the one charge. So before the charge, the ids of the whole table are
-    read, also with ``check=False``, and a missing or repeated id is an error; so is a RecordBatchReader, which is read
-    once. The table must have the same rows when it is read again to draw the reports: if its query is random, store
-    its result. Ids are compared by keyed digests of 16 bytes, in memory.
+    read, also with ``check=False``, and a missing or repeated id is an error. The table must have the same rows when
+    it is read again to draw the reports: if its query is random, store its result. Ids are compared by keyed digests
+    of 8 bytes, in memory.
 
-    How each engine makes a single release:
-
-    =========  =========================================================================================================
-    Dask       Files on a cluster, where the partitions of a lost worker are computed again, and shuffled rows may then
-               come in another order. In this process, persisted partitions.
-    Spark      Always files: a lost block of its cache is computed again, and shuffled rows may then come in another
-               order. Files are committed once for each task, by the attempt that wins.
-    Polars     A frame in memory, or a file.
-    DuckDB     Always a file; without `path`, a temporary one that lives as long as Python does.
-    pyarrow    A table in memory, or a file.
-    =========  =========================================================================================================
+    Reports are always written to files, which makes a single release: in memory, a lost partition of Dask or Spark is
+    computed again, and shuffled rows may then come in another order.
 
     *Seeded randomness* (for experiments): the key of each call follows from the seed. The same rows in the same batches
     have the same reports, which differ from the reports of `transform`.
@@ -190,13 +180,8 @@ def privatize(
     )
     warn_of_reports(list(engine.protocols()))
     transformer._check_budget()
-    if engine.reads_once and record_id is not None:
-        raise ValueError(
-            "a RecordBatchReader is read once, and record ids are checked before a row "
-            "is privatized: give a Dataset or a Table"
-        )
     # Record ids are compared before anything is charged, and so are all rows.
-    if (check and not engine.reads_once) or record_id is not None:
+    if check or record_id is not None:
         engine.check_rows(release)
     return engine.write(release.charge(transformer), target)
 
@@ -334,7 +319,7 @@ def privatize_file(
     logger.info("charged: %s", transformer.guarantee_)
     if not is_csv(file_format):
         schema = schema_with_protocol(schema, release.protocol_text)
-    reports = rows.draw(release)
+    reports = draw_batches(release, rows.read(release.columns))
     with write_atomically(path) as partial:
         run_safely(lambda: write_file(reports, schema, partial, file_format))
     logger.info("released")
@@ -394,14 +379,13 @@ def _describe_run(
 def tally(frame: Any, transformer: ReportTransformer) -> Any:
     """Sum up the reports of a table of any engine: only sums come to Python.
 
-    DuckDB and Polars count equal reports of randomized response themselves. DuckDB also counts reports of at most 6
-    bits, and numeric reports with at most 65,536 possible numbers. All other reports are tallied batch by batch.
+    They are tallied batch by batch.
 
     Parameters
     ----------
     frame : table, or list, tuple or iterator of tables
-        Reports, in any type that `privatize` takes; further columns are ignored. Several tables are in memory
-        (pandas, polars or pyarrow), such as the days of a collection; empty ones are ignored.
+        Reports, in any type that `privatize` takes, or in memory (pandas, polars, pyarrow), such as the days of a
+        collection; further columns and empty tables are ignored.
     transformer : local transformer
         Fitted, as the transformer that made the reports.
 
@@ -443,8 +427,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     >>> tally((encoder.transform(people.collect()) for day in range(7)), encoder).n_reports
     28
     """
-    # A reader of Arrow is an iterator, too, but of one table.
-    is_one_table = has_engine(frame) or not isinstance(frame, list | tuple | Iterator)
+    is_one_table = not isinstance(frame, list | tuple | Iterator)
     check_transformer(transformer)
     message = (
         "This %(name)s is not fitted. Read the one that made the reports from their "
@@ -463,6 +446,6 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
             )
         for text in engine.protocols():
             check_attached_protocol(text, transformer)
-        table_sums = engine.tally(reports)
+        table_sums = engine.add_up(reports.names, reports)
         sums = [total + part for total, part in zip(sums, table_sums, strict=True)]
     return reports.total(sums)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -98,8 +98,6 @@ class Release:
         """A table of reports without rows."""
         self.protocol_text: str | None = None
         """The protocol as JSON, for the metadata of files."""
-        self.text_in_memory: str | None = None
-        """The same for reports in memory."""
 
     @property
     def domain(self) -> Domain | None:
@@ -130,23 +128,21 @@ class Release:
         charged._protocol = transformer.protocol_
         charged._key = draw_key(transformer) if key is None else key
         charged.protocol_text = transformer._json.carried_text
-        charged.text_in_memory = transformer._json.text_in_memory
         return charged
 
     def check(self, batch: Any) -> NDArray[np.uint64]:
-        """Check a batch; return digests of its record ids, (n_rows, 2), or no rows without record ids."""
+        """Check a batch; return digests of its record ids, if there are any."""
         _, _, ids = self._read(batch)
         records: list[bytes] = []
         if self.record_id is not None:
             records = run_check(lambda: read_record_ids(ids, len(batch)))
-        # 128 bits by SipHash under two secret keys: without them, nobody finds two ids
-        # with the same digest.
+        # SipHash under a secret key: nobody can choose two ids with the same digest. By
+        # chance, two of 100 million ids have the same 64 bits in one of 3,700 tables,
+        # which are then refused.
         values = np.array(records, object)
-        halves = [
-            pd.util.hash_array(values, hash_key=key, categorize=False)
-            for key in (self._digest_key[:16], self._digest_key[16:32])
-        ]
-        return np.stack(halves, axis=1)
+        return pd.util.hash_array(
+            values, hash_key=self._digest_key[:16], categorize=False
+        )
 
     def draw(self, batch: Any, position: Position = WHOLE_TABLE) -> Any:
         """Privatize a batch, with random bits derived from the key and from its position and content."""
@@ -180,11 +176,10 @@ class Release:
         return codes, rows, columns.get(self.record_id)
 
 
-def refuse_repeated(record_digests: list[NDArray[np.uint64]]) -> None:
-    """Refuse a record id that occurs twice in the batches of a table: some 16 bytes an id."""
-    digests = np.concatenate([np.zeros((0, 2), np.uint64), *record_digests])
-    digests = digests[np.lexsort(digests.T)]
-    if (digests[1:] == digests[:-1]).all(axis=1).any():
+def refuse_repeated(digests: Iterable[NDArray[np.uint64]]) -> None:
+    """Refuse a record id that occurs twice in the batches of a table."""
+    ids = np.concatenate([np.zeros(0, np.uint64), *digests])
+    if len(np.unique(ids)) < len(ids):
         raise RefusedBatch(REPEATED_IDS)
 
 
@@ -206,10 +201,15 @@ def prepare_release(
 ) -> Release:
     """Check all that needs no row; nothing is charged yet."""
     check_transformer(transformer)
+    check_keep(keep)
     names = list(read_table(sample).names)
-    _check_columns(names, keep, record_id)
+    used = [*keep] if record_id is None else [*keep, record_id]
+    if not set(used) <= set(names) or len(set(keep)) < len(keep):
+        raise ValueError(
+            f"`keep` and `record_id` must name distinct columns of {names}, got {used}"
+        )
     if not hasattr(transformer, "protocol_"):
-        fit_on_schema(transformer, sample, [*keep, record_id])
+        fit_on_schema(transformer, sample, used)
     protocol = transformer.protocol_
     absent = [name for name in protocol.columns if name not in names]
     if absent:
@@ -217,7 +217,19 @@ def prepare_release(
             f"the table lacks the columns {absent} that the transformer was "
             f"fitted on; it has {names}"
         )
-    _check_roles(protocol, keep, record_id)
+    reported = {*protocol.columns, *protocol.report_columns}
+    taken = [name for name in used if name in reported]
+    if taken:
+        raise ValueError(
+            "`keep` and `record_id` must name columns that are neither privatized nor "
+            f"named as a report, got {taken}"
+        )
+    if (record_id is not None) != (protocol.permanent_key is not None):
+        raise ValueError(
+            "`record_id` must name the column of the record ids if reports are permanent "
+            "(memoize=True, or a RapporEncoder with a key), and be None otherwise; got "
+            f"{record_id!r}"
+        )
     refuse_protected_levels(sample, protocol.columns, what="the table")
     warn_of_levels(sample)
     options: dict[str, Any] = {"keep": keep, "record_id": record_id}
@@ -261,52 +273,6 @@ def check_keep(keep: Any) -> None:
         )
 
 
-def _check_columns(
-    names: list[Any], keep: Sequence[str], record_id: str | None
-) -> None:
-    check_keep(keep)
-    if not set(keep) <= set(names) or len(set(keep)) < len(keep):
-        raise ValueError(
-            f"keep must name distinct columns of {names}, got {list(keep)}"
-        )
-    if record_id is not None and not isinstance(record_id, str):
-        raise TypeError(
-            "record_id must be None or the name of a column, got "
-            f"{type(record_id).__name__}"
-        )
-    if record_id is not None and record_id not in names:
-        raise ValueError(
-            f"record_id must name the column of the record ids, got {record_id!r}"
-        )
-
-
-def _check_roles(
-    protocol: ReportProtocol, keep: Sequence[str], record_id: str | None
-) -> None:
-    """Check that a column is either privatized, or kept, or identifies the record of a row."""
-    reported = {*protocol.columns, *protocol.report_columns}
-    taken = [name for name in keep if name in reported]
-    if taken:
-        raise ValueError(
-            "keep must name columns that are neither privatized nor named as a report, "
-            f"got {taken}"
-        )
-    if record_id in protocol.columns:
-        raise ValueError(
-            f"record_id must not name a column that is privatized, got {record_id!r}"
-        )
-    if record_id is None and protocol.permanent_key is not None:
-        raise ValueError(
-            "the reports are permanent ones of a secret_key: record_id must name"
-            " the column of the record ids"
-        )
-    if record_id is not None and protocol.permanent_key is None:
-        raise ValueError(
-            "record_id is of use with a secret_key only (memoize=True, or a "
-            "RapporEncoder with a key)"
-        )
-
-
 # Columns that are released unprotected
 
 
@@ -320,15 +286,6 @@ def _copy_columns(batch: Any, names: Sequence[str]) -> Any:
         columns = native.copy()
         columns.index = without_unused_levels(native.index)
         return columns
-    if frame.implementation.is_polars():
-        # Appending an empty text copies a column, and a selection of rows has no flags
-        # of the table, such as that it is sorted.
-        texts = frame.with_columns(
-            nw.concat_str(nw.col(name).cast(nw.String()), nw.lit(""))
-            for name, dtype in frame.schema.items()
-            if dtype in (nw.String, nw.Categorical)
-        )
-        return texts.to_native()[np.arange(len(native))]
     columns = [column.cast(_plain_type(column.type)) for column in native.columns]
     rows = pyarrow.array(np.arange(len(native)))
     return pyarrow.Table.from_arrays(

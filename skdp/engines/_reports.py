@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from skdp._json import detect_format, parse_json
-from skdp.engines._engine import ReportSums, add_up_batches, engine_of
+from skdp.engines._engine import ReportSums, Tables, add_up_batches, engine_of
 from skdp.engines._files import FileTable, TableFile, check_delimiter
 from skdp.engines._io import Extra, check_path, write_atomically
 from skdp.engines._release import check_transformer, fit_on_schema
@@ -54,7 +54,7 @@ class ReportFile:
         self._table.check_columns(reports.names)
         return reports.total(add_up_batches(self._read(reports), reports))
 
-    def _read(self, reports: ReportSums) -> Iterator[Any]:
+    def _read(self, reports: ReportSums) -> Tables:
         """Read reports; the columns of a CSV file that have no declared values are numbers."""
         table, domain = self._table, reports.values
         sample = table.make_sample(None, reports.names)

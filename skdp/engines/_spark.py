@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from secrets import token_hex
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +21,6 @@ from skdp.engines._engine import (
 from skdp.engines._io import (
     Extra,
     RefusedBatch,
-    check_parquet_name,
     make_temporary_path,
     run_check,
     run_safely,
@@ -33,24 +30,17 @@ from skdp.tables import Summary
 
 pyarrow = Extra("pyarrow", "spark")
 functions = Extra("pyspark.sql.functions", "spark")
-window = Extra("pyspark.sql.window", "spark")
 
 # Spark has no unsigned integers. 64-bit ones keep their bits, and readers of reports
 # convert them back.
 _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
-
-# A value of the data may have this form, so only these module names are shown.
-_ABSENT = re.compile(
-    "ModuleNotFoundError: No module named "
-    "'(skdp|joblib|narwhals|numpy|pandas|pyarrow|sklearn|scipy|threadpoolctl)"
-)
 
 
 class SparkTable(Engine):
     """A Spark DataFrame, classic or of Spark Connect."""
 
     def _make_empty_table(self) -> Any:
-        return run_spark(self._frame.limit(0).toArrow)
+        return run_safely(self._frame.limit(0).toArrow)
 
     def check_path(self, path: Any) -> Any:
         return check_path(self._frame.sparkSession, path)
@@ -59,16 +49,15 @@ class SparkTable(Engine):
         # The partitions are checked by their tasks; Spark compares the ids of all.
         columns = map(_quote, release.columns)
         checked = self._frame.select(*columns).mapInArrow(
-            partial(check_partition, release),
-            "first long, second long, refusal string",
+            partial(check_partition, release), "id long, refusal string"
         )
         counted = checked.agg(
             functions.max("refusal"),
-            functions.count("first"),
-            functions.countDistinct("first", "second"),
+            functions.count("id"),
+            functions.countDistinct("id"),
         )
         refusal, n_ids, n_distinct = (
-            column[0].as_py() for column in run_spark(counted.toArrow).columns
+            column[0].as_py() for column in run_safely(counted.toArrow).columns
         )
         if refusal is not None or n_ids != n_distinct:
             raise RefusedBatch(refusal or REPEATED_IDS)
@@ -78,7 +67,7 @@ class SparkTable(Engine):
         try:
             # Spark commits the files of one attempt of each task, and none before all
             # tasks are done.
-            run_spark(lambda: reports.write.mode("error").parquet(path))
+            run_safely(lambda: reports.write.mode("error").parquet(path))
         except BaseException:
             with contextlib.suppress(OSError):
                 # An empty directory would be in the way of the next attempt.
@@ -95,7 +84,7 @@ class SparkTable(Engine):
         total = sums.groupBy("cell").agg(
             functions.sum("value"), functions.max("refusal")
         )
-        indices, values, refusals = run_spark(total.toArrow).columns
+        indices, values, refusals = run_safely(total.toArrow).columns
         for refusal in filter(None, refusals.to_pylist()):
             raise RefusedBatch(refusal)
         zeros = summary.zeros()
@@ -105,17 +94,6 @@ class SparkTable(Engine):
         return [
             part.reshape(zero.shape) for part, zero in zip(parts, zeros, strict=True)
         ]
-
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        names = list(map(_quote, self._frame.columns))
-        # The hash leaves out missing values.
-        missing = [functions.col(name).isNull() for name in names]
-        order = functions.xxhash64(functions.lit(seed), *names, *missing)
-        persons = window.Window.partitionBy(_compare_bytes(self._frame, person))
-        rank = functions.row_number().over(persons.orderBy(order))
-        column = f"skdp_{token_hex(8)}"
-        ranked = self._frame.withColumn(column, rank)
-        return type(self)(ranked.where(functions.col(column) <= most).drop(column))
 
 
 def check_path(session: Any, path: Any) -> str:
@@ -131,7 +109,6 @@ def check_path(session: Any, path: Any) -> str:
         raise TypeError(
             f"path must be None, a str or a path, got {type(path).__name__}"
         )
-    check_parquet_name(path)
     target = os.fspath(path)
     if _exists(session, target):
         raise FileExistsError(
@@ -164,23 +141,6 @@ def _exists(session: Any, path: str) -> bool:
     return True
 
 
-def run_spark(work: Callable[[], Any]) -> Any:
-    """Let Spark read rows; its errors show no value, and a module that workers lack."""
-
-    def run() -> Any:
-        try:
-            return work()
-        except Exception as error:
-            absent = _ABSENT.search(str(error))
-            if absent is None:
-                raise
-            raise ImportError(
-                f"{absent[1]} cannot be imported by the workers; install it there"
-            ) from None
-
-    return run_safely(run)
-
-
 def draw_lazily(frame: Any, release: Release) -> Any:
     """Privatize a frame each time that it is evaluated, by its own tasks: it must be written at once."""
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -210,14 +170,6 @@ def _quote(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-def _compare_bytes(frame: Any, column: str) -> Any:
-    """Write a column so that its text is compared byte by byte: Spark 4 has collations."""
-    values = functions.col(_quote(column))
-    type_name = frame.schema[column].dataType.typeName()
-    is_text = type_name.startswith(("string", "char", "varchar"))
-    return values.cast("binary") if is_text else values
-
-
 # Tasks. Spark's worker errors contain rows of the data. So the message of a
 # `RefusedBatch` is returned as a value, in the column "refusal".
 
@@ -236,11 +188,10 @@ def draw_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
 def check_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
     """Check a partition, and yield the digests of its ids."""
     try:
-        for _, digests in check_batches(release, read_batches(batches)):
-            ids = digests.view(np.int64)
-            yield _make_batch(first=ids[:, 0], second=ids[:, 1])
+        for digests in check_batches(release, read_batches(batches)):
+            yield _make_batch(id=digests.view(np.int64))
     except RefusedBatch as error:
-        yield _make_batch(first=[None], second=[None], refusal=str(error))
+        yield _make_batch(id=[None], refusal=str(error))
 
 
 def add_up_partition(summary: Summary, batches: Iterable[Any]) -> Iterator[Any]:

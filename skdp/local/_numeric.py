@@ -96,9 +96,6 @@ class NumberField(Field):
     # The requested privacy loss.
     share: Fraction
 
-    # The finest grid has at most 131,072 distinct reports.
-    is_countable = True
-
     # The numbers that may be reported, ascending: a report is an index into them.
     numbers: NDArray[np.float64] = dataclasses.field(init=False)
     # The index of each report of the mechanism, of shape (n_reports,).

@@ -139,19 +139,8 @@ class Summary(Protocol):
     def zeros(self) -> list[NDArray[np.int64]]:
         """Return the sums over no rows."""
 
-    def add(
-        self,
-        sums: list[NDArray[np.int64]],
-        batch: Any,
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
+    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
         """Add the rows of a batch to the sums."""
-
-    def n_distinct(self, sample: Any) -> float:
-        """Return the number of different rows possible under the dtypes and the declared domain."""
-        # If it is small, an engine may group equal rows and pass each once. It only
-        # selects the faster way (undeclared rows may add to it), and must not depend on
-        # any row.
 
 
 class LargeTable(ABC):

@@ -68,11 +68,7 @@ class Engine:
     @property
     def cuts_batches(self):
         """Whether it cuts its rows into batches of many: tables in memory are one, and partitions are cut already."""
-        return self.name not in ("pandas", "polars", "arrow", "dask", "spark")
-
-    @property
-    def reads_twice(self):
-        return self.name != "reader"
+        return self.name not in ("dask", "spark")
 
     def frame(self, table):
         return self.make(table)
@@ -92,14 +88,11 @@ def _small_batches(table):
 
 
 ENGINES = {
-    "pandas": Engine("pandas", pa.Table.to_pandas, _from_pandas),
-    "polars": Engine("polars", pl.from_arrow, pl.DataFrame.to_arrow),
     "arrow": Engine("arrow", lambda table: table, lambda table: table),
     "polars_lazy": Engine(
         "polars_lazy", lambda table: pl.from_arrow(table).lazy(), lambda frame: frame.collect().to_arrow()
     ),
     "dataset": Engine("dataset", lambda table: ds.dataset(_small_batches(table)), lambda data: data.to_table()),
-    "reader": Engine("reader", lambda table: _small_batches(table).to_reader(), lambda reader: reader.read_all()),
     "duckdb": Engine("duckdb", lambda table: duckdb.from_arrow(table), _from_duckdb),
     "dask": Engine("dask", _to_dask, lambda frame: _from_pandas(frame.compute())),
 }
@@ -111,7 +104,6 @@ LONG = [
         marks=[
             pytest.mark.long,
             pytest.mark.filterwarnings("ignore:Sending large graph"),
-            pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning"),
         ],
     ),
     pytest.param("spark_engine", id="spark", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore")]),
@@ -133,7 +125,7 @@ def batch_rows(monkeypatch):
 
 
 # Quick tests take a table in memory, a lazy one and DuckDB; the others are left to the nightly job.
-@pytest.fixture(params=[*often(ENGINES, ["pandas", "polars_lazy", "duckdb"]), *LONG])
+@pytest.fixture(params=[*often(ENGINES, ["arrow", "duckdb"]), *LONG])
 def engine(request):
     return _start(request)
 

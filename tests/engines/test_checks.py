@@ -32,11 +32,10 @@ def encoder(**params):
 
 def test_an_undeclared_value_is_refused_at_no_cost(every_engine, tmp_path):
     engine, ledger = every_engine, PrivacyLedger(epsilon=10)
-    once = not engine.reads_twice
     for path in (None, tmp_path / "out"):
         with pytest.raises(ValueError, match="column 'color' holds a value"):
             privatize(engine.frame(STRANGE), encoder(ledger=ledger), path=path)
-    assert (ledger.spent.epsilon > 0) == once  # which is read once only
+    assert ledger.spent.epsilon == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -47,27 +46,6 @@ def test_it_costs_without_the_check(engine, tmp_path):
     assert ledger.spent.epsilon > 0
     with pytest.raises(TypeError, match="check must be True or False, got int"):
         privatize(engine.frame(STRANGE), encoder(), check=1)
-
-
-def changing(*tables):
-    """Make a lazy frame that is another table at each evaluation."""
-    evaluations = iter(tables)
-    return pl.LazyFrame({"x": [0]}).map_batches(
-        lambda _: pl.DataFrame({"color": ["red"] * next(evaluations)}, {"color": pl.String}),
-        schema={"color": pl.String},
-    )
-
-
-@each("make", [lambda: changing(9, 8), lambda: changing(8, 9), lambda: duckdb.from_arrow(STRANGE[:9].to_reader())])
-def test_a_table_that_changes_after_the_check_gives_no_release(make, tmp_path):
-    for path in (None, tmp_path / "out.parquet"):
-        ledger = PrivacyLedger(epsilon=10)
-        with pytest.raises(
-            ValueError, match=r"number of rows of the table changed after it was checked|cannot be read"
-        ):
-            privatize(make(), encoder(ledger=ledger), path=path)
-        assert ledger.spent.epsilon > 0
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_refusal_leaves_no_reader_open_on_a_connection():
@@ -142,14 +120,6 @@ def unreadable_dataset(folder):
     return ds.dataset(_of_csv(folder), format="csv", schema=schema)
 
 
-def unreadable_reader(folder):
-    def batches():
-        yield pa.record_batch({"color": pa.array([], pa.string()), "age": pa.array([], pa.int64())})
-        raise KeyError("SECRET")
-
-    return pa.RecordBatchReader.from_batches(pa.schema({"color": pa.string(), "age": pa.int64()}), batches())
-
-
 def unreadable_dask(folder):
     def read(part):
         return part.assign(age=part["color"].astype(int))
@@ -158,7 +128,7 @@ def unreadable_dask(folder):
     return frame.map_partitions(read, meta={"color": "str", "age": "int64"})
 
 
-TABLES = [unreadable_polars, unreadable_duckdb, unreadable_dataset, unreadable_reader, unreadable_dask]
+TABLES = [unreadable_polars, unreadable_duckdb, unreadable_dataset, unreadable_dask]
 
 
 def perturber(**params):
@@ -187,8 +157,6 @@ USES = {
 def test_an_error_of_reading_shows_no_row(make, use, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
-    if make is unreadable_reader and use in ("ids", "counted"):
-        pytest.skip("refused before it is read")
     with pytest.raises(ValueError, match="cannot be read") as caught:
         USES[use](make(tmp_path / "in"), tmp_path / "out")
     said = everything_said(caught.value)
@@ -232,10 +200,9 @@ def outside(field, ledger=None):
 
 
 @pytest.mark.parametrize("method", ["prepare", "report", "write"])
-def test_of_a_transformer_that_fails_the_place_is_shown_and_no_value(engine, method):
+def test_of_a_transformer_that_fails_the_error_shows_no_value(engine, method):
     field = type("Field", (Fails,), {"method": method})
-    expected = r"cannot be read or privatized \(KeyError: test_checks.py, line \d+, in "
-    with pytest.raises(ValueError, match=expected) as caught:
+    with pytest.raises(ValueError, match=r"cannot be read or privatized \(KeyError\)") as caught:
         privatize(engine.frame(STRANGE[:9]), outside(field))
     assert "SECRET" not in everything_said(caught.value)
 

@@ -81,10 +81,6 @@ def test_they_are_those_of_every_encoder(engines, people, kind, strategy):
 
 
 def check_they_are_those_of_transform(engine, people, fitted):
-    if engine.name == "reader":
-        with pytest.raises(ValueError, match="read once"):
-            privatize(engine.frame(people), fitted, record_id="person")
-        return
     found = engine.table(privatize(engine.frame(people), fitted, record_id="person", keep=["number"]))
     expected = memory(fitted, people)
     if engine.name == "spark":  # it has no unsigned numbers; those of 64 bits keep their bits
@@ -119,17 +115,16 @@ def refused(frame, make, error, message, **options):
 def test_wrong_columns_of_ids(engine, people, make):
     frame = engine.frame(people)
     for ids, message in [
-        (None, "record_id must name the column of the record ids$"),
-        ("nobody", "record_id must name the column of the record ids, got 'nobody'"),
-        ("size", "record_id must not name a column that is privatized"),
+        (None, "`record_id` must name the column of the record ids if"),
+        ("nobody", "must name distinct columns"),
+        ("size", "must name columns that are neither privatized"),
     ]:
         refused(frame, make, ValueError, message, record_id=ids)
-    refused(frame, make, TypeError, "name of a column, got list", record_id=["person"])
 
     def make_fresh(ledger):
         return make(ledger=ledger, memoize=False, secret_key=None)
 
-    refused(frame, make_fresh, ValueError, "of use with a secret_key only", record_id="person")
+    refused(frame, make_fresh, ValueError, "and be None otherwise", record_id="person")
 
 
 @pytest.mark.parametrize(
@@ -142,8 +137,6 @@ def test_wrong_columns_of_ids(engine, people, make):
     ],
 )
 def test_missing_ids_and_ids_of_other_types(engine, people, ids, match):
-    if not engine.reads_twice:
-        return
     refused(engine.frame(people.set_column(3, "person", ids)), encoder, ValueError, match, record_id="person")
 
 
@@ -218,11 +211,8 @@ def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_eng
 def test_ids_are_compared_with_those_of_all_batches():
     rng = np.random.default_rng(0)
     for _ in range(50):
-        ids = rng.integers(1 << 63, size=(60, 2)).astype(np.uint64)
-        half = ids.copy()
-        half[:, 0] = ids[0, 0]  # ids that share a half are others
-        batches = np.split(np.concatenate([ids[1:], half]), np.sort(rng.integers(0, 119, 6)))
+        ids = rng.integers(1 << 63, size=60).astype(np.uint64)
+        batches = np.split(ids, np.sort(rng.integers(0, 60, 6)))
         refuse_repeated(batches)
-        again = np.stack([np.zeros(2, np.uint64), ids[rng.integers(60)]])
         with pytest.raises(ValueError, match="record_id has repeated entries"):
-            refuse_repeated([*batches, again])
+            refuse_repeated([*batches, ids[[rng.integers(60)]]])

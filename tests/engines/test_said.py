@@ -49,7 +49,6 @@ def encoder():
     return RandomizedResponseEncoder(1.0, categories=VALUES)
 
 
-@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask's own, of pandas 3.1
 def test_every_engine_says_the_protocol_in_the_files_that_it_writes(every_engine, tmp_path):
     privatize(every_engine.frame(TABLE), encoder(), path=tmp_path / "out.parquet")
     path = next(path for path in [tmp_path / "out.parquet", *tmp_path.rglob("*.parquet")] if path.is_file())

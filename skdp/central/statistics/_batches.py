@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,15 +39,9 @@ class RowSums:
         zeros: list[Integers] = list(map(np.zeros_like, self.nothing))
         return zeros
 
-    def add(
-        self, sums: list[Integers], batch: Any, counts: Integers | None = None
-    ) -> None:
+    def add(self, sums: list[Integers], batch: Any) -> None:
         for total, part in zip(sums, self.sums_of(read_table(batch)), strict=True):
             total += part
-
-    def n_distinct(self, sample: Any) -> float:
-        """Return infinity: engines do not group equal rows."""
-        return math.inf
 
 
 @dataclass(frozen=True, eq=False)

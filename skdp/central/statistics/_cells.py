@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +36,6 @@ class CellTally:
     domain: Domain
     code: Coder
     cliques: Sequence[tuple[int, ...]]
-    refused: bool = False
 
     def zeros(self) -> list[NDArray[np.int64]]:
         sizes = [
@@ -46,36 +44,22 @@ class CellTally:
         ]
         return [np.zeros(size, np.int64) for size in sizes]
 
-    def add(
-        self,
-        sums: list[NDArray[np.int64]],
-        batch: Any,
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
+    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
         """Count the rows of a batch; those with an undeclared value are in no cell."""
-        self.count(sums, read_table(batch), counts)
+        self.count(sums, read_table(batch))
 
-    def count(
-        self,
-        sums: list[NDArray[np.int64]],
-        table: Table,
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
-        """Count the rows of a table, which stand for as many rows as `counts`."""
+    def count(self, sums: list[NDArray[np.int64]], table: Table) -> None:
+        """Count the rows of a table."""
         codes, undeclared = self.code(table, self.domain)
         n_undeclared, *tables = sums
         n_undeclared += np.array([name in undeclared for name in self.domain.columns])
         is_declared = find_declared(self.domain, codes)
         if not is_declared.all():
             codes = [column[is_declared] for column in codes]
-            counts = None if counts is None else counts[is_declared]
         for clique, total in zip(self.cliques, tables, strict=True):
             part = part_of(self.domain, clique)
             cells = part.join([codes[column] for column in clique])
-            if counts is None:
-                total += np.bincount(cells, minlength=part.size)
-            else:
-                np.add.at(total, cells, counts)
+            total += np.bincount(cells, minlength=part.size)
 
     def read(
         self, sums: list[NDArray[np.int64]], refuse: Refusal
@@ -85,16 +69,6 @@ class CellTally:
         if n_undeclared.any():
             raise refuse(self.domain.columns[int(np.flatnonzero(n_undeclared)[0])])
         return tables
-
-    def n_distinct(self, sample: Any) -> float:
-        """Return the number of different declared rows."""
-        if not self.refused:
-            return math.inf
-        schema = nw.from_native(sample, eager_only=True).schema
-        n_rows = 1.0
-        for dtype, name in zip(schema.values(), self.domain.columns, strict=True):
-            n_rows *= _count_values(dtype, self.domain[name])
-        return n_rows
 
 
 def part_of(domain: Domain, clique: Iterable[int]) -> Domain:
@@ -143,7 +117,7 @@ def count_cells(
     for clique in cliques:
         part = part_of(domain, clique)
         all_columns = [tuple(range(len(part.columns)))]
-        tally = CellTally(part, code, all_columns, handle_unknown == "error")
+        tally = CellTally(part, code, all_columns)
         if rows.large is not None:
             counts += count_large(rows.large, tally, refuse)
         else:
@@ -263,16 +237,6 @@ def undeclared_error(
         where=f"declared {name}",
         missing_is_undeclared=not missing,
     )
-
-
-def _count_values(dtype: Any, attribute: Categories | Interval) -> float:
-    """Return the number of declared values of a column, missing among them."""
-    if not isinstance(attribute, Interval):
-        return len(attribute)
-    low, high = attribute.edges[0], attribute.edges[-1]
-    if isinstance(low, float):
-        return high - low + 2 if dtype.is_integer() else math.inf
-    return float((high - low).days + 2) if dtype == nw.Date else math.inf
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:

@@ -46,9 +46,6 @@ class Field(ABC):
         Names of the columns of the record.
     epsilon : float
         Privacy loss of one report, or of all permanent reports of a value.
-    is_countable : bool
-        If True, an engine counts the distinct reports, which is faster than reading all
-        rows if they are few.
     reports_values : bool
         If True, the report columns contain declared values of the record's columns.
     unknown : object
@@ -81,7 +78,6 @@ class Field(ABC):
 
     columns: tuple[Any, ...]
     epsilon: float
-    is_countable: bool = False
     reports_values: ClassVar[bool] = False
     unknown: Any = "error"
     n_states: int | None = None

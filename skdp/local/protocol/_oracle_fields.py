@@ -34,7 +34,7 @@ from skdp.local.protocol._field import (
     Rows,
     declared_bytes,
 )
-from skdp.oracles import FrequencyOracle, RandomizedResponse, SetSelection
+from skdp.oracles import FrequencyOracle, SetSelection
 from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import uniform_integers
 
@@ -163,10 +163,6 @@ class CategoryField(OracleField):
         n_values = prod([size + n_more for size in self.domain.sizes])
         return self.first_round.n_states(n_values)
 
-    @property
-    def is_countable(self) -> bool:  # type: ignore[override]
-        return self.oracle.has_bits and self.oracle.k <= _MAX_BITS
-
     def prepare(self, columns: Sequence[Any]) -> Codes:
         codes: Codes = self.domain.encode(columns)
         # The error reveals that a value outside the domain occurs, as documented.
@@ -272,11 +268,6 @@ class ValueField(CategoryField):
                 written_values[name] = values if None in values else (*values, None)
             written_domain = Domain(written_values)
         object.__setattr__(self, "_written_domain", written_domain)
-
-    @property
-    def is_countable(self) -> bool:  # type: ignore[override]
-        # Only then, reports are values.
-        return type(self.oracle) is RandomizedResponse
 
     def names(self, inputs: Sequence[str] | None = None) -> list[Any]:
         return list(self.columns if inputs is None else inputs)

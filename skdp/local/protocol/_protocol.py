@@ -27,7 +27,7 @@ from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Report
 from skdp.local.protocol._oracle_fields import CategoryField, OracleField
 from skdp.local.protocol._sampling import Sampling, combine_pairs, mark_chosen
 from skdp.privacy import PrivacyGuarantee, Released, ReportPair, any_pair
-from skdp.tables import Table, missing_for_nan, read_table
+from skdp.tables import Table, missing_for_nan
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,16 +187,6 @@ class ReportProtocol:
                         declaration = list(declaration.values)
                     by_column[name] = declaration
         return declared | dict(self.chosen)
-
-    @property
-    def counted_columns(self) -> list[list[Any]]:
-        """Groups of report columns whose distinct rows an engine can count.
-
-        Empty if an engine must read all rows.
-        """
-        if self.sampling is None and all(field.is_countable for field in self.fields):
-            return self._names
-        return []
 
     @property
     def _sampled_names(self) -> list[str]:
@@ -623,39 +613,6 @@ class ReportProtocol:
         sums = [np.zeros(field.shape, np.int64) for field in self.fields]
         return ReportTally(self.meaning, tuple(sums), (0,) * len(sums), 0)
 
-    def tally_counts(self, rows: Any, counts: NDArray[np.int64]) -> ReportTally:
-        """Sum the distinct rows of groups of report columns.
-
-        Parameters
-        ----------
-        rows : dataframe
-            Distinct rows of one or more groups of `counted_columns`.
-        counts : ndarray of int64
-            Frequency of each row.
-
-        Returns
-        -------
-        ReportTally
-            Sums. The tallies of all groups add up to the tally of the reports.
-
-        Raises
-        ------
-        ValueError
-            If the rows are not reports of this protocol.
-        """
-        table = read_table(rows)
-        columns = dict(zip(table.names, table.columns, strict=True))
-        tally = self.empty_tally()
-        sums, sizes = list(tally.counts), list(tally.sizes)
-        for index, names in enumerate(self._names):
-            if {*names} <= {*columns}:
-                field = self.fields[index]
-                field_reports = field.read(_pick(columns, names), slice(None))
-                sums[index] = _sum_counted(field, field_reports, counts)
-                sizes[index] = int(counts.sum())
-        # The records are counted with the first field.
-        return ReportTally(tally.protocol, tuple(sums), tuple(sizes), sizes[0])
-
     def estimate(self, tally: ReportTally, **options: Any) -> pd.DataFrame:
         """Estimate the statistics of all fields.
 
@@ -769,18 +726,6 @@ class ReportProtocol:
 def _pick(values: Mapping[Any, Any], names: Sequence[Any]) -> list[Any]:
     """Return the values of names, in their order."""
     return [values[name] for name in names]
-
-
-def _sum_counted(
-    field: Field, reports: NDArray[Any], counts: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Sum distinct reports, each of which occurs `counts` times."""
-    # Sums of rows can be added, so each binary digit of the counts needs one sum.
-    sums = np.zeros(field.shape, np.int64)
-    for digit in range(int(counts.max(initial=0)).bit_length()):
-        has_digit = (counts >> digit) & 1 == 1
-        sums += field.sums(reports[has_digit]) << digit
-    return sums
 
 
 def _apply_sample(reports: Reports, drawn: NDArray[np.bool_]) -> Reports:

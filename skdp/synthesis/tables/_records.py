@@ -373,10 +373,9 @@ class LargeRecords:
             columns = list(range(len(self._domain.sizes)))
         domain = part_of(self._domain, columns)
         marginals = [tuple(map(columns.index, clique)) for clique in counted]
-        is_checked = self._handle_unknown == "error"
         # Workers return counts alone; undeclared values raise there.
         code = partial(encode_records, handle_unknown=self._handle_unknown)
-        tally = CellTally(domain, code, marginals, is_checked)
+        tally = CellTally(domain, code, marginals)
         error = partial(undeclared_in, domain=domain)
         tables = count_large(self._table, tally, error)
         for clique, table in zip(counted, tables, strict=True):
