@@ -117,8 +117,15 @@ class RandomizedResponseEncoder(OracleEncoder):
     >>> import pandas as pd
     >>> from skdp import RandomizedResponseEncoder
     >>> people = pd.DataFrame({"sex": ["f", "m"] * 500})
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
-    >>> counts = encoder.estimate_counts(encoder.fit_transform(people))
+    >>> encoder = RandomizedResponseEncoder(
+    ...     1.0, categories={"sex": ["f", "m"]}, random_state=0
+    ... )
+    >>> reports = encoder.fit_transform(people)
+    >>> print(encoder.estimate_counts(reports).round())
+         count  std_error  lower  upper
+    sex
+    f    509.0       30.0  449.0  568.0
+    m    491.0       30.0  432.0  551.0
     """
 
     _mechanism = "k-ary randomized response"
@@ -226,8 +233,18 @@ class UnaryEncodingTransformer(OracleEncoder):
     >>> import pandas as pd
     >>> from skdp import UnaryEncodingTransformer
     >>> people = pd.DataFrame({"town": ["A", "B"] * 500})
-    >>> encoder = UnaryEncodingTransformer(1.0, categories={"town": list("ABCDEF")})
-    >>> counts = encoder.estimate_counts(encoder.fit_transform(people))
+    >>> encoder = UnaryEncodingTransformer(
+    ...     1.0, categories={"town": ["A", "B", "C"]}, random_state=0
+    ... )
+    >>> reports = encoder.fit_transform(people)
+    >>> list(reports)
+    ['town_A', 'town_B', 'town_C']
+    >>> print(encoder.estimate_counts(reports).round())
+          count  std_error  lower  upper
+    town
+    A     524.0       65.0  397.0  651.0
+    B     489.0       65.0  363.0  616.0
+    C    -108.0       61.0 -227.0   11.0
     """
 
     _mechanism = "unary encoding"
@@ -335,8 +352,16 @@ class SubsetSelectionEncoder(OracleEncoder):
     >>> import pandas as pd
     >>> from skdp import SubsetSelectionEncoder
     >>> people = pd.DataFrame({"town": ["A", "B"] * 500})
-    >>> encoder = SubsetSelectionEncoder(1.0, categories={"town": list("ABCDEF")})
-    >>> counts = encoder.estimate_counts(encoder.fit_transform(people))
+    >>> encoder = SubsetSelectionEncoder(
+    ...     1.0, categories={"town": ["A", "B", "C"]}, random_state=0
+    ... )
+    >>> reports = encoder.fit_transform(people)
+    >>> print(encoder.estimate_counts(reports).round())
+          count  std_error  lower  upper
+    town
+    A     470.0       39.0  393.0  546.0
+    B     470.0       39.0  393.0  546.0
+    C      61.0       36.0  -10.0  131.0
     """
 
     _mechanism = "subset selection"
@@ -440,8 +465,17 @@ class LocalHashingEncoder(OracleEncoder):
     >>> import pandas as pd
     >>> from skdp import LocalHashingEncoder
     >>> visits = pd.DataFrame({"page": [7] * 6_000 + [8] * 4_000})
-    >>> encoder = LocalHashingEncoder(2.0, categories={"page": range(1_000)})
-    >>> counts = encoder.estimate_counts(encoder.fit_transform(visits))
+    >>> encoder = LocalHashingEncoder(
+    ...     2.0, categories={"page": range(1_000)}, random_state=0
+    ... )
+    >>> reports = encoder.fit_transform(visits)
+    >>> list(reports)
+    ['page_seed', 'page_bucket']
+    >>> print(encoder.estimate_counts(reports).loc[[7, 8]].round())
+           count  std_error   lower   upper
+    page
+    7     5807.0      112.0  5586.0  6027.0
+    8     4031.0      105.0  3825.0  4236.0
     """
 
     _mechanism = "local hashing"

@@ -132,8 +132,13 @@ class HeavyHitters(OnSite, BaseEstimator):
     >>> import numpy as np
     >>> from skdp import HeavyHitters
     >>> words = np.repeat(["red", "green", "blue"], [5_000, 3_000, 2_000])
-    >>> finder = HeavyHitters(4.0, n_top=3, max_length=6)
-    >>> top = finder.fit(finder.report(words)).top_
+    >>> finder = HeavyHitters(4.0, n_top=3, max_length=6, random_state=0)
+    >>> finder = finder.fit(finder.report(words))
+    >>> print(finder.top_.round())
+       value   count  std_error   lower   upper
+    0    red  4932.0       94.0  4400.0  5464.0
+    1  green  2978.0      117.0  2315.0  3641.0
+    2   blue  2037.0      102.0  1464.0  2611.0
     """
 
     def __init__(

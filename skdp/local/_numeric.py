@@ -327,8 +327,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
 
     A number is clipped to its bounds, rounded at random to a grid, and reported as a
     number: an unbiased estimate of the true one, which can be outside the bounds. The
-    output has the columns of the input. The guide page "Numbers in the local model"
-    compares the mechanisms.
+    output has the columns of the input. :doc:`/guide/numbers` compares the mechanisms.
 
     Parameters
     ----------
@@ -402,8 +401,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
     fitted columns. `fit` checks that numbers are finite; an error reveals that a number
     is not. The columns that a record reports are drawn independently of its values, so
     they are public, and only their epsilons add up. Each call of `transform` is a new
-    release unless `memoize=True`. The guide page "What all encoders share" states what
-    is not covered.
+    release unless `memoize=True`. :doc:`/guide/encoders` states the limits.
 
     References
     ----------
@@ -421,8 +419,12 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
     >>> import pandas as pd
     >>> from skdp import NumericPerturber
     >>> people = pd.DataFrame({"age": [20, 30, 40, 70] * 250})
-    >>> perturber = NumericPerturber(1.0, bounds={"age": (0, 100)})
-    >>> mean = perturber.estimate_mean(perturber.fit_transform(people))
+    >>> perturber = NumericPerturber(1.0, bounds={"age": (0, 100)}, random_state=0)
+    >>> reports = perturber.fit_transform(people)
+    >>> print(perturber.estimate_mean(reports).round(1))
+            mean  std_error  lower  upper
+    column
+    age     40.7        3.2   34.5   46.9
     """
 
     bounds_: NDArray[np.float64]

@@ -313,7 +313,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             summed over the other columns.
         postprocess : {"none", "clip", "simplex", "power"}, default="none"
             ``"none"`` is unbiased and may be negative; the other methods are biased and
-            not negative. The guide page "What all encoders share" compares them.
+            not negative. :doc:`/guide/encoders` compares them.
         confidence_level : float, default=0.95
             Coverage probability of each interval.
         rows : {"table", "population"}, default="table"

@@ -320,7 +320,7 @@ class RapporEncoder(ReportTransformer):
     fitted columns, against everybody without the key. Without a key, m calls cost m
     times `guarantee_`. With a key, each further word of a record costs as much again;
     the guarantee does not cover that a word changes, and when. `fit` keeps column names
-    only. The guide page "What all encoders share" states what is not covered.
+    only. :doc:`/guide/encoders` states the limits.
 
     References
     ----------

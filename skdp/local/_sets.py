@@ -92,17 +92,9 @@ class SetField(OracleField):
 class SetValuedEncoder(ReportTransformer):
     """Privatize columns of lists of declared values with set selection.
 
-    >>> import pandas as pd
-    >>> from skdp import SetValuedEncoder
-    >>> people = pd.DataFrame({"symptoms": [["cough"], ["cough", "fever"], []] * 500})
-    >>> values = {"symptoms": ["cough", "fever", "rash"]}
-    >>> encoder = SetValuedEncoder(2.0, categories=values, max_size=2)
-    >>> counts = encoder.estimate_counts(encoder.fit_transform(people))
-
     One epsilon protects the whole set and its size. A report is a
     random set of values that is likely to meet the true one ("set selection", [1]_):
-    the output has a bit ``<column>_<value>`` for each value. The guide page "Lists of
-    values" has its errors.
+    the output has a bit ``<column>_<value>`` for each value. :doc:`/guide/lists` states its errors.
 
     Parameters
     ----------
@@ -141,7 +133,7 @@ class SetValuedEncoder(ReportTransformer):
     **Privacy.** Local model: for each record, under replacement of its lists in the
     fitted columns by any other lists, of any length. The order and repetition of values
     in a list do not matter. `fit` reads column names only. Each `transform` is a new
-    release. The guide page "What all encoders share" explains what is not covered.
+    release. :doc:`/guide/encoders` states the limits.
 
     The cells of a column are lists, tuples, sets or 1-D arrays (pandas, NumPy), or of
     the List types of polars and pyarrow. Other cells, including missing ones, raise an
@@ -151,6 +143,23 @@ class SetValuedEncoder(ReportTransformer):
     ----------
     .. [1] S. Wang et al. (2018). PrivSet: set-valued data analyses with locale
        differential privacy. INFOCOM.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import SetValuedEncoder
+    >>> people = pd.DataFrame({"symptoms": [["cough"], ["cough", "fever"], []] * 500})
+    >>> values = {"symptoms": ["cough", "fever", "rash"]}
+    >>> encoder = SetValuedEncoder(
+    ...     2.0, categories=values, max_size=2, random_state=0
+    ... )
+    >>> reports = encoder.fit_transform(people)
+    >>> print(encoder.estimate_counts(reports).round())
+              count  std_error  lower   upper
+    symptoms
+    cough     953.0       45.0  865.0  1041.0
+    fever     508.0       37.0  436.0   581.0
+    rash       18.0       25.0  -31.0    68.0
     """
 
     domain_: Domain

@@ -23,15 +23,6 @@ from skdp.tables import (
 def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> Any:
     """Put the rows of a table of reports into a random order, and drop the row index.
 
-    >>> import pandas as pd
-    >>> from skdp import RandomizedResponseEncoder
-    >>> from skdp.local import shuffle_reports
-    >>> people = pd.DataFrame({"sex": ["f", "m", "m"]}, index=["Ann", "Bob", "Carl"])
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
-    >>> encoder = encoder.fit(people)
-    >>> shuffle_reports(encoder.transform(people)).index.tolist()
-    [0, 1, 2]
-
     Parameters
     ----------
     reports : dataframe or array-like of shape (n_samples, n_columns)
@@ -66,6 +57,17 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
 
     The order is exactly uniform: random words of 64 bits are sorted, and if two are
     equal, which for 10 million rows happens once in 300,000 calls, all are drawn again.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.local import shuffle_reports
+    >>> people = pd.DataFrame({"sex": ["f", "m", "m"]}, index=["Ann", "Bob", "Carl"])
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
+    >>> encoder = encoder.fit(people)
+    >>> shuffle_reports(encoder.transform(people)).index.tolist()
+    [0, 1, 2]
     """
     check_random_state(random_state)
     source = coins(random_state, "shuffle_reports")

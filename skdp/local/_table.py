@@ -53,8 +53,7 @@ class LocalTableEncoder(ReportTransformer):
 
     The allocation of epsilon to the columns determines the error more than any oracle.
     `fit` takes the plan with the smallest exact error for the stated purpose, from the
-    declared values alone; `plan_` shows it. The guide page "A whole table in the local
-    model" has the formulas.
+    declared values alone; `plan_` shows it. :doc:`/guide/tables` compares plans.
 
     Parameters
     ----------
@@ -112,8 +111,7 @@ class LocalTableEncoder(ReportTransformer):
     which add up. The groups that a record reports are drawn independently of its
     values, so they are public. `fit` reads names and dtypes, the data only where
     ``categories="auto"`` finds no declared dtype, and checks that numbers are finite.
-    Each call of `transform` is a new release. The guide page "What all encoders share"
-    states what is not covered.
+    Each call of `transform` is a new release. :doc:`/guide/encoders` states the limits.
 
     The columns of groups that a record does not report are missing or zero. The columns
     ``sampled`` (or ``sampled_0``, …) have the indices of the reported groups in `plan_`.
@@ -129,9 +127,19 @@ class LocalTableEncoder(ReportTransformer):
     >>> from skdp import LocalTableEncoder
     >>> people = pd.DataFrame({"sex": ["f", "m"] * 500, "age": [20, 70] * 500})
     >>> values, bounds = {"sex": ["f", "m"]}, {"age": (0, 100)}
-    >>> encoder = LocalTableEncoder(1.0, categories=values, bounds=bounds)
+    >>> encoder = LocalTableEncoder(
+    ...     1.0, categories=values, bounds=bounds, random_state=0
+    ... )
     >>> reports = encoder.fit_transform(people)
-    >>> counts, means = encoder.estimate_counts(reports), encoder.estimate_mean(reports)
+    >>> print(encoder.estimate_counts(reports).round())
+                     count  std_error  lower  upper
+    column category
+    sex    f         415.0       46.0  326.0  505.0
+           m         585.0       46.0  495.0  674.0
+    >>> print(encoder.estimate_mean(reports).round(1))
+            mean  std_error  lower  upper
+    column
+    age     48.5        4.6   39.6   57.5
     """
 
     plan_: TablePlan

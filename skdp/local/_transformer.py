@@ -300,8 +300,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         The expectation of a value, over the noise, is 1 if the record has the category
         and 0 otherwise, or the true number. Column means are the estimated frequencies
         and means, and products of columns that are reported separately estimate joint
-        counts. Use the values for weighted, clustered or stratified estimates (guide
-        page "Surveys").
+        counts. Use the values for weighted, clustered or stratified estimates (:doc:`/guide/surveys`).
 
         Parameters
         ----------

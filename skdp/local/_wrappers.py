@@ -76,15 +76,6 @@ class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimat
 class OnFitOnly(WrapsTransformer):
     """Privatize the training data only.
 
-    >>> import pandas as pd
-    >>> from skdp import OnFitOnly, RandomizedResponseEncoder
-    >>> people = pd.DataFrame({"smokes": ["yes", "no"] * 500})
-    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]})
-    >>> private = OnFitOnly(encoder)
-    >>> reports = private.fit_transform(people)
-    >>> private.transform(people).equals(people)
-    True
-
     `fit_transform` privatizes the rows; `transform` encodes true rows in the same
     format. In a Pipeline, the model learns from reports and predicts for true rows: for
     persons who give their data for training, and use the model on their own device.
@@ -123,6 +114,17 @@ class OnFitOnly(WrapsTransformer):
 
     Set the format of the output with `set_output` of this object. Metadata
     (``record_id``) are routed to the transformer's `transform`, within `fit_transform`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import OnFitOnly, RandomizedResponseEncoder
+    >>> people = pd.DataFrame({"smokes": ["yes", "no"] * 500})
+    >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]})
+    >>> private = OnFitOnly(encoder)
+    >>> reports = private.fit_transform(people)
+    >>> private.transform(people).equals(people)
+    True
     """
 
     # Reports at fit, true values later.
@@ -252,12 +254,6 @@ class OnFitOnly(WrapsTransformer):
 class PosteriorFeatures(WrapsTransformer):
     """Privatize rows, and compute the posterior probability of each true value.
 
-    >>> import pandas as pd
-    >>> from skdp import PosteriorFeatures, UnaryEncodingTransformer
-    >>> people = pd.DataFrame({"job": ["clerk"] * 700 + ["farm"] * 300})
-    >>> bits = UnaryEncodingTransformer(2.0, categories={"job": ["clerk", "farm"]})
-    >>> features = PosteriorFeatures(bits).fit_transform(people)
-
     By Bayes' rule, ``P(v | report)`` is proportional to ``P(v) P(report | v)``. The
     likelihood follows from the protocol [1]_, and the prior ``P(v)`` is estimated from
     the reports of `fit`. The output has a column ``<column>_<value>`` for each declared
@@ -300,6 +296,20 @@ class PosteriorFeatures(WrapsTransformer):
     ----------
     .. [1] R. Agrawal, C. Aggarwal (2001). On the design and quantification of privacy
        preserving data mining algorithms. PODS.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import PosteriorFeatures, UnaryEncodingTransformer
+    >>> people = pd.DataFrame({"job": ["clerk"] * 700 + ["farm"] * 300})
+    >>> bits = UnaryEncodingTransformer(
+    ...     2.0, categories={"job": ["clerk", "farm"]}, random_state=0
+    ... )
+    >>> print(PosteriorFeatures(bits).fit_transform(people).head(3).round(2))
+       job_clerk  job_farm
+    0       0.71      0.29
+    1       0.71      0.29
+    2       0.95      0.05
     """
 
     _wrapped = "encoder"

@@ -94,7 +94,7 @@ class PrivacyLedger(JsonRecord):
       that it implies. Charges with delta > 0 and without a rho or mu are refused.
 
     The smallest of several bounds is in general not a filter. For releases that are declared together, `compose`
-    returns a smaller total: charge its result. The page "Decisions" of the documentation has the reasons.
+    returns a smaller total: charge its result. :doc:`/project/decisions` states the reasons.
 
     A budget has one relation, and charges are converted to it. Replacing a record is removing one and adding one, so a
     "replace" budget counts charges for adding or removing a record **twice**; `report` shows this in the column

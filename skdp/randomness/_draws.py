@@ -32,8 +32,10 @@ _SHAKE_BYTES = 136
 class ByteSource(Protocol):
     """Protocol of a source of random bytes: the operating system, a seeded stream, or the list of a test.
 
+    Examples
+    --------
     >>> from skdp.randomness import SecureSource
-    >>> SecureSource().bytes(3).size  # the one method of a source
+    >>> SecureSource().bytes(3).size
     3
     """
 
@@ -56,11 +58,14 @@ class ByteSource(Protocol):
 class SecureSource:
     """Cryptographically secure bytes of OpenSSL's generator, which reseeds itself from the operating system.
 
-    >>> SecureSource().bytes(16).size
-    16
-
     It has no state: copies, pickles, threads and forked processes never repeat each
     other's bytes, and ``np.random.seed`` has no effect.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SecureSource
+    >>> SecureSource().bytes(16).size
+    16
     """
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
@@ -82,11 +87,6 @@ class SecureSource:
 class SeededSource(ByteSource):
     """A reproducible stream of bytes for each key, for tests and experiments. Not secure.
 
-    >>> SeededSource(0, "sex").bytes(4).tolist() == SeededSource(0, "sex").bytes(4).tolist()
-    True
-    >>> SeededSource(0, "sex").bytes(4).tolist() == SeededSource(0, "age").bytes(4).tolist()
-    False
-
     With the key, every draw can be undone: never use it for a real release.
 
     Parameters
@@ -96,6 +96,14 @@ class SeededSource(ByteSource):
         Streams of different keys are independent, and the same on every platform: the
         key is hashed (SHA-256) into the 128-bit key of the counter-based generator
         Philox.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> SeededSource(0, "sex").bytes(4).tolist() == SeededSource(0, "sex").bytes(4).tolist()
+    True
+    >>> SeededSource(0, "sex").bytes(4).tolist() == SeededSource(0, "age").bytes(4).tolist()
+    False
     """
 
     def __init__(self, *key: int | str) -> None:
@@ -136,12 +144,6 @@ def _shake_length(n_bytes: int) -> int:
 class RowStreams(ByteSource):
     """The SHAKE-256 streams of one seed per row: a draw for n rows reads the next bytes of each stream.
 
-    >>> import numpy as np
-    >>> seeds = np.array([[1, 2], [3, 4]], np.uint8)
-    >>> together = RowStreams(seeds).bytes(2 * 8).reshape(2, 8)
-    >>> (together[1] == RowStreams(seeds[1:]).bytes(8)).all()
-    np.True_
-
     A draw for all rows gives each row the values that a draw for this row alone would
     give from its stream, if it first reads the same number of bytes for each row, and
     calls `rows_of` on the source where some rows need more. `bytes` returns the bytes
@@ -159,6 +161,14 @@ class RowStreams(ByteSource):
     ------
     ValueError
         If the rows cannot have the same number of bytes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> seeds = np.array([[1, 2], [3, 4]], np.uint8)
+    >>> together = RowStreams(seeds).bytes(2 * 8).reshape(2, 8)
+    >>> (together[1] == RowStreams(seeds[1:]).bytes(8)).all()
+    np.True_
     """
 
     def __init__(self, seeds: NDArray[np.uint8], *, head: int = 0) -> None:
@@ -290,11 +300,6 @@ def notify_watcher(sampler: str, drawn: Drawn, **arguments: Any) -> Drawn:
 def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
     """Draw independent coins that are True with probability exactly ``threshold / 2**64``.
 
-    >>> from skdp.randomness import SeededSource
-    >>> coins = bernoulli(SeededSource(0), 3 * 2**62, 10_000)
-    >>> round(float(coins.mean()), 2)
-    0.75
-
     The bytes of a coin are compared with the bytes of the threshold until they differ:
     1.004 bytes on average. The run time depends on the random bytes only.
 
@@ -311,6 +316,13 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     -------
     ndarray of shape (size,), dtype bool
         The coins.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource, bernoulli
+    >>> coins = bernoulli(SeededSource(0), 3 * 2**62, 10_000)
+    >>> round(float(coins.mean()), 2)
+    0.75
     """
     threshold = check_size(threshold, least=0, most=ONE, name="threshold")
     if threshold == ONE:
@@ -323,11 +335,6 @@ def bernoulli_ratio(
     source: ByteSource, numerator: int, denominator: int, size: int
 ) -> NDArray[np.bool_]:
     """Draw independent coins that are True with probability exactly numerator / denominator.
-
-    >>> from skdp.randomness import SeededSource
-    >>> coins = bernoulli_ratio(SeededSource(0), 1, 3, 10_000)
-    >>> round(float(coins.mean()), 2)
-    0.33
 
     The bytes of a coin are compared with the probability's digits to the base 256, which
     are computed as they are needed: the probability is never rounded. A coin costs
@@ -352,6 +359,13 @@ def bernoulli_ratio(
     ------
     TypeError, ValueError
         If the numbers are not the parts of a probability.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> coins = bernoulli_ratio(SeededSource(0), 1, 3, 10_000)
+    >>> round(float(coins.mean()), 2)
+    0.33
     """
     numerator = check_size(numerator, least=0, most=None, name="numerator")
     denominator = check_size(denominator, least=1, most=None, name="denominator")
@@ -397,11 +411,6 @@ def uniform_integers(
 ) -> NDArray[np.unsignedinteger]:
     """Draw independent integers, each value of ``0, ..., high - 1`` with probability exactly ``1 / high``.
 
-    >>> import numpy as np
-    >>> from skdp.randomness import SeededSource
-    >>> np.bincount(uniform_integers(SeededSource(0), 3, 9_000)).tolist()
-    [2959, 3062, 2979]
-
     A word x of w bits gives the integer ``x * high >> w``; words whose low half is one
     of the ``2**w mod high`` surplus values are drawn again, so there is no modulo bias
     (Lemire 2019, algorithm 5).
@@ -423,6 +432,13 @@ def uniform_integers(
     References
     ----------
     D. Lemire (2019). Fast random integer generation in an interval. ACM TOMACS 29(1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.randomness import SeededSource, uniform_integers
+    >>> np.bincount(uniform_integers(SeededSource(0), 3, 9_000)).tolist()
+    [2959, 3062, 2979]
     """
     high = check_size(high, least=1, most=1 << 32, name="high")
     out = np.empty(size, np.min_scalar_type(high - 1))
@@ -492,11 +508,6 @@ def categorical(
 ) -> NDArray[np.intp]:
     """Draw independent categories, category i with probability exactly ``weights[i] / 2**64``.
 
-    >>> import numpy as np
-    >>> from skdp.randomness import SeededSource
-    >>> np.bincount(categorical(SeededSource(0), [2**62, 2**63, 2**62], 10_000)).tolist()
-    [2458, 5018, 2524]
-
     Parameters
     ----------
     source : ByteSource
@@ -515,6 +526,13 @@ def categorical(
     ------
     ValueError
         If a weight is negative or the weights do not add up to 2**64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.randomness import SeededSource, categorical
+    >>> np.bincount(categorical(SeededSource(0), [2**62, 2**63, 2**62], 10_000)).tolist()
+    [2458, 5018, 2524]
     """
     if any(weight < 0 for weight in weights) or sum(weights) != ONE:
         raise ValueError("weights must be at least 0 and add up to 2**64")
@@ -533,10 +551,6 @@ def subsets(
     required: NDArray[np.integer] | None = None,
 ) -> NDArray[np.bool_]:
     """Draw independent sets of cells, each uniform among all sets of the size.
-
-    >>> from skdp.randomness import SeededSource
-    >>> subsets(SeededSource(0), 10, 3, 2, np.array([-1, 4])).sum(axis=1).tolist()
-    [3, 3]
 
     Each cell has a random word of 32 bits, and the set consists of the cells with the
     smallest words: all orders of the words are equally likely. Where words tie at the
@@ -565,6 +579,12 @@ def subsets(
     ------
     ValueError
         If there are no sets of this size.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> subsets(SeededSource(0), 10, 3, 2, np.array([-1, 4])).sum(axis=1).tolist()
+    [3, 3]
     """
     min_size = 0 if required is None else 1
     check_size(size, least=min_size, most=n_cells, name="size")

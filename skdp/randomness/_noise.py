@@ -189,10 +189,6 @@ def _end_bounds(
 def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     """Draw independent geometric numbers: g with probability exactly ``(1 - a) * a**g``, where ``a = e**(-1 / scale)``.
 
-    >>> from skdp.randomness import SeededSource
-    >>> round(float(geometric(SeededSource(0), 100, 100_000).mean()))
-    99
-
     The binary digits of a geometric number are independent: digit i is 1 with the odds
     a^(2^i) to 1 ([1]_). Above the m digits that are drawn, the number continues with
     probability a^(2^m) and another number of this distribution: neither the probabilities, which
@@ -221,17 +217,18 @@ def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     ----------
     .. [1] C. Dwork, K. Kenthapadi, F. McSherry, I. Mironov, M. Naor (2006). Our data,
        ourselves: privacy via distributed noise generation. EUROCRYPT.
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource, geometric
+    >>> round(float(geometric(SeededSource(0), 100, 100_000).mean()))
+    99
     """
     return geometric_digits(check_rational("scale", scale)).draw(source, size)
 
 
 def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     """Draw independent integers z with probability exactly proportional to ``e**(-abs(z) / scale)``.
-
-    >>> from skdp.randomness import SeededSource
-    >>> noise = discrete_laplace(SeededSource(0), 1, 100_000)
-    >>> round(float((noise == 0).mean()), 2), round(float(noise.var()), 1)
-    (0.46, 1.8)
 
     With a = e^(-1/scale), the number is a `geometric` number g with probability 1 / (1
     + a), otherwise -1 - g. Added to an integer of sensitivity s, it gives s /
@@ -260,6 +257,13 @@ def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> ND
     ----------
     .. [1] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally
        utility-maximizing privacy mechanisms. SIAM J. Comput. 41(6).
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource, discrete_laplace
+    >>> noise = discrete_laplace(SeededSource(0), 1, 100_000)
+    >>> round(float((noise == 0).mean()), 2), round(float(noise.var()), 1)
+    (0.46, 1.8)
     """
     scale = check_rational("scale", scale)
     noise = geometric_digits(scale).draw(source, size, signed=True)
@@ -329,11 +333,6 @@ def rounded_gaussian(
 ) -> NDArray:
     """Draw independent integers ``round(X)``, where X is normal with mean 0.
 
-    >>> from skdp.randomness import SeededSource
-    >>> noise = rounded_gaussian(SeededSource(0), 100, 100_000)
-    >>> round(float(noise.mean())), round(float(noise.std()))
-    (0, 10)
-
     The integer z has exactly the probability of the real event ``-1/2 <= X - z < 1/2``.
     An integer plus ``round(X)`` is the rounded sum with X: post-processing of the ideal
     Gaussian mechanism, whose proofs apply.
@@ -387,6 +386,14 @@ def rounded_gaussian(
        Transactions on Mathematical Software 42(1).
     .. [2] J. Dong, A. Roth, W. J. Su (2022). Gaussian differential privacy. Journal of
        the Royal Statistical Society B 84(1). Numbers as in arXiv:1905.02383.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from skdp.randomness import SeededSource, rounded_gaussian
+    >>> noise = rounded_gaussian(SeededSource(0), 100, 100_000)
+    >>> round(float(noise.mean())), round(float(noise.std()))
+    (0, 10)
     """
     variance = check_rational("variance", variance)
     ratio = math.ceil(_MIN_CELL_VARIANCE / variance)
@@ -466,10 +473,6 @@ def cube_noise(
 ) -> NDArray:
     """Draw integer vectors z with probability exactly proportional to ``e**(-max(abs(z)) / scale)``.
 
-    >>> from skdp.randomness import SeededSource
-    >>> cube_noise(SeededSource(0), 1000, 3)
-    array([[ 1701, -6895,  2517]])
-
     This is the K-norm mechanism ([1]_) of the maximum norm ([2]_): where a row changes
     each of several integers by at most s, adding such a vector to them is s /
     scale-differentially private.
@@ -511,6 +514,12 @@ def cube_noise(
        privacy. J. Privacy and Confidentiality 7(2).
     .. [3] F. Brenti (1994). q-Eulerian polynomials arising from Coxeter groups.
        European J. Combin. 15(5).
+
+    Examples
+    --------
+    >>> from skdp.randomness import SeededSource
+    >>> cube_noise(SeededSource(0), 1000, 3)
+    array([[ 1701, -6895,  2517]])
     """
     scale = check_rational("scale", scale)
     dimension = check_size(dimension, least=1, name="dimension")
@@ -572,10 +581,6 @@ def permute_and_flip(
 ) -> int:
     """Choose a candidate of a high score by permute-and-flip.
 
-    >>> from skdp.randomness import SeededSource
-    >>> permute_and_flip(SeededSource(0), [10, 40, 20], Fraction(1, 2))
-    1
-
     The mechanism tosses coins of probability ``e**(-rate * (best - score))`` for the
     candidates in random order, and stops at the first head ([1]_, algorithm 1). The
     coins do not depend on the order: all are tossed, and a head is chosen uniformly.
@@ -608,6 +613,13 @@ def permute_and_flip(
     ----------
     .. [1] R. McKenna, D. Sheldon (2020). Permute-and-flip: a new mechanism for
        differentially private selection. NeurIPS.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from skdp.randomness import SeededSource, permute_and_flip
+    >>> permute_and_flip(SeededSource(0), [10, 40, 20], Fraction(1, 2))
+    1
     """
     heads = np.flatnonzero(bernoulli_exp(source, _score_gaps(scores), rate))
     with watch_draws(None):
@@ -620,10 +632,6 @@ def exponential_mechanism(
     source: ByteSource, scores: ArrayLike, rate: Fraction | int
 ) -> int:
     """Choose a candidate with probability exactly proportional to ``e**(rate * score)``.
-
-    >>> from skdp.randomness import SeededSource
-    >>> exponential_mechanism(SeededSource(0), [10, 40, 20], Fraction(1, 2))
-    1
 
     A candidate is drawn uniformly and accepted with probability ``e**(-rate * (best -
     score))``, until one is accepted. With ``rate = epsilon / (2 * sensitivity)``, the
@@ -650,6 +658,13 @@ def exponential_mechanism(
     ----------
     .. [1] F. McSherry, K. Talwar (2007). Mechanism design via differential privacy.
        FOCS.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from skdp.randomness import SeededSource, exponential_mechanism
+    >>> exponential_mechanism(SeededSource(0), [10, 40, 20], Fraction(1, 2))
+    1
     """
     gaps = _score_gaps(scores)
     rate = check_rational("rate", rate, zero=True)
