@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from skdp.privacy._conversions import gaussian_epsilon, zcdp_epsilon
-from skdp.privacy._formats import format_amounts, format_name
+from skdp.privacy._formats import format_name
 from skdp.privacy._guarantee import PrivacyGuarantee, add_guarantees, join_names
 from skdp.privacy._ledger import PrivacyLedger
 from skdp.privacy._result import PrivacyStatement
@@ -38,7 +38,7 @@ _REVEALED = (
 )
 _CONVERSION = (
     f"{_REVEALED}, so the total is for {{neighbors}}: one is removed and another added, "
-    "so a guarantee for adding or removing counts twice. {steps}."
+    "so the guarantees for adding or removing count twice: {steps}."
 )
 _NO_TOTAL = (
     f"{_REVEALED}, so only a guarantee for replacing {{unit}} would hold, and none "
@@ -80,6 +80,7 @@ def privacy_statement(
         same persons. For a ledger, the statement lists the charges.
     X : DataFrame, Domain or ndarray of shape (n_samples, n_features), default=None
         Table, of which only the column names are read: columns that the estimator was not fitted on are listed too.
+        Without it, the columns of an unfitted estimator have no names.
     trusted : sequence of classes, default=()
         Classes whose `guarantee_` and `protects_rows` are trusted in addition to the classes of skdp, without their
         subclasses.
@@ -109,16 +110,16 @@ def privacy_statement(
     column.
 
     The total is for adding or removing a record only if nothing else reveals which records are in the data, or how
-    many. Otherwise it is for replacing a record, which is both: epsilon counts twice, and the statement has both
-    numbers. Records are revealed by unprotected columns or an unprotected target, by categories that are inferred from
-    the data, by rows that `transform` returns, and by steps that are not fitted. A function that selects the columns of
-    a `ColumnTransformer` sees all of them, so they are unprotected. With ``groups``, a guarantee is for all rows of a
+    many. Otherwise it is for replacing a record, which is both: epsilon counts twice. Records are revealed by
+    unprotected columns or an unprotected target, by categories that are inferred from the data, by rows that
+    `transform` returns, and by steps that are not fitted. A function that selects the columns of a
+    `ColumnTransformer` sees all of them, so they are unprotected. With ``groups``, a guarantee is for all rows of a
     person. Persons may have different numbers of rows, so there is then no total, unless it is for values.
 
-    **Before fit**, a statement is a plan: it lists the largest loss of each step according to its parameters, and
-    `notes` has their sum. It is not a guarantee, because nothing is released yet. Losses that depend on the columns or
-    rows of `fit` are named without a number: probabilities instead of an epsilon, categories "auto", and parts of
-    meta-estimators. If only some steps are fitted, the other steps have no guarantee.
+    **Before fit**, a statement is a plan: it lists the largest loss of each step according to its parameters. It is
+    not a guarantee, because nothing is released yet. Losses that depend on the columns or rows of `fit` are named
+    without a number: probabilities instead of an epsilon, and categories "auto". If only some steps are fitted, the
+    other steps have no guarantee.
 
     A step ``domain`` is the release that found the domain of other steps, such as `discover_domain`. It counts once,
     however many steps use it.
@@ -256,9 +257,7 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
             if replaced is None:
                 unit = guarantee._format_unit()
                 return None, [*notes, _NO_TOTAL.format(unit=unit, step=step.step)]
-            amounts = format_amounts(replaced.epsilon, replaced.delta)
-            stated = format_amounts(guarantee.epsilon, guarantee.delta)
-            conversions.append(f"{step.step}: {amounts} instead of {stated}")
+            conversions.append(step.step)
             guarantee = replaced
         counted.append(guarantee)
     if not counted:
@@ -266,7 +265,7 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
     total = replace(_sum(counted), scope=tuple(covered))
     if conversions:
         neighbors = total._format_neighbors()
-        text = _CONVERSION.format(neighbors=neighbors, steps="; ".join(conversions))
+        text = _CONVERSION.format(neighbors=neighbors, steps=", ".join(conversions))
         notes.insert(0, text)
     return total, notes
 
@@ -317,17 +316,9 @@ def _list_notes(walk: Walk) -> list[str]:
     """Return the notes about steps."""
     notes = []
     for name, text in NOTES.items():
-        if walk.notes[name]:
-            notes.append(text.format(steps=", ".join(dict.fromkeys(walk.notes[name]))))
-    is_planned = any(not step.fitted for step in walk.steps)
-    if is_planned and not (walk.notes["unknown_plan"] or walk.notes["meta"]):
-        try:
-            total = _sum(step.guarantee for step in walk.steps)
-        except ValueError as error:
-            return [*notes, f"All steps together: {error}."]
-        amounts = format_amounts(total.epsilon, total.delta)
-        neighbors = total._format_neighbors()
-        notes.append(f"All steps together spend at most {amounts}, for {neighbors}.")
+        steps = ", ".join(dict.fromkeys(walk.notes[name]))
+        if steps:
+            notes.append(text.format(steps=steps))
     return notes
 
 
@@ -348,7 +339,7 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     steps = []
     for (what, guarantee), count in counts.items():
         name = what if count == 1 else f"{what}, {count} times"
-        steps.append(StatedStep(name, guarantee, charged=True))
+        steps.append(StatedStep(name, guarantee))
         together = add_guarantees({guarantee: count})
         facts += [Fact(column, name, CHARGED, together) for column in guarantee.scope]
     total = None

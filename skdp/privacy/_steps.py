@@ -99,15 +99,6 @@ def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
     return is_known and all(is_trusted(part, trusted) for part in parts_of(estimator))
 
 
-def has_private_parts(estimator: Any) -> bool:
-    """Check if an estimator has parts that may spend privacy budget."""
-    return any(
-        hasattr(part, "guarantee_") or is_of_skdp(part)
-        for child in parts_of(estimator)
-        for part in all_parts(child)
-    )
-
-
 def has_earlier_fit(estimator: Any) -> bool:
     """Check if an estimator, or a part of it, was fitted before, perhaps on true values."""
     for part in all_parts(estimator):
@@ -186,18 +177,6 @@ def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:
         return guarantee
     parts = parts_of(estimator)
     return planned_guarantee(parts[0]) if len(parts) == 1 else None
-
-
-def declared_names(estimator: Any) -> tuple[Any, ...] | None:
-    """Return the columns that parameters of an estimator of skdp name; None without names."""
-    names: dict[Any, None] = {}
-    for part in all_parts(estimator):
-        for parameter in ("categories", "domain", "bounds"):
-            declared: Any = getattr(part, parameter, None)
-            columns = getattr(declared, "columns", declared)
-            if columns is not declared or isinstance(declared, Mapping):
-                names |= dict.fromkeys(columns)
-    return tuple(names) or None
 
 
 def fitted_names(estimator: Any) -> tuple[Any, ...] | None:

@@ -26,6 +26,17 @@ CHARGED = "as charged"
 
 # Notes about steps, in the order of a statement.
 NOTES = {
+    "inferred": (
+        "Categories were inferred from the data, which reveals the observed values: "
+        "{steps}."
+    ),
+    "seeded": "NOT SECURE, because the random bits come from a seed: {steps}.",
+    "planned": (
+        "Not fitted yet, so nothing was released: {steps}. The numbers are the largest "
+        "that the parameters allow. A step may spend nothing, for example if bounds or "
+        "categories are declared."
+    ),
+    "foreign": "Guarantees of other authors, for classes that are not from skdp: {steps}.",
     "unknown_plan": (
         "The loss depends on the columns and rows that fit sees, so it is not known "
         "before: {steps}."
@@ -43,14 +54,8 @@ NOTES = {
         "{steps}. If only fit and sample are used, its guarantee for adding or removing "
         "holds as it is."
     ),
-    "joint": "Columns of the same step share its epsilon: it counts once.",
     "after": "Post-processing of protected columns, which costs nothing: {steps}.",
     "target": "The target is unprotected, because true values are learned by: {steps}.",
-    "meta": (
-        "Fits its parts several times: {steps}. Each fit is a release, and the total "
-        "loss is not known here. A ledger counts it, unless a fit gets a record several "
-        "times, as in bagging, or a private target as a column, as in a chain."
-    ),
     "public_columns": (
         "It is not known from which columns of X the protected columns are computed, so "
         "they have no guarantee: {steps}. Use it as the first step, with a DataFrame."
@@ -71,8 +76,6 @@ class StatedStep(NamedTuple):
 
     step: str
     guarantee: PrivacyGuarantee
-    known: bool = True
-    charged: bool = False
     fitted: bool = True
 
     def _content(self) -> dict[str, Any]:
@@ -166,9 +169,6 @@ class Walk:
         step = type(estimator).__name__
         if path:
             step = f"{path}: {step}"
-        # Before fit, and without X, the first step of skdp names its columns.
-        if flow.is_unknown and is_of_skdp(estimator):
-            flow = self._select(flow, _steps.declared_names(estimator))
         guarantee = self._find_guarantee(estimator, step)
         # An estimator that reads reports has a guarantee for them if its user passes
         # reports: in this pipeline, no step has changed them.
@@ -256,9 +256,6 @@ class Walk:
             return flow.behind(flow.raw)
         # Behind steps that protect all columns, no true value can be learned.
         raw = flow.origins if _steps.has_earlier_fit(estimator) else flow.raw
-        if _steps.has_private_parts(estimator) and not is_of_skdp(estimator):
-            self.notes["meta"].append(step)
-            self._add_ledgers(estimator)
         is_waiting = is_of_skdp(estimator) and not _steps.is_fitted(estimator)
         self._expose(raw, NOT_FITTED if is_waiting or self._is_plan else LEARNED, step)
         if _steps.learns_target(estimator) and not flow.has_new_target:
@@ -292,10 +289,11 @@ class Walk:
         stated = StatedStep(
             step,
             replace(guarantee, scope=tuple(scope)),
-            known=_steps.library_of(estimator) == "skdp",
-            charged=self._add_ledgers(estimator),
             fitted=hasattr(estimator, "guarantee_"),
         )
+        if _steps.library_of(estimator) != "skdp":
+            self.notes["foreign"].append(step)
+        self._add_ledgers(estimator)
         self._add_step(stated, _PROTECTIONS[protects], targets)
         self._expose_inferred(estimator, flow, names, step)
         for release, found in _steps.find_domains(estimator).items():
@@ -326,14 +324,16 @@ class Walk:
     ) -> None:
         """Add a step with a guarantee, and a fact for each of its columns."""
         self.steps.append(stated)
+        if not stated.guarantee.secure:
+            self.notes["seeded"].append(stated.step)
+        if not stated.fitted:
+            self.notes["planned"].append(stated.step)
         for name in stated.guarantee.scope:
             is_returned = name not in targets or protection == ROWS_IN_FIT
             own = protection if is_returned else STATISTICS
             self.facts[Fact(name, stated.step, own, stated.guarantee)] = None
         is_of_rows = protection != STATISTICS
         self.notes["rows" if is_of_rows else "statistics"].append(stated.step)
-        if len(stated.guarantee.scope) > 1:
-            self.notes["joint"].append(stated.step)
 
     def _expose_inferred(
         self, estimator: Any, flow: Flow, names: Sequence[Any], step: str
@@ -346,16 +346,15 @@ class Walk:
             found = flow.split(names, columns) if None not in columns else None
             targets |= (found[0] if found else flow.origins) & flow.raw
         self._expose(targets, INFERRED, step)
+        if not targets.isdisjoint(self.columns):
+            self.notes["inferred"].append(step)
 
-    def _add_ledgers(self, estimator: Any) -> bool:
-        """Add the ledgers that an estimator charges, and return whether it has some."""
-        is_charged = False
+    def _add_ledgers(self, estimator: Any) -> None:
+        """Add the ledgers that an estimator charges."""
         for part in _steps.all_parts(estimator):
             ledger = getattr(part, "ledger", None)
             if isinstance(ledger, PrivacyLedger):
                 self.ledgers[ledger.path or id(ledger)] = ledger
-                is_charged = True
-        return is_charged
 
     def _expose(self, names: Iterable[Any], protection: str, step: str) -> None:
         """Add the fact that a step releases columns unprotected."""

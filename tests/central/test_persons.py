@@ -199,7 +199,7 @@ class TestRevealedNumberOfRows:
         assert statement.total is record["total"] is record["meaning"] is None
         assert {step["guarantee"]["relation"] for step in record["steps"]} == {"add_remove"}
         assert {step.guarantee.epsilon for step in statement.steps} == {1.0}
-        for text in (str(statement), statement.to_html(), statement._repr_html_(), statement.to_json()):
+        for text in (str(statement), statement.to_html(), statement.to_json()):
             assert "a guarantee for replacing all rows of one person would hold, and none follows" in text
             assert "epsilon = 2" not in text
             assert ("If only fit and sample are used" in text) == ("synthesizer" in name)
@@ -216,7 +216,6 @@ class TestRevealedNumberOfRows:
     def test_records_are_replaced(self, name):
         statement = privacy_statement(REVEALING[name](None))
         assert (statement.total.epsilon, statement.total.relation, statement.total.unit) == (2.0, "replace", "record")
-        assert "epsilon = 2 instead of epsilon = 1" in str(statement)
 
     def test_values_of_a_person_are_replaced_in_as_many_rows(self):
         model = DPLogisticRegression(1.0, bounds=(0, 1), classes=[0, 1], protect="target", random_state=0)
@@ -226,4 +225,4 @@ class TestRevealedNumberOfRows:
         assert (total.relation, total.unit) == ("replace_values", "person")
         assert total.epsilon == pytest.approx(2.0)
         assert "replacing the values of y in all rows of one person: " in str(statement)
-        assert "epsilon = 1 instead of epsilon = 0.5" in str(statement)
+        assert "count twice: 1: DPTargetEncoder." in str(statement)

@@ -151,7 +151,6 @@ def test_nothing_private_is_in_a_record_or_on_a_page(tmp_path):
         statement.to_json(),
         statement.to_html(),
         str(statement),
-        statement._repr_html_(),
     ]
     private = ["secret", str(SEED), "concealed", str(tmp_path), "0.13579", "17.25", "1234.5", '"F"', "'F'", repr(key)]
     for text in shown:
