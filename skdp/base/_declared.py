@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skdp.base._parameters import check_declared
-from skdp.base._warnings import warn_once
+from skdp.base._warnings import warn_at_caller
 from skdp.domain import (
     MAX_SHOWN_VALUES,
     Categories,
@@ -64,7 +64,7 @@ def read_domain(
 
 def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
     """Warn that the categories of columns come from the data."""
-    warn_once(
+    warn_at_caller(
         f"the categories of {', '.join(map(repr, names))} are read from the data, so "
         f"which values occur is not protected; declare them with {parameter}=, as "
         "lists of values or a Domain. A categorical dtype of pandas declares its "

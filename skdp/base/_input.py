@@ -16,8 +16,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from skdp.base._warnings import warn_once
-from skdp.domain import Domain, dtype_of_attribute
+from skdp.base._warnings import warn_at_caller
 from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import (
     ColumnError,
@@ -50,18 +49,8 @@ def read_input(
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return read_table(X)
     _refuse_masked(X)
-    if type(X).__module__.startswith("pyarrow"):
-        if hasattr(X, "to_table"):  # a Dataset
-            raise lazy_error(X)
-        raise TypeError(
-            f"pyarrow's {type(X).__name__} is not supported; make a pyarrow.Table of it"
-        )
-    if hasattr(X, "protected_attribute_names"):
-        raise TypeError(
-            f"aif360's {type(X).__name__} is not read here: "
-            "skdp.metrics.from_aif360(dataset).data is its table, and .domain declares "
-            "its values"
-        )
+    if hasattr(X, "to_table"):  # a Dataset of pyarrow
+        raise lazy_error(X)
     has_dtypes = hasattr(X, "__array__")
     if not issparse(X):
         array = _read_rows(X)
@@ -131,24 +120,11 @@ def check_names(
         )
 
 
-def apply_set_output(
-    estimator: Any, released: Any, domain: Domain | None = None
-) -> Any:
+def apply_set_output(estimator: Any, released: Any) -> Any:
     """Convert the output of a transformer to the type set by `set_output`."""
     config = getattr(estimator, "_sklearn_output_config", {})
     output = config.get("transform", get_config()["transform_output"])
-    converted = convert_frame(released, output)
-    if domain is None or output != "polars" or not isinstance(released, pd.DataFrame):
-        return converted
-    # polars infers the dtype of Python objects from the rows, which have no value if all
-    # are missing.
-    dtypes = {}
-    for name in domain.columns:
-        if name in released and released[name].isna().all():
-            dtype = dtype_of_attribute(domain[name], "polars")
-            if released[name].dtype == object and dtype is not None:
-                dtypes[name] = dtype
-    return converted.cast(dtypes)
+    return convert_frame(released, output)
 
 
 def _named_levels(table: Any) -> tuple[Any, ...]:
@@ -177,7 +153,7 @@ def warn_of_levels(table: Any) -> None:
     # An index without names usually has numbers of rows.
     names = [repr(name) for name in _named_levels(table)]
     if names:
-        warn_once(
+        warn_at_caller(
             f"the row index passes through unprotected, with {', '.join(names)}. Use "
             "reset_index(drop=True) if it contains facts about persons",
             PrivacyLeakWarning,
@@ -200,17 +176,10 @@ def check_same_order(X: Any, column: Any, what: str, *, name_of_X: str = "X") ->
         return
     if X.index.equals(column.index) or not _are_permuted(X.index, column.index):
         return
-    name = name_of_X
-    in_place = f"pass {what}.to_numpy() if its rows are in the order of {name}"
-    advice = f": reindex it like {name}, by {what}.reindex({name}.index), or {in_place}"
-    if not X.index.is_unique:
-        advice = (
-            f". Labels that occur twice do not say which row is which: {in_place};"
-            " otherwise give each row a label of its own where both are made"
-        )
     raise ValueError(
-        f"{what} has the labels of {name} in another order, and rows are read by "
-        f"position{advice}"
+        f"{what} has the labels of {name_of_X} in another order, and rows are read by "
+        f"position. Use {what}.reindex({name_of_X}.index), or pass {what}.to_numpy() if its "
+        f"rows are in the order of {name_of_X}."
     )
 
 
@@ -239,8 +208,6 @@ def read_numbers(
         except ColumnError as error:
             raise TypeError(f"column {name!r}: {error}") from None
         columns.append(numbers.astype(float, copy=False))
-    if not missing and _are_finite(columns):
-        return columns
     for name, column, numbers in zip(table.names, table.columns, columns, strict=True):
         is_object = getattr(getattr(column, "dtype", None), "kind", "") == "O"
         if (missing and (others or not is_object)) or np.isfinite(numbers).all():
@@ -257,19 +224,6 @@ def read_numbers(
                 "or drop the record, by a public rule."
             )
     return columns
-
-
-def _are_finite(columns: Sequence[NDArray[np.float64]]) -> bool:
-    """Return True if the columns are one array of finite numbers."""
-    # One sum of the array is faster than a look at each column, 20 times for rows in C
-    # order.
-    base = columns[0].base if columns else None
-    if not isinstance(base, np.ndarray) or base.dtype != float:
-        return False
-    is_whole = base.size == sum(column.size for column in columns)
-    is_shared = is_whole and all(column.base is base for column in columns)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return is_shared and bool(np.isfinite(base.sum()))
 
 
 def _has_other(column: Any, numbers: NDArray[np.floating]) -> bool:

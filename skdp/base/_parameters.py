@@ -302,21 +302,13 @@ def _read_pair(pair: Any, what: str) -> tuple[float, float]:
             raise TypeError(f"{what} must be two numbers, got {type(end).__name__}")
     try:
         low, high = map(float, ends)
-    except OverflowError:
+        is_usable = math.isfinite(high - low) and floats_between(low, high)
+    except OverflowError:  # an int beyond the floats
+        is_usable = False
+    if not is_usable:
         raise ValueError(
-            f"{what} must be finite, got a number beyond the range of floats"
-        ) from None
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(
-            f"{what} must be finite with low < high, got ({low:g}, {high:g})"
-        )
-    if not math.isfinite(high - low):
-        raise ValueError(
-            f"{what} must be less than 1.8e308 apart, got ({low:g}, {high:g})"
-        )
-    if not floats_between(low, high):
-        raise ValueError(
-            f"{what} are too close together for floats, got ({low!r}, {high!r})"
+            f"{what} must be finite with low < high, and as far apart as floats "
+            f"distinguish, got ({ends[0]!r:.40}, {ends[1]!r:.40})"
         )
     return low, high
 

@@ -1,4 +1,4 @@
-"""Warnings at the user's line, once for each object, and collection of all output."""
+"""Warnings at the user's line, and collection of all output."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from types import FrameType
-from typing import Any
-from weakref import WeakKeyDictionary
 
 from skdp.pages import warn
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
@@ -19,42 +17,15 @@ from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 # Packages whose frames are skipped, because estimators call each other through them.
 _LIBRARIES = ("skdp", "sklearn", "imblearn", "joblib")
 
-# Warnings that were shown of each object: text, file and line.
-_SHOWN: WeakKeyDictionary[Any, set[tuple[str, str, int]]] = WeakKeyDictionary()
-
 
 def level_of_the_caller() -> int:
     """Return the stacklevel of the first frame outside skdp and scikit-learn."""
-    level, _ = _first_call(sys._getframe(1))
-    return level
-
-
-def warn_once(text: str, category: type[Warning], *, about: str) -> None:
-    """Warn at the user's line, once for each object that is called there."""
-    # Python shows a warning again after its filters change, and scikit-learn changes them
-    # for each fit of a search.
-    level, call = _first_call(sys._getframe(1))
-    caller = call.f_back or call
-    shown = _shown_of(_first_argument(call))
-    location = (text, caller.f_code.co_filename, caller.f_lineno)
-    # A first filter of "always" shows a warning at each call.
-    filters = warnings.filters
-    is_always = bool(filters) and filters[0][0] == "always"
-    if is_always or location not in shown:
-        # A filter may make it an error, which is raised at each call.
-        warn(text, category, about=about, stacklevel=level + 1)
-        shown.add(location)
-
-
-def _first_call(frame: FrameType) -> tuple[int, FrameType]:
-    """Return the stacklevel of the user's frame, and the library frame that it called."""
+    frame = sys._getframe(1)
     level = 1
-    call = frame
     while frame.f_back is not None and _package_of(frame) in _LIBRARIES:
-        call = frame
         frame = frame.f_back
         level += 1
-    return level, call
+    return level
 
 
 def _package_of(frame: FrameType) -> str:
@@ -62,21 +33,9 @@ def _package_of(frame: FrameType) -> str:
     return name.partition(".")[0]
 
 
-def _first_argument(call: FrameType) -> Any:
-    """Return the first argument of a call: the object of a method."""
-    names = call.f_code.co_varnames
-    if not names:
-        return None
-    argument = call.f_locals.get(names[0])
-    return argument[0] if isinstance(argument, tuple) and argument else argument
-
-
-def _shown_of(estimator: Any) -> set[tuple[str, str, int]]:
-    """Return the warnings that were shown of an object."""
-    try:
-        return _SHOWN.setdefault(estimator, set())
-    except TypeError:  # The object has no weak references.
-        return set()
+def warn_at_caller(text: str, category: type[Warning], *, about: str) -> None:
+    """Warn at the user's line."""
+    warn(text, category, about=about, stacklevel=level_of_the_caller())
 
 
 @contextmanager
@@ -119,7 +78,7 @@ def warn_of_epsilon(epsilon: float) -> None:
     if epsilon <= _MAX_EPSILON:
         return
     failure = 1 / (1 + math.exp(min(epsilon, 700.0)))
-    warn_once(
+    warn_at_caller(
         f"epsilon={epsilon:.6g} gives weak protection: the best attack on two equally "
         f"likely inputs succeeds with a probability of up to 1 - {failure:.2g}. Use "
         f"epsilon <= {_MAX_EPSILON}",
@@ -143,7 +102,7 @@ def warn_of_released_size(guarantee: PrivacyGuarantee, n_rows: float) -> None:
 
 def _warn_of_delta(delta: float, n_rows: int) -> None:
     if delta * n_rows > 1:
-        warn_once(
+        warn_at_caller(
             f"delta={delta:.3g} gives weak protection: with a delta above 1 / n, here "
             f"1 / {n_rows:,}, a mechanism may publish a record. Use a smaller delta",
             WeakGuaranteeWarning,

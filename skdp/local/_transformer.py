@@ -251,7 +251,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
     def _attach_protocol(self, reports: Any) -> Any:
         """Convert reports to the output of `set_output`, with the protocol as metadata."""
-        X_out = apply_set_output(self, reports, self.protocol_.domain)
+        X_out = apply_set_output(self, reports)
         text = self._json.text_in_memory if carries_notes(X_out) else None
         return with_protocol(X_out, text)
 

@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 from skdp._json import read_value
 from skdp.exact import round_up
 from skdp.markup import format_text
-from skdp.privacy._formats import check_delta, check_epsilon, format_amounts, write_name
+from skdp.privacy._formats import check_delta, check_epsilon, write_name
 from skdp.privacy._guarantee import (
     RELATIONS,
     PrivacyGuarantee,
@@ -286,9 +286,8 @@ class Account:
         limit = getattr(self.budget.limits, name)
         left = round_down(limit - getattr(self.sums, name))
         required = f"{name}={float(added)}"
-        explanation = describe_conversion(guarantee, self.budget)
-        if explanation:
-            required = f"{required} ({explanation})"
+        if self._convert(what, guarantee).relation != guarantee.relation:
+            required = f"{required} for relation={self.budget.relation!r}"
         raise BudgetExceeded(
             f"{what} requires {required}, but the ledger has {left} of {float(limit)} "
             "left."
@@ -325,31 +324,13 @@ def _epsilon_of_rho(rho: Total) -> float:
     return epsilon
 
 
-def describe_conversion(guarantee: PrivacyGuarantee, budget: Budget) -> str:
-    """Explain why a charge differs from the guarantee of its release; empty if it does not."""
-    if guarantee.relation != "add_remove" or budget.relation in (None, "add_remove"):
-        return ""
-    stated = format_amounts(guarantee.epsilon, guarantee.delta)
-    return (
-        f"{stated} for {guarantee._format_neighbors()}, counted twice for replacing in "
-        "this ledger"
-    )
-
-
 _ONE_PROCESS = (
     "a PrivacyLedger in memory belongs to one process and cannot be used in another "
     "process or through a copy, which would spend the same budget twice. Use "
     "PrivacyLedger(path='ledger.sqlite', epsilon=...), or n_jobs=1 (or threads)."
 )
 
-# Marks an SQLite file as a ledger: "skdp" in ASCII.
-APPLICATION_ID = 0x736B6470
-
-_VERSION = 2
-
 _TABLES = (
-    f"PRAGMA application_id = {APPLICATION_ID}",
-    f"PRAGMA user_version = {_VERSION}",
     "CREATE TABLE account (budget TEXT, epsilon TEXT, delta TEXT, failure TEXT, rho TEXT, mu_squared TEXT)",
     "CREATE TABLE charge (number INTEGER PRIMARY KEY, time TEXT, what TEXT, guarantee TEXT)",
     "INSERT INTO account DEFAULT VALUES",
@@ -500,12 +481,6 @@ def _connect(address: str) -> sqlite3.Connection:
 
 def _load_account(database: sqlite3.Connection) -> Account:
     """Read the budget and the sums of a ledger."""
-    (application,) = database.execute("PRAGMA application_id").fetchone()
-    (version,) = database.execute("PRAGMA user_version").fetchone()
-    if application != APPLICATION_ID:
-        raise sqlite3.DatabaseError("it is another database, or has no budget")
-    if version != _VERSION:
-        raise sqlite3.DatabaseError("it was created by another version of skdp")
     try:
         content, *sums = database.execute("SELECT * FROM account").fetchone()
         amounts = [float(text) if text == "inf" else Fraction(text) for text in sums]

@@ -14,7 +14,6 @@ from skdp.privacy._book import (
     Book,
     Budget,
     Sums,
-    describe_conversion,
     to_float,
 )
 from skdp.privacy._formats import JsonRecord, format_number
@@ -24,9 +23,7 @@ from skdp.privacy._guarantee import (
     join_names,
 )
 
-_COLUMNS = (
-    "what epsilon delta rho relation conversion unit trust scope mechanism secure time"
-)
+_COLUMNS = "what epsilon delta rho relation unit trust scope mechanism secure time"
 
 # Charges that are shown in HTML.
 _MAX_SHOWN = 100
@@ -97,12 +94,12 @@ class PrivacyLedger(JsonRecord):
     returns a smaller total: charge its result. :doc:`/project/decisions` states the reasons.
 
     A budget has one relation, and charges are converted to it. Replacing a record is removing one and adding one, so a
-    "replace" budget counts charges for adding or removing a record **twice**; `report` shows this in the column
-    "conversion". An "add_remove" budget refuses "replace" charges. Local releases have "replace" guarantees and central
-    releases "add_remove" guarantees. To avoid the factor 2, use a ledger of its own for the central releases of other
-    persons, or set ``relation="add_remove"`` if there are no local releases. A budget for whole records refuses a
-    release that protects named columns only, because it may reveal all other columns. A budget for named columns
-    (``relation="replace_values"``) accepts releases for whole records, and releases that protect at least its columns.
+    "replace" budget counts charges for adding or removing a record **twice**. An "add_remove" budget refuses "replace"
+    charges. Local releases have "replace" guarantees and central releases "add_remove" guarantees. To avoid the factor
+    2, use a ledger of its own for the central releases of other persons, or set ``relation="add_remove"`` if there are
+    no local releases. A budget for whole records refuses a release that protects named columns only, because it may
+    reveal all other columns. A budget for named columns (``relation="replace_values"``) accepts releases for whole
+    records, and releases that protect at least its columns.
 
     Charges for records and charges for all rows of a person (``groups`` of `fit`) add up for persons with at most as
     many rows as the charges for records protect. `report` has the unit of each charge, `privacy_statement` the unit of
@@ -263,9 +260,8 @@ class PrivacyLedger(JsonRecord):
         Returns
         -------
         pandas.DataFrame
-            A row per charge: ``what, epsilon, delta, rho, relation, conversion, unit, trust, scope, mechanism, secure,
-            time``. The numbers are the charged ones, in the relation of the ledger. ``conversion`` has the numbers of
-            the release if they differ. The time is in UTC.
+            A row per charge: ``what, epsilon, delta, rho, relation, unit, trust, scope, mechanism, secure, time``. The
+            numbers are the charged ones, in the relation of the ledger. The time is in UTC.
         """
         account, charges = self._book.snapshot()
         rows = []
@@ -275,7 +271,6 @@ class PrivacyLedger(JsonRecord):
                 vars(guarantee)
                 | charge._asdict()
                 | {
-                    "conversion": describe_conversion(charge.guarantee, account.budget),
                     "unit": guarantee._format_unit(),
                     "scope": join_names(guarantee.scope),
                 }

@@ -455,7 +455,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         columns = dict(zip(table.names, table.columns, strict=True))
         columns |= zip(names, write_rows(template, rows), strict=True)
         X_out = table.rebuild(list(columns.values()), table.names)
-        return apply_set_output(self, X_out, self.domain_)
+        return apply_set_output(self, X_out)
 
     def _constrain(self, public: Sequence[Any]) -> Domain:
         """Return the domain of these and the private columns, with the constraints that read a private one."""

@@ -737,7 +737,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         n = len(table.columns[0])
         rows = self._draw_columns(template, self.model_, n, rng)
         kept = {name: rows[name] for name in self._features}
-        return apply_set_output(self, assemble(table, kept), self.domain_)
+        return apply_set_output(self, assemble(table, kept))
 
     def marginal(
         self, columns: str | Sequence[ColumnName], *, confidence_level: float = 0.95

@@ -49,8 +49,8 @@ def test_the_report_lists_every_charge(make):
     ledger.charge(PrivacyGuarantee(0.1, delta=1e-6, rho=0.25, trust="central"), "histogram")
     report = ledger.report()
     assert report.drop(columns=["time", "rho"]).to_numpy().tolist() == [
-        ["encoder", 1.0, 0.0, "replace", "", "one record", "local", "sex, 3", "coins", False],
-        ["histogram", 0.1, 1e-6, "replace", "", "one record", "central", "", "", True],
+        ["encoder", 1.0, 0.0, "replace", "one record", "local", "sex, 3", "coins", False],
+        ["histogram", 0.1, 1e-6, "replace", "one record", "central", "", "", True],
     ]
     assert report["rho"].isna().tolist() == [True, False]
     assert before <= report["time"][0] <= report["time"][1] <= pd.Timestamp.now("UTC")

@@ -79,16 +79,15 @@ def test_the_relation_is_that_of_the_first_charge(make):
         assert PrivacyLedger(path=ledger.path).to_json() == ledger.to_json()
 
 
-def test_a_charge_that_counts_twice_is_stated_with_both_numbers(make):
+def test_a_charge_for_adding_or_removing_counts_twice(make):
     ledger = make(epsilon=1.5, relation="replace")
     central = PrivacyGuarantee(0.5, relation="add_remove", trust="central")
     ledger.charge(PrivacyGuarantee(0.25), "report")
     ledger.charge(central, "mean")
-    twice = "epsilon = 0.5 for adding or removing one record, counted twice"
-    assert [text.startswith(twice) for text in ledger.report()["conversion"]] == [False, True]
     assert ledger.report()["epsilon"].tolist() == [0.25, 1.0]
     assert repr(ledger) == "PrivacyLedger(epsilon=1.5, delta=0.0, relation='replace', spent=(1.25, 0.0))"
-    with pytest.raises(BudgetExceeded, match=rf"requires epsilon=1\.0 \({twice}.*\), but the ledger has 0\.25 of 1\.5"):
+    refusal = r"requires epsilon=1\.0 for relation='replace', but the ledger has 0\.25 of 1\.5"
+    with pytest.raises(BudgetExceeded, match=refusal):
         ledger.charge(central, "second mean")
 
 
