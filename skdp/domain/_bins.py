@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from dateutil.relativedelta import relativedelta  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from skdp.tables import kinds_of
@@ -31,11 +32,10 @@ def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
         return cut_evenly(low, high, bins).tolist()
     # Months are of different lengths; a year of 12 bins has one for each.
     months = 12 * (high.year - low.year) + high.month - low.month
-    # The last day that every month has.
-    every_month = 28
-    is_divisible = months > 0 and months % bins == 0 and low.day <= every_month
-    if is_divisible and _after(low, months) == high:
-        return [_after(low, index * months // bins) for index in range(bins + 1)]
+    is_divisible = months > 0 and months % bins == 0
+    if is_divisible and low + relativedelta(months=months) == high:
+        width = months // bins
+        return [low + relativedelta(months=index * width) for index in range(bins + 1)]
     # In whole microseconds, so that the last edge is the end itself.
     unit = timedelta.resolution
     span = (high - low) // unit
@@ -54,11 +54,6 @@ def cut_evenly(low: float, high: float, bins: int) -> NDArray[np.float64]:
     index = np.arange(bins + 1, dtype=float if largest <= _MAX_EXACT else object)
     edges = (start * (bins - index) + end * index) / (bins * unit)
     return edges.astype(float)
-
-
-def _after(start: Any, months: int) -> Any:
-    year, month = divmod(12 * start.year + start.month - 1 + months, 12)
-    return start.replace(year=year, month=month + 1)
 
 
 def read_edges(edges: Any, name: str) -> tuple[Any, ...]:

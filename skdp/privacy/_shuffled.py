@@ -209,8 +209,6 @@ def local_epsilon(
 
     def excess(local: float) -> float:
         pairs = _inspect_reporter(reporter(local), released)[0]
-        if len(pairs) == 1:
-            return _log_ratio(pairs[0].delta(n, target), exact_delta)
         reached = _smallest_epsilon(pairs, n, exact_delta)
         return min(math.log(max(reached, 1e-300) / target), 9.0)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -328,24 +328,8 @@ def empty_column(library: str, dtype: Any) -> Any:
 _DTYPE_ERRORS = (TypeError, ValueError, OverflowError, NotImplementedError)
 
 
-# Types of which no two values are equal and differ in their text.
-_HASHED_TYPES = {str, int, bool, type(None)}
-
-
 def decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
     """Return a function from codes to a column of a library, of a dtype if it represents all declared values."""
-    # To make a decoder takes as long as to encode a small batch. The key of the cache
-    # has the types, because 1 and True are equal.
-    types = tuple(map(type, values))
-    is_cached = _HASHED_TYPES.issuperset(types)
-    check = _check_decoder if is_cached else _check_decoder.__wrapped__
-    return check(tuple(values), types, library, dtype)
-
-
-@lru_cache(maxsize=256)
-def _check_decoder(
-    values: tuple[Any, ...], types: tuple[type, ...], library: str, dtype: Any
-) -> Decode:
     # Libraries cut texts, round numbers and wrap integers silently, so the decoded
     # values are encoded again. The library infers a dtype if this one fails.
     coder = ValueCoder(values)

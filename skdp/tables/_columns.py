@@ -264,10 +264,6 @@ def _is_all_missing(column: Any) -> bool:
 # that are not UTF-8. It is equal to no declared value.
 _UNREADABLE = object()
 
-# The first and the last day of Python.
-_FIRST_DAY = np.datetime64(date.min)
-_LAST_DAY = np.datetime64(date.max)
-
 # Rows per block, so that intermediate results stay in the cache.
 _BLOCK = 1 << 16
 
@@ -314,15 +310,6 @@ def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
 
 def _list_of(series: nw.Series[Any]) -> list[Any]:
     """Return the values of a series of polars or Arrow as Python objects."""
-    if series.dtype in (nw.Date, nw.Datetime):
-        # polars aborts at a date beyond the years of Python.
-        days = series.to_numpy().astype(_FIRST_DAY.dtype)
-        is_far = (days < _FIRST_DAY) | (days > _LAST_DAY)
-        if is_far.any():
-            values = np.full(len(series), _UNREADABLE, object)
-            near = series.filter((~is_far).tolist())
-            values[~is_far] = as_objects(near.to_list())
-            return list(values)
     try:
         return list(series.to_list())
     except Exception:
@@ -480,10 +467,7 @@ def has_more_decimals(
     # single precision, each number is the nearest number of the dtype.
     margin = _MAX_FLOAT_ERRORS * np.spacing(np.abs(numbers))
     is_near = np.abs(wide - rounded) <= margin
-    with np.errstate(over="ignore", invalid="ignore"):
-        single = wide.astype(np.float32)
-        is_single = (single == wide) & (single == rounded.astype(np.float32))
-    return ~(is_near | is_single)
+    return ~is_near
 
 
 # Dates.

