@@ -108,7 +108,7 @@ def test_every_warning_names_a_page_that_exists():
         for name, call in calls_in(path):
             options = {option.arg: option.value for option in call.keywords}
             plain[path.name] += name == "warnings.warn"
-            if name in ("warn", "warn_once") and call.args and isinstance(options["about"], ast.Constant):
+            if name in ("warn", "warn_at_caller") and call.args and isinstance(options["about"], ast.Constant):
                 named.add(options["about"].value)
     assert +plain == PLAIN_WARNINGS
     assert len(named) > 10

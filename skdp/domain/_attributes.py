@@ -204,8 +204,8 @@ class Interval:
         where `decimals` is 0 and bins would be narrower than 1. Bins of numbers have
         equal widths: their edges are the floats nearest to decimal fractions, such as 0.3
         for 10 bins from 0 to 1. Bins of dates have equal numbers of months, if the range is
-        a whole number of months that `bins` divides and does not start on the 29th or
-        later; otherwise equal widths, rounded down to days or microseconds.
+        a whole number of months that `bins` divides; otherwise equal widths, rounded
+        down to days or microseconds.
     edges : sequence of float, date or datetime, optional
         The edges of the bins, in place of `low`, `high` and `bins`: at least 2,
         increasing, all of one type.
