@@ -39,13 +39,13 @@ run another Python.
 
 from skdp.engines._engine import open_table as open_table
 from skdp.engines._files import TableFile as TableFile
+from skdp.engines._files import read_frame as read_frame
 from skdp.engines._privatize import privatize, privatize_file, tally
 from skdp.engines._reports import columns_beside_reports as columns_beside_reports
 from skdp.engines._reports import estimate_file, read_protocol
 from skdp.engines._reports import tally_files as tally_files
 from skdp.engines._synthesize import sample_file as sample_file
 from skdp.engines._synthesize import synthesize_file
-from skdp.engines._table_file import read_frame as read_frame
 
 __all__ = [
     "estimate_file",

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import io
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import closing
-from functools import partial
-from operator import itemgetter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path, PurePath
 from typing import Any
 
+import pandas as pd
+
 from skdp.domain import Domain
-from skdp.engines._engine import ROWS, StreamTable, Tables, write_parquet
-from skdp.engines._io import Extra, import_extra, run_check, run_safely
-from skdp.engines._local import find_protocols, read_dataset
-from skdp.engines._table_file import (
-    ColumnParser,
-    delimiter_of,
-    find_repeated,
+from skdp.engines._csv import (
+    MISSING_TEXTS,
     find_text_type,
+    guess_type,
     has_whole_numbers,
-    read_csv_blocks,
-    repeated_names_message,
+    parse_texts,
+    read_csv_rows,
 )
+from skdp.engines._engine import ROWS, StreamTable, Tables, write_parquet
+from skdp.engines._io import Extra, import_extra
+from skdp.engines._local import find_protocols, read_dataset
 
 pyarrow, fs, ipc = map(Extra, ("pyarrow", "pyarrow.fs", "pyarrow.ipc"))
 dataset, compute = map(Extra, ("pyarrow.dataset", "pyarrow.compute"))
-pyarrow_csv = Extra("pyarrow.csv")
 
 # Formats by the suffix of a name. A CSV file may be gzipped.
 FORMATS = {
@@ -60,30 +59,15 @@ def is_csv(file_format: str) -> bool:
     return file_format.startswith(("csv", "tsv"))
 
 
-# Files at a path or a URL
+def _delimiter_of(file_format: str) -> str:
+    return "\t" if file_format.startswith("tsv") else ","
 
 
 def open_filesystem(place: str) -> tuple[Any, str]:
     """Open the file system of a path or a URL; also return the path on it."""
     if "://" not in place:
         return fs.LocalFileSystem(), place
-    scheme = place.partition("://")[0]
-    try:
-        return fs.FileSystem.from_uri(place)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
-        # Its text would show the URL, which may contain a password.
-        pass
-    fsspec_core = import_extra("fsspec.core", "remote")
-    try:
-        filesystem, path = fsspec_core.url_to_fs(place)
-    except ImportError as error:
-        raise ImportError(
-            f"{scheme}:// needs a package besides fsspec: {error}"
-        ) from None
-    except ValueError:
-        raise ValueError(
-            f"neither pyarrow nor fsspec opens URLs that begin with {scheme}://"
-        ) from None
+    filesystem, path = import_extra("fsspec.core", "remote").url_to_fs(place)
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path
 
 
@@ -115,37 +99,23 @@ class TableFile:
             raise ValueError(
                 f"delimiter is for CSV files, and {self.name} is another one"
             )
-        self.delimiter = delimiter or delimiter_of(self.name)
-        self.is_local = isinstance(self.filesystem, fs.LocalFileSystem)
-        if not self._exists():
-            raise FileNotFoundError(
-                f"there is no file {self.path if self.is_local else self.name}"
-            )
-        if self.is_csv:
-            with closing(read_csv_blocks(self, self.delimiter)) as blocks:
-                (names,) = next(blocks)
-        else:
-            self._dataset = self._open_dataset()
-            names = self._dataset.schema.names
-        self.repeated = find_repeated(names)
-        self.names = [name for name in names if name not in self.repeated]
-        self._header = names
-
-    def _exists(self) -> bool:
+        self.delimiter = delimiter or _delimiter_of(self.format)
         # Opening a missing dataset is no error, and it may be a folder.
-        info = self.filesystem.get_file_info(self.path)
-        return bool(info.type == fs.FileType.File)
-
-    def _open_dataset(self) -> Any:
-        try:
-            return dataset.dataset(
+        if self.filesystem.get_file_info(self.path).type != fs.FileType.File:
+            raise FileNotFoundError(f"there is no file {self.name}")
+        if self.is_csv:
+            with closing(read_csv_rows(self)) as rows:
+                self.header = next(rows)
+        else:
+            self.dataset = dataset.dataset(
                 self.path, format=self.format, filesystem=self.filesystem
             )
-        except (pyarrow.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
-            format_name = "Parquet" if self.format == "parquet" else "Arrow"
-            raise ValueError(f"{self.name} is no {format_name} file") from None
+            self.header = list(self.dataset.schema.names)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns, except those of several columns."""
+        return [name for name in self.header if self.header.count(name) == 1]
 
     def open(self) -> Any:
         """Open the bytes, decompressed."""
@@ -155,16 +125,19 @@ class TableFile:
     def check_columns(self, columns: Iterable[str]) -> None:
         """Check that a file has some columns. The other names are not shown: they are a row, if there is no header."""
         required = list(columns)
-        repeated = [name for name in required if name in self.repeated]
+        repeated = {name for name in required if self.header.count(name) > 1}
         if repeated:
-            raise ValueError(repeated_names_message(self.name, repeated))
-        absent = [name for name in required if name not in self.names]
+            raise ValueError(
+                f"{self.name} has several columns named {', '.join(map(repr, sorted(repeated)))};"
+                " rename them in its header"
+            )
+        absent = [name for name in required if name not in self.header]
         if absent:
             raise ValueError(f"{self.name} lacks the columns {absent}{self.advice()}")
 
     def advice(self) -> str:
         """Advise to give `delimiter` if a header contains another one; the header may be a row, and is not shown."""
-        header = "".join(self.names)
+        header = "".join(self.header)
         if self.is_csv and any(sign in header for sign in ";,\t|"):
             return (
                 ": if another character than its delimiter separates the values, give"
@@ -174,7 +147,7 @@ class TableFile:
 
     def protocols(self) -> set[str | None]:
         """Return the protocols in the metadata of the file; CSV has none."""
-        return {None} if self.is_csv else find_protocols(self._dataset)
+        return {None} if self.is_csv else find_protocols(self.dataset)
 
     def fingerprint(self) -> dict[str, Any]:
         """Describe the file so that a change of it shows; the file is read."""
@@ -187,54 +160,22 @@ class TableFile:
             "delimiter": self.delimiter if self.is_csv else None,
         }
 
-    def make_sample(
-        self, domain: Domain | None, columns: list[str], *, whole: bool = False
-    ) -> Any:
-        """Make a table without rows; with `whole`, with integers where all declared numbers are whole."""
-        if not self.is_csv:
-            fields = [self._dataset.schema.field(name) for name in columns]
-            return pyarrow.schema(fields).empty_table()
-        types = dict.fromkeys(columns, pyarrow.string())
-        for name in set(columns).intersection(() if domain is None else domain.columns):
-            types[name] = ARROW_TYPES[find_text_type(name, domain[name])]()  # type: ignore[index]
-            is_number = pyarrow.types.is_floating(types[name])
-            if whole and is_number and has_whole_numbers(domain[name]):  # type: ignore[index]
-                types[name] = pyarrow.int64()
-        return pyarrow.schema(types).empty_table()
-
     def read(self, columns: Sequence[str]) -> Tables:
         """Read the rows in order; the columns of a CSV file are text."""
         if not self.is_csv:
-            yield from read_dataset(self._dataset, columns)
+            yield from read_dataset(self.dataset, columns)
             return
-        indices = [self._header.index(name) for name in columns]
-        texts: list[list[str]] = [[] for _ in columns]
-        for block in self._read_text():
-            for index, column in zip(indices, texts, strict=True):
-                column.extend(map(itemgetter(index), block))
-            if len(texts[0]) >= ROWS:
-                yield _make_text_table(texts, columns)
-                texts = [[] for _ in columns]
-        yield _make_text_table(texts, columns)
-
-    def check_text(self) -> None:
-        """Check that a CSV file is well formed."""
-        if self.is_csv:
-            for _ in self._read_text():
-                pass
-
-    def _read_text(self) -> Generator[list[list[str]], None, None]:
-        """Read the rows of a CSV file in blocks, without the header."""
-        with closing(read_csv_blocks(self, self.delimiter)) as blocks:
-            next(blocks)
-            read = partial(run_check, lambda: next(blocks, None))
-            while block := run_safely(read):
-                yield block
-
-
-def _make_text_table(texts: list[list[str]], names: Sequence[str]) -> Any:
-    arrays = [pyarrow.array(column, pyarrow.string()) for column in texts]
-    return pyarrow.table(arrays, names=list(names))
+        schema = pyarrow.schema([(name, pyarrow.string()) for name in columns])
+        with closing(read_csv_rows(self)) as rows:
+            indices = list(map(next(rows).index, columns))
+            texts: list[list[str]] = [[] for _ in columns]
+            for row in rows:
+                for index, column in zip(indices, texts, strict=True):
+                    column.append(row[index])
+                if len(texts[0]) == ROWS:
+                    yield pyarrow.table(texts, schema)
+                    texts = [[] for _ in columns]
+        yield pyarrow.table(texts, schema)
 
 
 class FileTable(StreamTable):
@@ -243,69 +184,113 @@ class FileTable(StreamTable):
     def __init__(
         self,
         file: TableFile,
-        domain: Domain | None,
-        sample: Any,
+        columns: Sequence[str],
+        domain: Domain | None = None,
         *,
         strict: bool = True,
         missing_texts: Sequence[str] = (),
+        whole: bool = False,
     ) -> None:
-        super().__init__(sample)
+        # `missing_texts` are missing values in the text columns of a CSV file that the
+        # domain does not declare. With `whole`, the sample has integers where all
+        # declared numbers are whole.
         self.file = file
         self._domain = domain
+        self._strict = strict
         self._missing_texts = missing_texts
-        """Texts that are missing values in a column that the domain does not declare."""
-        self._declared = () if domain is None else domain.columns
-        self._parsers: dict[Any, ColumnParser] = {}
+        self._types: dict[Any, str] = {}
         if domain is not None and file.is_csv:
             for name in domain.columns:
-                values = domain[name]
-                self._parsers[name] = ColumnParser(
-                    name, find_text_type(name, values), values.labels, strict=strict
-                )
+                self._types[name] = find_text_type(name, domain[name])
+        super().__init__(self._make_sample(columns, whole))
+
+    def _make_sample(self, columns: Sequence[str], whole: bool) -> Any:
+        if not self.file.is_csv:
+            schema = self.file.dataset.schema
+            return pyarrow.schema([schema.field(name) for name in columns])
+        types = dict.fromkeys(columns, pyarrow.string())
+        for name in types.keys() & self._types.keys():
+            types[name] = ARROW_TYPES[self._types[name]]()
+            is_number = whole and self._types[name] == "number"
+            if is_number and has_whole_numbers(self._domain[name]):  # type: ignore[index]
+                types[name] = pyarrow.int64()
+        return pyarrow.schema(types)
 
     def _make_empty_table(self) -> Any:
-        return self._frame
+        return self._frame.empty_table()
 
     def column_names(self) -> list[Any]:
-        return list(self._frame.column_names)
+        return list(self._frame.names)
 
     def _read(self, columns: Sequence[Any]) -> Tables:
         with closing(self.file.read(columns)) as tables:
             for table in tables:
-                yield self._convert(table)
+                yield self._convert(table) if self.file.is_csv else table
 
     def _open_reports(self, path: Path) -> Any:
         raise NotImplementedError
 
     def _convert(self, table: Any) -> Any:
+        """Parse the texts of declared columns, and find missing texts in other columns."""
         columns = {}
         for name in table.column_names:
             column = table[name]
-            if name in self._parsers:
-                parse = partial(_parse_column, self._parsers[name], column)
-                column = run_check(parse)
-            elif name not in self._declared and self._missing_texts:
-                column = _replace_texts(column, self._missing_texts)
+            if name in self._types:
+                labels = self._domain[name].labels  # type: ignore[index]
+                column = _parse_column(
+                    name, column, self._types[name], labels, strict=self._strict
+                )
+            elif self._missing_texts:
+                missing = pyarrow.array(self._missing_texts, pyarrow.string())
+                column = compute.if_else(compute.is_in(column, missing), None, column)
             columns[name] = column
         return pyarrow.table(columns)
 
 
-def _parse_column(parser: ColumnParser, texts: Any) -> Any:
+def _parse_column(
+    name: Any, texts: Any, text_type: str, labels: Iterable[Any], *, strict: bool = True
+) -> Any:
     """Parse each distinct text of an Arrow column once."""
     coded = texts.combine_chunks().dictionary_encode()
-    values = parser.parse(coded.dictionary.to_pylist())
-    return pyarrow.array(values, ARROW_TYPES[parser.type]()).take(coded.indices)
+    distinct = coded.dictionary.to_pylist()
+    values = parse_texts(name, distinct, text_type, labels, strict=strict)
+    return pyarrow.array(values, ARROW_TYPES[text_type]()).take(coded.indices)
 
 
-def _replace_texts(column: Any, texts: Sequence[str]) -> Any:
-    """Replace some texts of an Arrow column by missing values."""
-    if pyarrow.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    is_text = pyarrow.types.is_string(column.type)
-    if not (is_text or pyarrow.types.is_large_string(column.type)):
-        return column
-    is_missing = compute.is_in(column, pyarrow.array(texts, column.type))
-    return compute.if_else(is_missing, None, column)
+def read_frame(
+    path: Path,
+    domain: Domain | None = None,
+    *,
+    delimiter: str | None = None,
+    find_dates: bool = False,
+) -> pd.DataFrame:
+    """Read a whole file with pandas, columns that are not declared by a type that all texts have."""
+    file = TableFile(path, delimiter)
+    if not file.is_csv:
+        return pyarrow.concat_tables(file.read(file.names)).to_pandas()
+    file.check_columns(file.header)
+    rows = FileTable(file, file.names, domain)
+    table = pyarrow.concat_tables(rows.read(file.names))
+    columns = {}
+    for name in table.column_names:
+        column = table[name]
+        if domain is not None and name in domain.columns:
+            is_whole = has_whole_numbers(domain[name])
+        else:
+            texts = set(column.unique().to_pylist())
+            known = texts.difference(MISSING_TEXTS)
+            text_type = guess_type(known, find_dates=find_dates)
+            # Only an empty text is missing beside text: "NA" or "None" may be an answer.
+            is_answer = text_type == "text" and len(known) > 0
+            labels = texts - {""} if is_answer else ()
+            column = _parse_column(name, column, text_type, labels)
+            is_whole = all(text.strip(" -").isdecimal() for text in known)
+        if is_whole and pyarrow.types.is_floating(column.type):
+            # Numbers stay floats if one of them is not whole.
+            with suppress(pyarrow.ArrowInvalid):
+                column = column.cast(pyarrow.int64())
+        columns[name] = column.to_pandas()
+    return pd.DataFrame(columns)
 
 
 # Files to write
@@ -342,7 +327,7 @@ def write_file(
     target = str(target) if isinstance(target, Path) else target
     with pyarrow.output_stream(target, compression=compression) as file:
         if is_csv(file_format):
-            _write_csv(tables, schema, file, delimiter_of(f".{file_format}"))
+            _write_csv(tables, schema, file, _delimiter_of(file_format))
             return
         with ipc.new_file(file, schema) as writer:
             for table in tables:
@@ -350,27 +335,10 @@ def write_file(
 
 
 def _write_csv(tables: Iterable[Any], schema: Any, file: Any, delimiter: str) -> None:
-    """Write a stream of tables; dates and datetimes as ISO 8601."""
-    is_special = any(sign in "".join(schema.names) for sign in f'{delimiter}"\r\n')
-    options = pyarrow_csv.WriteOptions(
-        delimiter=delimiter, quoting_header="needed" if is_special else "none"
-    )
-    plain = _make_plain(schema.empty_table())
-    with pyarrow_csv.CSVWriter(file, plain.schema, write_options=options) as writer:
+    """Write a stream of tables as text; Python writes dates and times in ISO 8601."""
+    with io.TextIOWrapper(file, "utf-8", newline="") as text:
+        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(schema.names)
         for table in tables:
-            writer.write_table(_make_plain(table))
-
-
-def _make_plain(table: Any) -> Any:
-    """Convert datetimes to text, and the nulls of a single column to quoted text: an empty line is not a row."""
-    for index, field in enumerate(table.schema):
-        column = table.column(index)
-        if pyarrow.types.is_timestamp(field.type):
-            zone = "" if field.type.tz is None else "Z"
-            utc = pyarrow.timestamp(field.type.unit, "UTC" if zone else None)
-            text_format = f"%Y-%m-%dT%H:%M:%S{zone}"
-            column = compute.strftime(column.cast(utc), format=text_format)
-        if table.num_columns == 1:
-            column = column.cast(pyarrow.string()).fill_null("")
-        table = table.set_column(index, field.name, column)
-    return table
+            columns = [column.to_pylist() for column in table.columns]
+            writer.writerows(zip(*columns, strict=True))

@@ -238,8 +238,8 @@ def privatize_file(
     ------
     TypeError, ValueError, BudgetExceeded, ImportError
         As for `privatize`, or if a file is none of these formats, or cannot represent the declared values, or `run` is
-        given for a seeded transformer. No error shows a value. A row that is refused costs nothing, nor does a CSV file
-        that is not well formed; with ``check=False``, the charge of other rows stands.
+        given for a seeded transformer. No error shows a value. A row that is refused costs nothing; with
+        ``check=False``, the charge stands.
     OSError
         If a file cannot be read or written.
     FileExistsError
@@ -313,8 +313,6 @@ def privatize_file(
         transformer._check_budget(name)
         rows.check_rows(release)
         logger.info("checked")
-    else:
-        file.check_text()
     release = release.charge(transformer, key=key, run=name)
     logger.info("charged: %s", transformer.guarantee_)
     if not is_csv(file_format):
@@ -343,12 +341,10 @@ def _prepare_file(
     elif hasattr(transformer, "protocol_"):
         required += transformer.protocol_.columns
     file.check_columns(required)
-    sample = file.make_sample(domain, file.names)
-    release = prepare_release(sample, transformer, keep=keep, record_id=record_id)
     # Text among numbers is an error, unless values outside the domain are accepted.
     strict = getattr(transformer, "handle_unknown", "error") == "error"
-    missing = ("",) if file.is_csv else ()
-    rows = FileTable(file, domain, sample, strict=strict, missing_texts=missing)
+    rows = FileTable(file, file.names, domain, strict=strict, missing_texts=("",))
+    release = prepare_release(rows.sample, transformer, keep=keep, record_id=record_id)
     return rows, release
 
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skdp._json import detect_format, parse_json
+from skdp._json import parse_json
 from skdp.engines._engine import ReportSums, Tables, add_up_batches, engine_of
-from skdp.engines._files import FileTable, TableFile, check_delimiter
+from skdp.engines._files import FileTable, TableFile, check_delimiter, format_of, is_csv
 from skdp.engines._io import Extra, check_path, write_atomically
 from skdp.engines._release import check_transformer, fit_on_schema
 from skdp.local import (
@@ -24,8 +24,6 @@ from skdp.local import (
 from skdp.tables import PROTOCOL_KEY
 
 pyarrow = Extra("pyarrow")
-
-MAX_JSON_BYTES = 1 << 24
 
 _PROTOCOL_FORMAT = "skdp-protocol"
 
@@ -38,16 +36,6 @@ class ReportFile:
         self.name = table.name
         self.protocol_text = _find_single(table.protocols(), table.name)
 
-    @property
-    def location(self) -> str:
-        """The location, however it is written."""
-        path = self._table.path
-        return os.path.realpath(path) if self._table.is_local else path
-
-    def columns(self) -> list[str]:
-        """Name the columns."""
-        return self._table.names
-
     def tally(self, transformer: ReportTransformer) -> Any:
         """Sum up the reports."""
         reports = ReportSums(transformer.protocol_)
@@ -56,13 +44,11 @@ class ReportFile:
 
     def _read(self, reports: ReportSums) -> Tables:
         """Read reports; the columns of a CSV file that have no declared values are numbers."""
-        table, domain = self._table, reports.values
-        sample = table.make_sample(None, reports.names)
-        missing = ("",) if table.is_csv else ()
-        rows = FileTable(table, domain, sample, strict=False, missing_texts=missing)
+        table, domain, names = self._table, reports.values, reports.names
+        rows = FileTable(table, names, domain, strict=False, missing_texts=("",))
         declared = () if domain is None else domain.columns
-        for batch in rows.read(reports.names):
-            for index, name in enumerate(reports.names):
+        for batch in rows.read(names):
+            for index, name in enumerate(names):
                 if table.is_csv and name not in declared:
                     numbers = _parse_numbers(batch[name], name)
                     batch = batch.set_column(index, name, numbers)
@@ -73,23 +59,15 @@ class TallyFile:
     """A tally that ``skdp tally`` wrote."""
 
     def __init__(self, path: Path) -> None:
-        if not path.exists():
-            raise FileNotFoundError(f"there is no file {path}")
         content = _read_json(path, "a tally")
-        is_tally = isinstance(content, dict) and isinstance(
-            content.get(PROTOCOL_KEY), dict
-        )
-        if not is_tally:
+        protocol = content.get(PROTOCOL_KEY) if isinstance(content, dict) else None
+        if not isinstance(protocol, dict):
             raise ValueError(
                 f"{path.name} is not a tally with its protocol, as skdp tally writes it"
             )
-        self.name, self.location = path.name, os.path.realpath(path)
-        self.protocol_text = json.dumps(content[PROTOCOL_KEY])
+        self.name = path.name
+        self.protocol_text = json.dumps(protocol)
         self._text = json.dumps(content)
-
-    def columns(self) -> list[str]:
-        """Return no columns: a tally has none."""
-        return []
 
     def tally(self, transformer: ReportTransformer) -> Any:
         """Read the tally."""
@@ -110,26 +88,20 @@ def open_source(place: str | os.PathLike[str], delimiter: str | None = None) -> 
     name = os.fspath(place)
     if name.endswith(".json"):
         return TallyFile(Path(name))
-    is_csv = name.removesuffix(".gz").endswith((".csv", ".tsv"))
-    return ReportFile(TableFile(place, delimiter if is_csv else None))
+    has_delimiter = is_csv(format_of(name))
+    return ReportFile(TableFile(place, delimiter if has_delimiter else None))
 
 
 def _open_sources(sources: Any, delimiter: str | None = None) -> list[Source]:
     """Open one or several files; no file may be given twice."""
     check_delimiter(delimiter)
     is_one = isinstance(sources, str | os.PathLike)
-    files = [
-        open_source(place, delimiter) for place in ([sources] if is_one else sources)
-    ]
+    places = [sources] if is_one else list(sources)
+    files = [open_source(place, delimiter) for place in places]
     if not files:
         raise ValueError("expected at least one file of reports")
-    seen = set()
-    for file in files:
-        if file.location in seen:
-            raise ValueError(
-                f"{file.name} is given twice: its reports would be counted twice"
-            )
-        seen.add(file.location)
+    if len(set(map(os.path.realpath, places))) < len(places):
+        raise ValueError("a file is given twice: its reports would be counted twice")
     return files
 
 
@@ -178,12 +150,7 @@ def _find_single(texts: set[str | None], name: str) -> str | None:
 
 
 def _read_json(path: Path, what: str) -> Any:
-    """Read JSON, within limits; None if the file is not text."""
-    size = path.stat().st_size
-    if size > MAX_JSON_BYTES:
-        raise ValueError(
-            f"{path.name}: {what} has at most {MAX_JSON_BYTES:,} bytes, got {size:,}"
-        )
+    """Read JSON of limited size; None if the file is not text."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -248,11 +215,6 @@ def read_protocol(source: Any) -> ReportTransformer | None:
         return None
     if isinstance(source, str | os.PathLike):
         text = _read_protocol_text(source)
-    elif hasattr(source, "n_reports"):
-        raise TypeError(
-            "source must be a table or a file, got a tally in memory. Pass it to the"
-            " estimates; `skdp tally` writes a tally with its protocol"
-        )
     else:
         text = _find_single(engine_of(source).protocols(), "the table")
     return None if text is None else ReportTransformer.from_json(text)
@@ -260,30 +222,21 @@ def read_protocol(source: Any) -> ReportTransformer | None:
 
 def _read_protocol_text(source: str | os.PathLike[str]) -> str | None:
     path = Path(source)
-    if path.is_file():
-        if path.suffix == ".json":
-            content = _read_json(path, "a protocol")
-            if isinstance(content, dict) and content.get("format") == _PROTOCOL_FORMAT:
-                return json.dumps(content)
-        with path.open("rb") as opened:
-            start = opened.read(200)
-        # Arrow files may contain the text of a protocol there.
-        found = detect_format(start) if start.startswith((b"{", b"PK")) else ""
-        if found:
-            raise ValueError(f"{path.name} holds no reports{found}")
+    if path.suffix == ".json" and path.is_file():
+        content = _read_json(path, "a protocol")
+        if isinstance(content, dict) and content.get("format") == _PROTOCOL_FORMAT:
+            return json.dumps(content)
     return open_source(source).protocol_text
 
 
-def columns_beside_reports(source: Any, transformer: ReportTransformer) -> list[Any]:
-    """Name the columns of a table or file that are not reports of a transformer; a tally or a protocol has none."""
-    if not isinstance(source, str | os.PathLike):
-        names = engine_of(source).column_names()
-    elif os.fspath(source).endswith(".json"):
+def columns_beside_reports(
+    source: str | os.PathLike[str], transformer: ReportTransformer
+) -> list[Any]:
+    """Name the columns of a file that are not reports of a transformer; a tally or a protocol has none."""
+    if os.fspath(source).endswith(".json"):
         return []
-    else:
-        names = open_source(source).columns()
     reports = set(transformer.protocol_.report_columns)
-    return [name for name in dict.fromkeys(names) if name not in reports]
+    return [name for name in TableFile(source).names if name not in reports]
 
 
 # Tallies and estimates

@@ -12,6 +12,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 
 from skdp.domain import Domain
+from skdp.engines._csv import MISSING_TEXTS
 from skdp.engines._files import (
     FileTable,
     TableFile,
@@ -21,9 +22,6 @@ from skdp.engines._files import (
 )
 from skdp.engines._io import check_path, check_target, write_atomically
 from skdp.synthesis import DPMarginalSynthesizer, check_n_samples
-
-# Texts in a column of persons that name nobody: their rows would count as one person.
-UNNAMED_PERSONS = ("", "NA", "N/A", "NULL", "null", "NaN", "nan", "None")
 
 
 def synthesize_file(
@@ -185,7 +183,7 @@ def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable
             f"person_column must not be in the domain, got {person!r}. Remove it from the "
             "domain"
         )
+    # Texts of persons that name nobody are missing: their rows would count as one person.
     # In the order of the file, so that the synthetic table has it too.
     names = [name for name in file.names if name in required]
-    sample = file.make_sample(domain, names, whole=True)
-    return FileTable(file, domain, sample, missing_texts=UNNAMED_PERSONS)
+    return FileTable(file, names, domain, missing_texts=MISSING_TEXTS, whole=True)

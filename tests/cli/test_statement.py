@@ -119,8 +119,6 @@ def test_files_of_another_kind_are_refused(files, capsys):
     for name in ("people.parquet", "reports.csv.gz"):  # text does not say how it was made
         error = refuse(capsys, "statement", files / name)
         assert "does not contain the protocol of its reports. Give the protocol that save of the encoder wrote" in error
-    with pytest.raises(ValueError, match=r"model.skops holds no reports\. It is a ZIP file; use skdp.load"):
-        skdp.read_protocol(files / "model.skops")
     with pytest.raises(ValueError, match=r"must be a file of skdp\.save"):
         skdp.load(files / "reports.parquet")
     assert main(["statement", str(files / "model.skops")]) == 0

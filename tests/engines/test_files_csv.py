@@ -23,9 +23,6 @@ def synthesize(path, ledger, **options):
 
 READERS = {
     "privatize": lambda path, ledger: privatize_file(path, path.with_name("out.csv"), encoder(ledger=ledger)),
-    "privatize unchecked": lambda path, ledger: privatize_file(
-        path, path.with_name("out.csv"), encoder(ledger=ledger), check=False
-    ),
     "synthesize": synthesize,
     "synthesize persons": lambda path, ledger: synthesize(path, ledger, person_column="note"),
     "estimate": lambda path, ledger: estimate_file(path, encoder()),

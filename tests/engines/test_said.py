@@ -116,14 +116,12 @@ def test_a_file_is_not_counted_twice(tmp_path, monkeypatch):
             tally_files([path, tmp_path / "tally.json", same])
     with pytest.raises(ValueError, match=r"tally\.txt must end in \.json"):
         tally_files(path, target=tmp_path / "tally.txt")
-    with pytest.raises(ValueError, match=r"tally.json is given twice"):
+    with pytest.raises(ValueError, match="is given twice"):
         tally_files(["tally.json", tmp_path / "tally.json"])
 
 
 def test_what_says_no_protocol(tmp_path):
     reports = encoder().fit(PEOPLE).transform(PEOPLE)
-    with pytest.raises(TypeError, match=r"a tally in memory.*skdp tally"):
-        read_protocol(encoder().fit(PEOPLE).tally(reports))
     assert read_protocol(reports.to_numpy()) is None
     reports.to_csv(tmp_path / "reports.csv", index=False)
     assert read_protocol(tmp_path / "reports.csv") is None

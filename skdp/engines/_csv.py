@@ -1,0 +1,221 @@
+"""CSV files as text: strict rows, and texts parsed as declared values, each independently of other rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from skdp.domain import Interval
+from skdp.engines._io import RefusedBatch
+from skdp.tables import kinds_of, present
+
+# fmt: off
+# Texts that pandas reads as missing, unless they are declared.
+MISSING_TEXTS = (
+    "", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a",
+    "nan", "null",
+)
+
+_BOOLS = {
+    "True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False,
+}
+# fmt: on
+
+# Floats represent all integers up to this one.
+MAX_EXACT_INTEGER = 1 << 53
+
+# A number without leading zeros: codes such as 007 and 1E5 are text.
+_NUMBER = re.compile(
+    r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:e[+-]\d{2,3})?|-?inf", re.A
+)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.A)
+
+
+def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
+    """Read the rows of a `TableFile` as text, the header first."""
+    header: list[str] = []
+    line = 1
+    reason = (
+        "a quoted value is not closed, is followed by other text or is too long; or give "
+        "`delimiter` if the values are separated by another character"
+    )
+    with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter=source.delimiter, strict=True)
+        # Python's errors contain bytes of the data, so the error that replaces them is
+        # raised outside of their handlers.
+        try:
+            for row in reader:
+                header = header or row
+                if len(row) == len(header):
+                    yield row
+                # An empty line is not a row.
+                elif row:
+                    reason = f"expected {len(header)} values as in the header, got {len(row)}"
+                    break
+                line = reader.line_num + 1
+            else:
+                if header:
+                    return
+                reason = "the file has no header"
+        except UnicodeDecodeError:
+            reason = "the rows are not UTF-8 text. Convert them, such as with iconv"
+        except csv.Error:
+            pass
+    raise RefusedBatch(f"{source.name}, line {line}: {reason}")
+
+
+# Declared columns
+
+
+def find_text_type(name: Any, values: Any) -> str:
+    """Return how texts are parsed as declared values: text, number, bool, date, datetime or zoned."""
+    if isinstance(values, Interval):
+        if values.dtype.kind == "M":
+            is_date = values.dtype == np.dtype("datetime64[D]")
+            return "date" if is_date else "datetime"
+        is_exact = _are_exact(values.edges)
+    else:
+        known = present(values.values)
+        if any(getattr(value, "tzinfo", None) is not None for value in known):
+            return "zoned"
+        kinds = kinds_of(values.values) & {"date", "datetime"}
+        if kinds:
+            return str(kinds.pop())
+        declared = _common_type(values)
+        if declared is bool:
+            return "bool"
+        if declared is str or not known:
+            if "" in values.labels and None in values.labels:
+                raise ValueError(
+                    f"column {name!r}: a missing value and an empty text are the same "
+                    "in a CSV file: use a Parquet or Arrow file"
+                )
+            return "text"
+        # Decimal texts of floats are parsed as the same floats.
+        is_exact = declared is float or (declared is int and _are_exact(known))
+    if not is_exact:
+        raise ValueError(
+            f"column {name!r}: a CSV file holds text, truth values, dates and numbers "
+            "below 2**53; write its values to a Parquet or Arrow file"
+        )
+    return "number"
+
+
+def _are_exact(numbers: Iterable[Any]) -> bool:
+    """Return True if floats represent all integers in the range of some numbers."""
+    return max(map(abs, numbers)) < MAX_EXACT_INTEGER
+
+
+def has_whole_numbers(values: Any) -> bool:
+    """Return True if all declared numbers are whole."""
+    if isinstance(values, Interval):
+        return not values.real
+    return _common_type(values) is int
+
+
+def _common_type(values: Any) -> type | None:
+    types = set(map(type, present(values.labels)))
+    if types == {int, float}:
+        return float
+    return types.pop() if len(types) == 1 else None
+
+
+# Texts. Each parser returns None for text of another type.
+
+
+def _parse_number(text: str) -> float | None:
+    with suppress(ValueError):
+        # 1_000 is a number in Python only.
+        number = float(text.replace("_", "?"))
+        return None if np.isnan(number) else number
+    return None
+
+
+def _parse_time(text: str, *, zoned: bool) -> datetime | None:
+    # Times at the limits of the calendar have no UTC.
+    with suppress(ValueError, OverflowError):
+        time = datetime.fromisoformat(text)
+        if (time.tzinfo is not None) == zoned:
+            return time.astimezone(UTC) if zoned else time
+    return None
+
+
+def _parse_date(text: str) -> date | None:
+    time = _parse_time(text, zoned=False)
+    return None if time is None else time.date()
+
+
+# The parser of each type, and the reason to refuse other text.
+_PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "text": (str, ""),
+    "number": (_parse_number, "no number; write decimals with a point, such as 1.5"),
+    "bool": (_BOOLS.get, "neither true nor false"),
+    "date": (_parse_date, "no ISO 8601 date or datetime without a time zone"),
+    "datetime": (
+        partial(_parse_time, zoned=False),
+        "no ISO 8601 date or datetime without a time zone",
+    ),
+    "zoned": (
+        partial(_parse_time, zoned=True),
+        "no ISO 8601 date or datetime with a time zone",
+    ),
+}
+
+
+def parse_texts(
+    name: Any,
+    texts: Iterable[str],
+    text_type: str,
+    labels: Iterable[Any] = (),
+    *,
+    strict: bool = True,
+) -> list[Any]:
+    """Parse the texts of a column; None is missing."""
+    missing = set(MISSING_TEXTS).difference(labels)
+    parse, reason = _PARSERS[text_type]
+    values = []
+    for text in texts:
+        value = None
+        if text not in missing:
+            value = parse(text)
+            if value is None and text_type == "number" and not strict:
+                # A number outside each domain.
+                value = np.inf
+            if value is None:
+                raise RefusedBatch(f"column {name!r} holds text that is {reason}")
+        values.append(value)
+    return values
+
+
+def guess_type(texts: set[str], *, find_dates: bool) -> str:
+    """Return the type that all of the distinct texts of a column have."""
+    if not texts:
+        return "text"
+    if _are_numbers({text.strip(" ") for text in texts}):
+        return "number"
+    if texts <= _BOOLS.keys():
+        return "bool"
+    if find_dates and all(map(_DAY.match, texts)):
+        for text_type in ("datetime", "zoned"):
+            with suppress(ValueError):
+                times = parse_texts("", texts, text_type)
+                is_date = all(str(time).endswith(" 00:00:00") for time in times)
+                return "date" if is_date else text_type
+    return "text"
+
+
+def _are_numbers(texts: set[str]) -> bool:
+    """Return True if floats represent all numbers, and each has a single spelling."""
+    if not all(map(_NUMBER.fullmatch, texts)):
+        return False
+    numbers = set(map(float, texts))
+    is_whole = all(text.lstrip("-").isdecimal() for text in texts)
+    return len(numbers) == len(texts) and not (is_whole and not _are_exact(numbers))
