@@ -70,9 +70,6 @@ class BitOracle(FrequencyOracle):
 class UnaryEncoding(BitOracle):
     """Unary encoding on codes: the one-hot bits of the value, randomized independently.
 
-    >>> round(UnaryEncoding(14, p=0.75, q=0.25).epsilon, 4), round(math.log(9), 4)
-    (2.1972, 2.1972)
-
     The bit of the true value is reported as 1 with probability p, every other bit with
     probability q. Two values differ in two bits, so ``e^eps = p (1 - q) / ((1 - p) q)``
     ([1]_ section 4).
@@ -100,6 +97,10 @@ class UnaryEncoding(BitOracle):
     TypeError, ValueError
         If a parameter is out of range, or epsilon and p, q are given together.
 
+    See Also
+    --------
+    FrequencyOracle : Methods of all oracles.
+
     Notes
     -----
     **Privacy.** Local model, replacement of the value, for the whole vector of bits.
@@ -109,6 +110,12 @@ class UnaryEncoding(BitOracle):
     ----------
     .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private
        protocols for frequency estimation. USENIX Security.
+
+    Examples
+    --------
+    >>> from skdp.oracles import UnaryEncoding
+    >>> round(UnaryEncoding(14, p=0.75, q=0.25).epsilon, 4)  # log(9)
+    2.1972
     """
 
     def __init__(
@@ -295,10 +302,6 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
 class SubsetSelection(BitOracle):
     """Subset selection on codes: report a set with w of the k values.
 
-    >>> oracle = SubsetSelection(14, 1.0)
-    >>> oracle.subset_size, round(oracle.mean_squared_error, 2)
-    (4, 3.11)
-
     A set is e^eps times likelier if it contains the true value than if it does not: the
     true value is in the set with probability ``p = w e^eps / (w e^eps + k - w)``, and
     the rest of the set is uniform ([1]_, [2]_). Equivalently, with probability ``l = (k
@@ -326,6 +329,10 @@ class SubsetSelection(BitOracle):
         The exact probabilities that a set contains the true value, and that it contains
         another one.
 
+    See Also
+    --------
+    FrequencyOracle : Methods of all oracles.
+
     Notes
     -----
     **Privacy.** Local model, replacement of the value. A set is reported as one bit per
@@ -339,6 +346,13 @@ class SubsetSelection(BitOracle):
     .. [2] M. Ye, A. Barg (2018). Optimal schemes for discrete distribution estimation
        under locally differential privacy. IEEE Transactions on Information Theory
        64(8).
+
+    Examples
+    --------
+    >>> from skdp.oracles import SubsetSelection
+    >>> oracle = SubsetSelection(14, 1.0)
+    >>> oracle.subset_size, round(oracle.mean_squared_error, 2)
+    (4, 3.11)
     """
 
     def __init__(

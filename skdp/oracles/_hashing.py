@@ -52,11 +52,6 @@ MAX_BUCKETS = _SMALL_PRIME
 class AffineHash:
     """Affine maps modulo a prime P, folded into g buckets: ``h(x) = ((a x + b) mod P) mod g``.
 
-    >>> from skdp.oracles import AffineHash
-    >>> family = AffineHash(1000, 4)
-    >>> family.prime, round(float(family.collision), 4)
-    (65521, 0.25)
-
     For a and b uniform over the residues modulo P and x ≠ y, the pair (a x + b, a y +
     b) takes each of its P² values for exactly one (a, b): the matrix of the two
     equations has the determinant x - y ≠ 0 modulo the prime. The two are therefore
@@ -79,6 +74,13 @@ class AffineHash:
         The width of a seed, which contains a and b: 32 or 62 bits.
     collision : Fraction
         The probability c.
+
+    Examples
+    --------
+    >>> from skdp.oracles import AffineHash
+    >>> family = AffineHash(1000, 4)
+    >>> family.prime, round(float(family.collision), 4)
+    (65521, 0.25)
     """
 
     def __init__(self, k: int, g: int) -> None:
@@ -183,12 +185,6 @@ class AffineHash:
 class LinearHash:
     """Parities of the bits of a number, as a bucket of r bits.
 
-    >>> import numpy as np
-    >>> from skdp.oracles import LinearHash
-    >>> family = LinearHash(4, 2)
-    >>> family(np.array([[0b0001, 0b0110]]), np.array([0b0111]))
-    array([1])
-
     A seed is r words of n bits. Bit i of the bucket of x is the parity of the bits that
     x and word i have in common: a linear map over GF(2). For x ≠ y, the parities of x
     XOR y are r independent fair coins, so that two values collide with probability
@@ -207,6 +203,14 @@ class LinearHash:
         The number of buckets.
     collision : Fraction
         The probability ``2**-r``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.oracles import LinearHash
+    >>> family = LinearHash(4, 2)
+    >>> family(np.array([[0b0001, 0b0110]]), np.array([0b0111]))
+    array([1])
     """
 
     def __init__(self, n_bits: int, r: int) -> None:
@@ -296,10 +300,6 @@ class LinearHash:
 class LocalHashing(FrequencyOracle):
     """Local hashing on codes: report a public seed and the randomized bucket of the value.
 
-    >>> oracle = LocalHashing(1_000, 1.0)
-    >>> oracle.n_buckets, oracle.report_bytes, round(oracle.mean_squared_error, 2)
-    (4, 5, 3.69)
-
     Each report draws a hash function into g buckets, and randomizes the bucket of its
     value by randomized response over the g buckets. It supports all values of the
     reported bucket ([1]_, section 4).
@@ -324,6 +324,10 @@ class LocalHashing(FrequencyOracle):
         The exact support probabilities: p of randomized response, ``q = c p + (1 - c)
         (1 - p) / (g - 1)``.
 
+    See Also
+    --------
+    FrequencyOracle : Methods of all oracles.
+
     Notes
     -----
     **Privacy.** Local model, replacement of the value. The seed is drawn independently
@@ -338,6 +342,13 @@ class LocalHashing(FrequencyOracle):
     ----------
     .. [1] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private
        protocols for frequency estimation. USENIX Security.
+
+    Examples
+    --------
+    >>> from skdp.oracles import LocalHashing
+    >>> oracle = LocalHashing(1_000, 1.0)
+    >>> oracle.n_buckets, oracle.report_bytes, round(oracle.mean_squared_error, 2)
+    (4, 5, 3.69)
     """
 
     field_names = ("seed", "bucket")

@@ -40,10 +40,6 @@ MAX_STEPS = 1 << 16
 class NumericMechanism(LocalMechanism):
     """A local mechanism for one number, given as its position ``0, ..., steps`` on a grid.
 
-    >>> from skdp.oracles import NumericMechanism, Optimal
-    >>> issubclass(Optimal, NumericMechanism)
-    True
-
     Floating-point noise has gaps that reveal the number ([1]_), so only integers are
     drawn: the probabilities of all reports are exact fractions. Each report has an
     unbiased estimate of the position.
@@ -69,6 +65,12 @@ class NumericMechanism(LocalMechanism):
     ----------
     .. [1] I. Mironov (2012). On significance of the least significant bits for
        differential privacy. CCS.
+
+    Examples
+    --------
+    >>> from skdp.oracles import NumericMechanism, Optimal
+    >>> issubclass(Optimal, NumericMechanism)
+    True
     """
 
     steps: int
@@ -221,12 +223,6 @@ def estimate_frequencies(
 class ClampedLaplace(NumericMechanism):
     """Add discrete Laplace noise to the position, and clamp the sum to the grid.
 
-    >>> mechanism = ClampedLaplace(2, 2 * math.log(2))
-    >>> [[round(float(share), 3) for share in row] for row in mechanism.channel()]
-    [[0.667, 0.167, 0.167], [0.333, 0.333, 0.333], [0.167, 0.167, 0.667]]
-    >>> [round(float(estimate), 3) for estimate in mechanism.estimates]
-    [-1.0, 1.0, 3.0]
-
     The noise d has the probability ``(1 - a) / (1 + a) * a^|d|`` ([1]_). The ratio a is
     a fraction, at least e^(-eps / steps): rounded towards more noise. Every probability
     is therefore a fraction too, and no report is more than a^(-steps) <= e^eps times
@@ -259,6 +255,14 @@ class ClampedLaplace(NumericMechanism):
     ----------
     .. [1] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally
        utility-maximizing privacy mechanisms. SIAM J. Comput. 41(6).
+
+    Examples
+    --------
+    >>> mechanism = ClampedLaplace(2, 2 * math.log(2))
+    >>> [[round(float(share), 3) for share in row] for row in mechanism.channel()]
+    [[0.667, 0.167, 0.167], [0.333, 0.333, 0.333], [0.167, 0.167, 0.667]]
+    >>> [round(float(estimate), 3) for estimate in mechanism.estimates]
+    [-1.0, 1.0, 3.0]
     """
 
     def __init__(self, steps: int, epsilon: float | Fraction) -> None:
@@ -349,9 +353,6 @@ def square_wave_width(epsilon: float) -> float:
 class SquareWave(NumericMechanism):
     """Report a number in a window at the true position, or any number: the mechanism for distributions.
 
-    >>> SquareWave(1024, 1.0).width
-    524
-
     This is the square wave mechanism ([1]_): in units of the range, the window has the
     width ``(eps e^eps - e^eps + 1) / (e^eps (e^eps - 1 - eps))``, which maximises the
     information about the distribution. With a window of w reports, there are ``N =
@@ -386,6 +387,11 @@ class SquareWave(NumericMechanism):
     ----------
     .. [1] Z. Li et al. (2020). Estimating numerical distributions under local
        differential privacy. SIGMOD.
+
+    Examples
+    --------
+    >>> SquareWave(1024, 1.0).width
+    524
     """
 
     def __init__(self, steps: int, epsilon: float | Fraction) -> None:

@@ -37,9 +37,6 @@ class Postprocessor(Protocol):
 def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
     """Project counts onto nonnegative counts with a given total ("norm-sub").
 
-    >>> project_to_simplex([8.0, 4.0, -2.0], 10).tolist()
-    [7.0, 3.0, 0.0]
-
     Parameters
     ----------
     counts : array-like of shape (k,)
@@ -57,6 +54,12 @@ def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
     ----------
     T. Wang et al. (2020). Locally differentially private frequency estimation with
     consistency. NDSS.
+
+    Examples
+    --------
+    >>> from skdp.oracles import project_to_simplex
+    >>> project_to_simplex([8.0, 4.0, -2.0], 10).tolist()
+    [7.0, 3.0, 0.0]
     """
     counts = np.asarray(counts, float)
     if not np.isfinite(counts).all():

@@ -35,11 +35,6 @@ class RandomizedResponse(FrequencyOracle):
     Warner's two coins: the true value if the first coin shows heads, else "yes" or "no"
     by the second one.
 
-    >>> import math
-    >>> coins = RandomizedResponse(2, math.log(3))
-    >>> [[round(float(share), 6) for share in row] for row in coins.channel()]
-    [[0.75, 0.25], [0.25, 0.75]]
-
     With probability l = k / (e^eps + k - 1) a code is replaced by a uniform draw from
     all k codes, otherwise it is reported. The true value is reported with probability p
     = 1 - l (k - 1) / k and every other value with probability q = l / k; p / q = e^eps
@@ -65,6 +60,10 @@ class RandomizedResponse(FrequencyOracle):
     p, q : Fraction
         The exact probabilities of the truth and of each other value.
 
+    See Also
+    --------
+    FrequencyOracle : Methods of all oracles.
+
     Notes
     -----
     **Privacy.** Local model, replacement of the value. `epsilon` is computed from the
@@ -79,6 +78,14 @@ class RandomizedResponse(FrequencyOracle):
        differential privacy. JMLR 17.
     .. [2] T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private
        protocols for frequency estimation. USENIX Security.
+
+    Examples
+    --------
+    >>> import math
+    >>> from skdp.oracles import RandomizedResponse
+    >>> coins = RandomizedResponse(2, math.log(3))
+    >>> [[round(float(share), 6) for share in row] for row in coins.channel()]
+    [[0.75, 0.25], [0.25, 0.75]]
     """
 
     is_encodable = True

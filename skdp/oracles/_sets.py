@@ -68,10 +68,6 @@ def pad_sets(
 class SetSelection(SupportCounts):
     """Set selection on sets of codes ("PrivSet"): report a set of values that probably meets the true set.
 
-    >>> oracle = SetSelection(100, 5, 1.0)
-    >>> oracle.subset_size, round(oracle.mean_squared_error, 1)
-    (5, 19.2)
-
     The true set is padded to m members (`pad_sets`), out of m further codes that stand for "none". A
     set of w of all K = k + m codes is e^eps times likelier if it has a member in common
     with the padded set than if it has none ([1]_). Equivalently, with a certain
@@ -126,6 +122,13 @@ class SetSelection(SupportCounts):
        differential privacy. INFOCOM.
     .. [2] T. Wang, N. Li, S. Jha (2018). Locally differentially private frequent
        itemset mining. IEEE S&P.
+
+    Examples
+    --------
+    >>> from skdp.oracles import SetSelection
+    >>> oracle = SetSelection(100, 5, 1.0)
+    >>> oracle.subset_size, round(oracle.mean_squared_error, 1)
+    (5, 19.2)
     """
 
     has_bits = True
