@@ -85,7 +85,7 @@ class DPHistogram(CentralStatistic):
     std_error_ : ndarray of shape (n_cells,)
         The standard deviation of the noise of each, before rounding.
     frequencies_ : ndarray of shape (n_cells,)
-        The shares of the cells: the nearest ones that are not negative and add up to 1.
+        Proportion of each cell: the nearest proportions that are nonnegative and sum to 1.
     domain_ : Domain
         The values of each column.
     method_ : {"flat", "hierarchical"}
@@ -215,7 +215,7 @@ class DPHistogram(CentralStatistic):
 
     @property
     def frequencies_(self) -> NDArray[np.float64]:
-        """The shares of the cells: the nearest ones that are not negative and add up to 1."""
+        """Proportion of each cell: the nearest proportions that are nonnegative and sum to 1."""
         check_is_fitted(self)
         total = self.counts_.sum()
         if total <= 0:
@@ -241,7 +241,7 @@ class DPHistogram(CentralStatistic):
     def range_estimate(
         self, low: Hashable | None = None, high: Hashable | None = None
     ) -> Estimate:
-        """Estimate the number of records from a value up to another one, which is excluded.
+        """Estimate the number of records from a lower bound up to an upper bound, which is excluded.
 
         Parameters
         ----------

@@ -501,7 +501,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
 
 
 class DPLinearRegression(_LinearRegression):
-    """Linear regression by least squares on noisy sums: with differential privacy for the whole record.
+    """Fit a linear regression by least squares on noisy sums, private for the whole record.
 
     Parameters
     ----------
@@ -633,7 +633,7 @@ class DPLinearRegression(_LinearRegression):
 
 
 class DPRidge(_LinearRegression):
-    """Ridge regression on noisy sums: with differential privacy for the whole record.
+    """Fit a ridge regression on noisy sums, private for the whole record.
 
     Parameters
     ----------
@@ -684,7 +684,7 @@ class DPRidge(_LinearRegression):
 
     See Also
     --------
-    DPLinearRegression : Without a penalty of its own.
+    DPLinearRegression : Without a penalty of large coefficients.
     sklearn.linear_model.Ridge : Without privacy.
 
     Notes

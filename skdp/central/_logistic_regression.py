@@ -197,7 +197,7 @@ class DescentPlan(NamedTuple):
 
 
 class DPLogisticRegression(LogitClassifier, LinearModel):
-    """Logistic regression by gradient descent with noise: with differential privacy for the whole record.
+    """Fit a logistic regression by gradient descent with noise, private for the whole record.
 
     Parameters
     ----------

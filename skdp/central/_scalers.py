@@ -61,7 +61,7 @@ class AffineScaler(InvertibleTransformer):
 
 
 class DPStandardScaler(AffineScaler):
-    """Standardise columns by means and variances that are private for the whole record.
+    """Standardize columns by means and variances that are private for the whole record.
 
     A value x becomes ``(x - mean) / scale``, as by scikit-learn's `StandardScaler`. The means and the variances of all
     columns come from one draw of noise of a single epsilon.
@@ -255,7 +255,7 @@ class DPMinMaxScaler(InvertibleTransformer):
 
     See Also
     --------
-    sklearn.preprocessing.MinMaxScaler : It shows the least and the greatest value of the data.
+    sklearn.preprocessing.MinMaxScaler : Reveals the minimum and the maximum of the data.
 
     Notes
     -----
@@ -414,7 +414,7 @@ class DPRobustScaler(AffineScaler):
     See Also
     --------
     DPStandardScaler : Means and standard deviations, with less noise where bounds are narrow.
-    sklearn.preprocessing.RobustScaler : It shows values of single records.
+    sklearn.preprocessing.RobustScaler : Reveals values of single records.
 
     Notes
     -----
@@ -644,7 +644,7 @@ class DPKBinsDiscretizer(CentralTransformer):
 
     See Also
     --------
-    sklearn.preprocessing.KBinsDiscretizer : Its edges are the data.
+    sklearn.preprocessing.KBinsDiscretizer : Reveals values of single records.
 
     Notes
     -----

@@ -576,7 +576,7 @@ class Domain:
     def decoders(
         self, like: Iterable[Any]
     ) -> list[Callable[[NDArray[np.integer]], Any]]:
-        """Return functions from codes to columns of the libraries of other columns.
+        """Return functions that decode codes, to columns of the same types as given columns.
 
         Parameters
         ----------

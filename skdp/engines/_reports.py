@@ -342,7 +342,7 @@ def estimate_file(
 
     See Also
     --------
-    privatize_file : Makes the reports; there is an example.
+    privatize_file : Makes the reports, with an example.
     tally : Sums up the reports of a table of an engine.
 
     Notes

@@ -45,7 +45,7 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
 
     See Also
     --------
-    skdp.privacy.shuffled_guarantee : What shuffled reports guarantee.
+    skdp.privacy.shuffled_guarantee : Guarantee of shuffled reports.
 
     Notes
     -----

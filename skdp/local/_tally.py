@@ -86,7 +86,7 @@ class ReportTally:
         )
 
     def sums(self) -> list[NDArray[np.int64]]:
-        """Return the arrays that are added when tallies are.
+        """Return the arrays of sums, which add up over tallies.
 
         Returns
         -------

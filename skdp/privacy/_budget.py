@@ -63,7 +63,7 @@ class _Fraction:
 
     @property
     def amount(self) -> Fraction:
-        """The number that adds up: rho, or the square of mu."""
+        """Amount that adds up over releases: rho, or mu squared."""
         return Fraction(getattr(self, self.name)) ** self.power
 
     @classmethod

@@ -338,7 +338,7 @@ def _compare_means(
 
 
 class ReportLinearRegression(RegressorMixin, ReportRegression):
-    """Linear regression on true predictors and on reports.
+    """Fit a linear regression on true predictors and on reports.
 
     Parameters
     ----------
@@ -475,7 +475,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
 
 
 class ReportLogisticRegression(ClassifierMixin, ReportRegression):
-    """Logistic regression whose predictors, target, or both are reports.
+    """Fit a logistic regression whose predictors, target, or both are reports.
 
     Parameters
     ----------

@@ -914,7 +914,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         )
 
     def save(self, path: PathType | BinaryIO) -> None:
-        """Write the fitted synthesizer to a file that may be shared as its samples may.
+        """Save the fitted synthesizer to a file, which may be shared like its samples.
 
         The file has a copy with the fitted domain as `domain`, and without ledger and `random_state`, because a seed
         undoes the noise.

@@ -50,7 +50,7 @@ def check_curator(
     estimator: BaseEstimator,
     X: pd.DataFrame,
 ) -> pd.DataFrame:
-    """Check that an estimator releases statistics as the contract of skdp demands.
+    """Check that an estimator keeps the contract of central estimators.
 
     The counterpart of `check_privatizer` for estimators whose `fit` releases statistics of a table. The checks are
     about the guarantee and its statement, charges, errors, random bits, and the noise of neighboring tables (by

@@ -356,7 +356,7 @@ def check_privatizer(
     estimator: BaseEstimator,
     X: TableLike | None = None,
 ) -> pd.DataFrame:
-    """Check that a transformer privatizes its rows as the contract of skdp demands.
+    """Check that a transformer keeps the contract of local transformers.
 
     The counterpart of scikit-learn's `check_estimator` for privacy. The checks are about the guarantee and its
     statement, charges, errors, random bits, the enumerated channel and the reports, estimates, stored attributes,
