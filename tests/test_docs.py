@@ -25,7 +25,7 @@ DATA = re.findall(r"^\.\. py:data:: (skdp\.\S+)$", API, re.MULTILINE)
 LISTED = re.findall(r"^   (skdp\.\S+)$", API, re.MULTILINE) + DATA
 PAGES = [DOCS / "index.md", *sorted((DOCS / "guide").glob("*.md"))]
 ANSWERS = sorted([*(DOCS / "answers").glob("*.md"), *(DOCS / "background").glob("*.md")])
-SLOW_PAGES = ("attacks", "numbers", "evaluation", "synthetic_tables", "large_tables")
+SLOW_PAGES = ("attacks", "numbers", "evaluation", "synthetic_tables", "engines")
 EXAMPLES = sorted((ROOT / "examples").glob("*/plot_*.py"))
 
 

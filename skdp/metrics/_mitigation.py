@@ -384,7 +384,7 @@ def private_reweighing(
         "replaced by 0, so the weighted groups are not fully balanced. Use a larger "
         "epsilon.",
         UserWarning,
-        about="answers/fairness_of_reports",
+        about="guide/fairness",
         stacklevel=2,
     )
     return weights
