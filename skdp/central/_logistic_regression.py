@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.special import expit
 
-from skdp.base import Bounds, check_flag, read_bounds, read_numbers
-from skdp.central._base import Plan, check_column_names
+from skdp.base import Bounds, check_choice, read_bounds, read_numbers
+from skdp.central._base import RECORD, TARGET, Plan, check_column_names
 from skdp.central._linear_model import LinearModel, Placement
-from skdp.central._public_rows import PublicRows, fit_logistic
+from skdp.central._public_rows import PublicRows
 from skdp.central._supervised import Classes, LogitClassifier
 from skdp.central.statistics import (
     UNIT,
@@ -209,13 +209,11 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
-        outside. A column is measured from the position between its bounds that is nearest to 0 (without an intercept:
-        from 0), and scaled by the end that is farther from there: bounds of (0, 1) leave indicators as they are.
+        outside. A column is measured from the position between its bounds that is nearest to 0, and scaled by the end
+        that is farther from there: bounds of (0, 1) leave indicators as they are.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
-    fit_intercept : bool, default=True
-        If True, the model has a constant.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
         `fit` drops further rows at random; without, the number is not checked.
@@ -232,7 +230,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         The noisy coefficients of the columns in their own units; one row for two classes.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        The noisy constants; 0 without `fit_intercept`.
+        The noisy constants.
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     domain_ : Domain
@@ -263,11 +261,11 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
 
     An eighth of mu**2 is spent beforehand: on noisy numbers of rows by their norm, which choose a limit that about a
     twentieth of the rows exceed, and are shrunk to; on the mean of the rows, which is subtracted; and on the numbers of
-    centred rows by their norm. They also choose the number of steps T and the divisor of the gradients. Without an
-    intercept, nothing is subtracted. Each step then releases the sum of the gradients of all rows, one of
-    which is the row x times its residual, with rounded Gaussian noise. Values of rows, logits and residuals are
-    integers: a row changes the sum by exactly its own, and 1 / T of the rest of mu**2 pays for it ([2]_). Momentum
-    makes up for the small rate; the second half of the steps is averaged ([3]_).
+    centred rows by their norm. They also choose the number of steps T and the divisor of the gradients. Each step then
+    releases the sum of the gradients of all rows, one of which is the row x times its residual, with rounded Gaussian
+    noise. Values of rows, logits and residuals are integers: a row changes the sum by exactly its own, and 1 / T of the
+    rest of mu**2 pays for it ([2]_). Momentum makes up for the small rate; the second half of the steps is averaged
+    ([3]_).
 
     Residuals of certain and wrong predictions are the longest, and noise is in proportion to them. So rows are weighted
     by their predictions: of two classes, a row of which the likelier has the probability q counts 1 / (2 q), and its
@@ -340,7 +338,6 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         delta: float | None = None,
         bounds: Bounds | None = None,
         classes: list[Any] | None = None,
-        fit_intercept: bool = True,
         max_rows_per_person: int = 1,
         protect: Literal["record", "target"] = "record",
         ledger: PrivacyLedger | None = None,
@@ -350,11 +347,15 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         self.delta = delta
         self.bounds = bounds
         self.classes = classes
-        self.fit_intercept = fit_intercept
         self.max_rows_per_person = max_rows_per_person
         self.protect = protect
         self.ledger = ledger
         self.random_state = random_state
+
+    def _protects_target(self) -> bool:
+        """Check `protect`, and return True if it is the target alone."""
+        check_choice("protect", self.protect, (RECORD, TARGET))
+        return self.protect == TARGET
 
     def _bounded(self, rows: Batches) -> Batches:
         if not self._protects_target():
@@ -367,50 +368,44 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         return None if self._protects_target() else self.bounds
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        check_flag("fit_intercept", self.fit_intercept)
         if self._protects_target():
             return self._plan_target(rows, share)
         ends = read_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
-        gaussian = replace(share, kind="mu", amount=share.mu_squared)
-        exact = DescentPlan(self._place(rows, ends, classes), classes, gaussian)
-        return Plan.of_gaussian(exact, share, "noisy gradient descent")
-
-    def _place(self, rows: Batches, ends: Floats, classes: Classes) -> Placement:
-        """Return rows on a grid."""
-        # With a constant, columns may be measured from the point of their bounds that
-        # is nearest to 0. Measured from 0, large numbers would lose the differences
-        # between rows to rounding.
-        starts = np.zeros(len(ends))
-        if self.fit_intercept:
-            starts = np.clip(0.0, *ends.T)
+        # Columns are measured from the point of their bounds that is nearest to 0.
+        # Measured from 0, large numbers would lose the differences between rows to
+        # rounding.
+        starts = np.clip(0.0, *ends.T)
         codes = classes.codes(rows.table.columns[-1])
         placed = Rows.of(read_numbers(rows.features.table), ends, starts, codes)
-        return Placement(placed, starts, widths(ends, starts))
+        placement = Placement(placed, starts, widths(ends, starts))
+        gaussian = replace(share, kind="mu", amount=share.mu_squared)
+        exact = DescentPlan(placement, classes, gaussian)
+        return Plan.of_gaussian(exact, share, "noisy gradient descent")
 
     def _plan_target(self, rows: Batches, share: Share) -> Plan:
         """Plan the release of a target whose rows are public."""
-        public = PublicRows.read(rows.features, constant=bool(self.fit_intercept))
+        public = PublicRows.read(rows.features)
         classes = Classes.read(rows, self.classes)
         codes = classes.codes(rows.target.table.columns[0])
         n_classes = len(classes.values)
         indicators = (codes[:, np.newaxis] == np.arange(n_classes)).astype(np.int64)
-        n_changed = 2
         if n_classes == 2:
             # All rows are of one class or of the other.
+            noise = public.noise(share, 1)
             indicators = indicators[:, 1:]
-            n_changed = 1
-        noise = public.noise(share, 1, n_changed)
+        else:
+            noise = public.noise(share, 2)
         return Plan(
-            (public, indicators, noise, classes),
+            (public, indicators, classes),
             (noise,),
             f"noisy sums with the target, {noise.name}",
             protected=rows.names[-1:],
         )
 
     def _release_target(self, plan: Plan, source: ByteSource) -> None:
-        public, indicators, noise, classes = plan.exact
-        fit = fit_logistic(public, *public.noisy_sums(indicators, noise, source))
+        public, indicators, classes = plan.exact
+        fit = public.fit(indicators, plan.noises[0], source)
         self.coef_, self.intercept_ = fit.coefficients, fit.intercepts
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = fit.n_steps
@@ -422,9 +417,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         classes = exact.classes
         placed, starts, scales = exact.placement
         share = exact.share.of_a_row
-        centred = bool(self.fit_intercept)
-        limits = find_limits(placed, share, CUT, source, centred=centred)
-        constant = math.isqrt(limits.square) // 2 if centred else 0
+        limits = find_limits(placed, share, CUT, source)
+        constant = math.isqrt(limits.square) // 2
         rows = limits.rows.clipped(limits.square).with_constant(constant)
         n_classes = len(classes.values)
         loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)

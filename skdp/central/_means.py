@@ -76,7 +76,7 @@ class DPMean(CentralStatistic):
         The standard deviation of the noise, relative to the mean of the clipped values of this table, not of a
         population.
     interval_ : ndarray of shape (n_features, 2)
-        An interval of the given coverage for each mean, cut to the bounds; with the same reservations.
+        An interval of at least the given coverage for each mean, cut to the bounds; with the same reservations.
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee

@@ -21,7 +21,6 @@ from skdp.central.statistics import (
     find_limits,
     in_units,
     largest_moments,
-    limit_losses,
     noisy_products,
     warn_user,
     widths,
@@ -187,11 +186,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
             noise = Noise("mu", share.mu_squared)
             return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
         # How far a row changes the products depends on the limits that are found first.
-        parts, remaining = limit_losses(share, centred=True)
         return Plan(
-            exact,
-            mechanism="noisy sums of products, discrete Laplace",
-            losses=(*parts, remaining.loss()),
+            exact, mechanism="noisy sums of products, discrete Laplace", losses=()
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
@@ -282,7 +278,7 @@ def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covarianc
     # other tables.
     of_unit = _noise_of_products(share, size, UNIT**2, UNIT)
     most = 20 * 2 * math.sqrt(size) * in_units(of_unit.error)
-    limits = find_limits(rows, share, _CUT, source, centred=True, most=most)
+    limits = find_limits(rows, share, _CUT, source, most=most)
     # A small constant leaves more of the budget to the products of columns. Half or
     # twice of it changes the components by less than their noise.
     constant = max(math.isqrt(limits.square) // 4, 1)

@@ -111,7 +111,6 @@ def test_bounds(name, bounds, match):
         *((name, {"classes": [0]}, "classes must be at least 2") for name in ("DPGaussianNB", "DPLogisticRegression")),
         *((name, {"classes": [0, 2]}, "one that classes does not") for name in ("DPGaussianNB", "DPSelectKBest")),
         ("DPLogisticRegression", {"classes": [0, 1, None]}, "classes must not hold a missing value"),
-        ("DPLogisticRegression", {"fit_intercept": 1}, "fit_intercept must be True or False, got int"),
         ("DPLogisticRegression", {"delta": 0}, "delta"),
         ("DPRidge", {"target_bounds": 3}, "target_bounds of column 'y' must be a pair"),
         ("DPRidge", {"target_bounds": None}, "target_bounds must be"),

@@ -237,7 +237,7 @@ def test_the_noise_of_the_mean_covers_any_row(monkeypatch):
     asked, whole = [], Noise.of
     monkeypatch.setattr(Noise, "of", lambda *what: asked.append(what) or whole(*what))
     rows = placed(np.tile(WIDE, (20, 1)), None)
-    find_limits(rows, read_share(1e6), 0.5, SeededSource(0), centred=True)
+    find_limits(rows, read_share(1e6), 0.5, SeededSource(0))
     (_, (_, sensitivity, square)) = asked
     changes = [placed(WIDE[[place]], None).total(square).tolist() for place in range(len(WIDE))]
     assert 0.9 * sensitivity < max(sum(map(abs, change)) for change in changes) <= sensitivity

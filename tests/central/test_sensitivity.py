@@ -26,7 +26,7 @@ from skdp.central.statistics import (
     to_places,
     to_values,
 )
-from skdp.central.statistics._noise import cube_quantile, cube_std
+from skdp.central.statistics._noise import bound_quantile, cube_std
 from skdp.central.statistics._quantiles import count_cells
 from skdp.domain import Domain
 from skdp.privacy import Share
@@ -129,20 +129,18 @@ class TestSums:
         assert to_values(1, bounds) == pytest.approx(high, rel=1e-15)
         assert to_values(1e300, bounds) <= high
 
-    def test_quantiles_of_cube_noise(self):
-        # In two dimensions z_1 + z_2 and z_1 - z_2 are independent Laplace numbers of scale 2.
-        for level in (0.5, 0.9, 0.99):
-            reach = cube_quantile(level, 2, 0.0)
-            assert 1 - math.exp(-reach) * (1 + reach / 2) == pytest.approx(level)
-            assert cube_quantile(level, 2, 1.0) == pytest.approx(-2 * math.log(1 - level))
-        assert cube_std(2) == pytest.approx(2.0)
+    def test_intervals_of_cube_noise_cover(self):
+        """Combinations of two of D numbers, whose cubes have a gamma distribution; one false alarm in a million."""
         rng = np.random.default_rng(0)
-        for dimension, slope in [(2, 0.3), (5, 0.0), (11, 0.5), (40, 0.999)]:
+        assert cube_std(2) == pytest.approx(2.0)
+        for dimension, slope in [(1, 0.0), (2, 0.0), (2, 1.0), (5, 0.3), (40, 0.0), (40, 0.999)]:
             drawn = rng.gamma(dimension + 1, size=200_000) * (
                 rng.uniform(-1, 1, 200_000) - slope * rng.uniform(-1, 1, 200_000)
             )
-            within = np.mean(np.abs(drawn) <= cube_quantile(0.95, dimension, slope))
-            assert within == pytest.approx(0.95, abs=5 * math.sqrt(0.05 * 0.95 / 200_000))
+            for level in (0.5, 0.8, 0.95, 0.999):
+                reach = bound_quantile(level) * cube_std(dimension) * math.hypot(1, slope)
+                error = math.sqrt(level * (1 - level) / 200_000)
+                assert np.mean(np.abs(drawn) <= reach) > level - 5 * error
 
 
 class TestGroups:

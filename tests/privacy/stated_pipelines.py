@@ -124,7 +124,7 @@ OF_NUMBERS = {
     "private scaler, plain model": lambda: make_pipeline(scaler(), LOGIT),
     "votes": lambda: VotingClassifier([("one", classifier()), ("two", classifier())]),
     "bag of parts": lambda: BaggingRegressor(regressor(), 2, bootstrap=False, max_samples=0.7, random_state=0),
-    "search of a model": lambda: GridSearchCV(classifier(), {"fit_intercept": [True, False]}, cv=2),
+    "search of a model": lambda: GridSearchCV(classifier(), {"epsilon": [1.0, 0.5]}, cv=2),
     "target scaled": lambda: TransformedTargetRegressor(regressor(target_bounds=(-3, 3)), transformer=StandardScaler()),
     "reports of numbers, scaler, model": lambda: make_pipeline(perturber(), StandardScaler(), LOGIT),
 }

@@ -45,7 +45,6 @@ from skdp.central.statistics._rows import Rows as Rows
 from skdp.central.statistics._rows import find_limits as find_limits
 from skdp.central.statistics._rows import in_units as in_units
 from skdp.central.statistics._rows import largest_moments as largest_moments
-from skdp.central.statistics._rows import limit_losses as limit_losses
 from skdp.central.statistics._rows import noisy_products as noisy_products
 from skdp.central.statistics._rows import warn_of_few as warn_of_few
 from skdp.central.statistics._rows import widths as widths

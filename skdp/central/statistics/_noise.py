@@ -6,14 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import gammainc
 
 from skdp.base import level_of_the_caller
 from skdp.pages import warn
@@ -140,15 +137,11 @@ class Noise:
         # Discrete Laplace noise has a smaller error if its scale is small.
         return Fraction(math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate))
 
-    def reach(self, level: float, slope: float = 0.0) -> Fraction:
-        """Return half the width of an interval, of ``(z_1 - slope z_2) / sqrt(1 + slope**2)`` for two of them."""
+    def reach(self, level: float) -> Fraction:
+        """Return half the width of an interval, also of ``(z_1 - slope z_2) / sqrt(1 + slope**2)`` for two of them."""
         if self.kind == "mu":
             return Fraction(NormalDist().inv_cdf((1 + level) / 2)) * self.error
-        if self.dimension == 1:
-            # Two independent numbers have lighter tails than one.
-            return Fraction(-math.log(1 - level)) * self.scale
-        quantile = cube_quantile(level, self.dimension, slope) / math.hypot(1, slope)
-        return Fraction(quantile) * self.scale
+        return Fraction(bound_quantile(level)) * self.error
 
     @property
     def loss(self) -> Loss:
@@ -200,52 +193,21 @@ def as_float(number: int | Fraction) -> float:
     return float(min(max(number, -MAX_NOISY_SUM), MAX_NOISY_SUM))
 
 
-# Noise of scale 1 in D dimensions has the density e^-max|z| up to a factor: a mixture
-# of uniform distributions on cubes, whose half side R has a gamma distribution of shape
-# D + 1.
-
-
 def cube_std(dimension: int) -> float:
-    """Return the standard deviation of a coordinate of cube noise of scale 1."""
+    """Return the standard deviation of a coordinate of noise of the density ``e**-max|z|``, up to a factor."""
+    # A coordinate is uniform within a cube, whose half side has a gamma distribution of
+    # shape D + 1.
     return math.sqrt((dimension + 1) * (dimension + 2) / 3)
 
 
-@lru_cache(maxsize=256)
-def cube_quantile(level: float, dimension: int, slope: float) -> float:
-    """Return a quantile of the absolute value of ``z_1 - slope z_2`` of cube noise of scale 1."""
-    # A gamma number of shape D + 1 has at least this tail probability.
-    longest = 40 * dimension - 40 * math.log(1 - level)
-
-    def excess(reach: float) -> float:
-        return _cube_tail(reach, dimension, slope) - (1 - level)
-
-    return float(brentq(excess, 0, longest))
-
-
-def _cube_tail(reach: float, dimension: int, slope: float) -> float:
-    """Return the probability that ``|z_1 - slope z_2|`` exceeds a number, for a slope from 0 to 1."""
-    # For two uniform numbers on [-1, 1] the combination has a trapezoidal distribution.
-    # Its tail is 1 - y up to 1 - slope, and then ``(1 + slope - y)**2 / (4 slope)``:
-    # polynomials in y = reach / R, whose means over R are known.
-    near = math.inf
-    tail = 0.0
-    if slope < 1:
-        near = reach / (1 - slope)
-        tail += _gamma_moment(0, dimension, near, math.inf)
-        tail -= reach * _gamma_moment(1, dimension, near, math.inf)
-    if slope > 0:
-        longest = 1 + slope
-        far = reach / longest
-        square = longest**2 * _gamma_moment(0, dimension, far, near)
-        square -= 2 * longest * reach * _gamma_moment(1, dimension, far, near)
-        square += reach**2 * _gamma_moment(2, dimension, far, near)
-        tail += square / (4 * slope)
-    return tail
-
-
-def _gamma_moment(power: int, dimension: int, low: float, high: float) -> float:
-    """Return the integral of ``R**-power`` over the gamma distribution of shape D + 1, between two ends."""
-    shape = dimension + 1
-    factor = math.prod(range(shape - power, shape))
-    share = gammainc(shape - power, high) - gammainc(shape - power, low)
-    return float(share) / factor
+def bound_quantile(level: float) -> float:
+    """Bound a quantile of the size of noise without a delta, in standard deviations."""
+    # One number has Laplace noise, and sums of many numbers nearly normal noise. A number
+    # of many that share a draw of K-norm noise is nearly uniform: the density ``e**-max|z|``
+    # is a mixture of uniform distributions on cubes. The difference of two uniform
+    # numbers has a triangular distribution.
+    normal = NormalDist().inv_cdf((1 + level) / 2)
+    laplace = -math.log(1 - level) / math.sqrt(2)
+    uniform = math.sqrt(3) * level
+    triangular = math.sqrt(6) * (1 - math.sqrt(1 - level))
+    return max(normal, laplace, uniform, triangular)

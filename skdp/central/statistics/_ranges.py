@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import count
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics._noise import MAX_NOISY_COUNT, Floats, Noise
+from skdp.central.statistics._noise import (
+    MAX_NOISY_COUNT,
+    Floats,
+    Noise,
+    bound_quantile,
+)
 from skdp.domain import Categories, Interval
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
@@ -229,14 +233,8 @@ def count_interval(
     level: float,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the endpoints of the intervals of noisy counts."""
-    # The noise is a sum of discrete Laplace numbers: it is nearly normal for many, and
-    # Laplace for one. The larger quantile is taken, and rounded up: the true and the
-    # noisy count are whole, even if the latter was rounded from an estimate less than 1
-    # away.
-    quantile = max(
-        NormalDist().inv_cdf((1 + level) / 2), -math.log(1 - level) / math.sqrt(2)
-    )
-    reach = np.ceil(
-        np.minimum(quantile * np.asarray(std_error), MAX_NOISY_COUNT)
-    ).astype(np.int64)
+    # Rounded up: the true and the noisy count are whole, even if the latter was rounded
+    # from an estimate less than 1 away.
+    margin = bound_quantile(level) * np.asarray(std_error)
+    reach = np.ceil(np.minimum(margin, MAX_NOISY_COUNT)).astype(np.int64)
     return counts - reach, counts + reach

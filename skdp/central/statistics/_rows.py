@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.central.statistics._noise import Noise, as_float, warn_user
 from skdp.central.statistics._sums import BLOCK
-from skdp.privacy import Loss, Share
+from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
 # The position of the bound that is farther from the start of a column.
@@ -220,42 +220,27 @@ def find_limits(
     cut: float,
     source: ByteSource,
     *,
-    centred: bool,
     most: float = math.inf,
 ) -> Bounded:
-    """Find the middle of rows, if they are to be centred, and a norm that only the share `cut` of them exceeds."""
+    """Find the middle of rows, and a norm that only the fraction `cut` of the rows, less the middle, exceeds."""
     if share.kind == "rho":  # Gaussian noise only
         share = replace(share, kind="mu", amount=share.mu_squared)
-    sizes, remaining = Noise.of(share * _SIZE_PART), 1 - _SIZE_PART
+    sizes = Noise.of(share * _SIZE_PART)
     square, n_rows = choose_limit(rows, sizes, cut, source, most)
     error = math.sqrt(_N_NORMS) * as_float(sizes.error)
     warn_of_few(n_rows, error)
-    middle = np.zeros(rows.n_columns, np.int16)
-    if centred:
-        # In L1 norm, a row is at most as many times longer as the root of the number of
-        # columns.
-        means = Noise.of(
-            share * _MEAN_PART, math.isqrt(len(middle) * square) + 1, square
-        )
-        sums = means.add_floats(source, rows.total(square))
-        mean = np.rint(sums / max(n_rows, 3 * error, 1.0))
-        middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
-        rows = rows.centred(middle)
-        square, _ = choose_limit(rows, sizes, cut, source, most)
-        remaining -= _SIZE_PART + _MEAN_PART
-    return Bounded(rows, square, middle, n_rows, error, share * remaining)
-
-
-def limit_losses(share: Share, *, centred: bool) -> tuple[tuple[Loss, ...], Share]:
-    """Return the losses of `find_limits` for a share of epsilon, and the share that it leaves."""
-    sizes = Noise.of(share * _SIZE_PART).loss
-    if not centred:
-        return (sizes,), share * (1 - _SIZE_PART)
-    # How far a row changes the sums depends on the limit of the norm that is found
-    # first.
-    return (replace(sizes, count=2), (share * _MEAN_PART).loss()), share * (
-        1 - 2 * _SIZE_PART - _MEAN_PART
+    # In L1 norm, a row is at most as many times longer as the root of the number of
+    # columns.
+    means = Noise.of(
+        share * _MEAN_PART, math.isqrt(rows.n_columns * square) + 1, square
     )
+    sums = means.add_floats(source, rows.total(square))
+    mean = np.rint(sums / max(n_rows, 3 * error, 1.0))
+    middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
+    rows = rows.centred(middle)
+    square, _ = choose_limit(rows, sizes, cut, source, most)
+    rest = share * (1 - 2 * _SIZE_PART - _MEAN_PART)
+    return Bounded(rows, square, middle, n_rows, error, rest)
 
 
 def choose_limit(

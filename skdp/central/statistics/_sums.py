@@ -278,15 +278,6 @@ def moments_of(noisy: NoisySums, noise_error: Fraction) -> Moments:
     return Moments(mean, mean_error, variance, variance_error)
 
 
-_KNOTS = np.linspace(0, 1, 33)
-
-
-def _reaches(noise: Noise, level: float, slopes: Floats) -> Floats:
-    """Return `Noise.reach` for many slopes, by interpolation."""
-    knots = [as_float(noise.reach(level, slope)) for slope in _KNOTS.tolist()]
-    return np.interp(slopes, _KNOTS, knots)
-
-
 def mean_estimates(
     noisy: NoisySums, bounds: Floats, noise: Noise, level: float
 ) -> Estimate:
@@ -300,7 +291,7 @@ def mean_estimates(
     mean = np.clip(mean, -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
     noise_error = as_float(noise.error)
     error = np.where(is_counted, noise_error / counts * np.hypot(1, mean), 1.0)
-    reach = _reaches(noise, level, np.minimum(np.abs(mean), 1)) / counts
+    reach = as_float(noise.reach(level)) / counts
     is_known = is_counted & (reach < 1)
     reach = np.where(is_known, reach, 0.0)
     spread = np.sqrt(reach**2 * (1 - reach**2) + (reach * mean) ** 2)
@@ -322,11 +313,9 @@ def sum_estimates(
     half = (bounds[:, 1] - bounds[:, 0]) / 2 / GRID
     middle = (bounds[:, 0] + bounds[:, 1]) / 2 / GRID
     norm = np.hypot(half, middle)
-    smaller = np.minimum(half, np.abs(middle))
-    slope = smaller / np.maximum(half, np.abs(middle))
     value = half * noisy.places + middle * noisy.counts
     error = np.broadcast_to(norm * as_float(noise.error), value.shape)
-    reach = norm * _reaches(noise, level, slope)
+    reach = norm * as_float(noise.reach(level))
     return Estimate(value, error, value - reach, value + reach)
 
 
