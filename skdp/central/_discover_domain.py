@@ -20,7 +20,6 @@ from skdp.base import (
     TableLike,
     draw_seed,
     floats_between,
-    listed_names,
     read_input,
 )
 from skdp.central._base import charge, refuse_large
@@ -30,7 +29,6 @@ from skdp.central.statistics import (
     Noise,
     read_persons,
     rows_within,
-    select_columns,
     warn_user,
 )
 from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
@@ -79,14 +77,8 @@ MIN_POWER, MAX_POWER = -200, 200
 # Student's t are twice as large; with 8 in the second, errors of capital gains 6 times.
 FIRST_CELLS_PER_OCTAVE, SECOND_CELLS_PER_OCTAVE = 16, 4
 
-# Probability that noise is taken for numbers in any window of one width: over all cells,
-# and over the cells up to some octaves beyond the farthest clear numbers. With one rate for
-# all cells, errors of capital gains, of which few are far from 0, are 5 times as large.
-FALSE_POSITIVE_RATE, NEARBY_FALSE_POSITIVE_RATE = 1e-4, 1e-3
-MAX_GAP_OCTAVES = 8
-
-# Largest window of cells that are counted together.
-MAX_WINDOW_OCTAVES = 4
+# Probability that noise is taken for numbers in any window of one width.
+FALSE_POSITIVE_RATE = 1e-4
 
 # Smallest ratio of the two bounds at which the smaller one is set to 0.
 MIN_RATIO_TO_SNAP = 8
@@ -97,7 +89,6 @@ def discover_domain(
     epsilon: float,
     delta: float,
     *,
-    columns: Sequence[Any] | None = None,
     ledger: PrivacyLedger | None = None,
     max_rows_per_person: int = 1,
     groups: ColumnLike | None = None,
@@ -111,13 +102,11 @@ def discover_domain(
     Parameters
     ----------
     X : dataframe or array-like of shape (n_samples, n_features)
-        The private table, in memory. The names and dtypes of its columns are taken as public.
+        The private table, in memory, with the columns of the domain, whose names and dtypes are taken as public.
     epsilon : float
         Privacy loss of all columns together, finite and > 0.
     delta : float
         Failure probability, in [0, 1); > 0 if a column has text.
-    columns : list of column names, optional
-        The columns of the domain; all columns of X by default. Other columns are not read.
     ledger : PrivacyLedger, optional
         Ledger that is charged once, before anything is drawn.
     max_rows_per_person : int, default=1
@@ -194,7 +183,7 @@ def discover_domain(
     # Read.
     n_rows = check_size(max_rows_per_person, name="max_rows_per_person", least=1)
     budget = Share("epsilon", check_epsilon(epsilon), None, n_rows, groups is not None)
-    contents = Contents.read(_read_rows(X, columns, groups, n_rows, random_state))
+    contents = Contents.read(_read_rows(X, groups, n_rows, random_state))
 
     # Plan.
     plan = Plan.allocate(contents, budget, check_delta(delta))
@@ -237,30 +226,16 @@ def _warn_of_missing_columns(names: Sequence[Any]) -> None:
 # Reading
 
 
-def _read_rows(
-    X: Any, names: Any, groups: Any, n_rows: int, random_state: int | None
-) -> Table:
+def _read_rows(X: Any, groups: Any, n_rows: int, random_state: int | None) -> Table:
     """Read the columns, and at most some rows of each person."""
     seed = draw_seed(random_state)
     refuse_large(X, "discover_domain")
     table: Table = read_input(BaseEstimator(), X, reset=True, least=0)
-    if groups is not None:
-        persons = read_persons(groups, table)
-        rng = np.random.default_rng(seed)
-        table = table.take(np.flatnonzero(rows_within(persons, n_rows, rng)))
-    if names is None:
+    if groups is None:
         return table
-    listed = listed_names(names)
-    if not listed or len(set(listed)) < len(listed):
-        raise ValueError(
-            f"columns must be a list of different column names, got {names!r}."
-        )
-    absent = [name for name in listed if name not in table.names]
-    if absent:
-        raise ValueError(
-            f"columns must be columns of X, got {absent}. X has {list(table.names)}."
-        )
-    return select_columns(table, listed)
+    persons = read_persons(groups, table)
+    rng = np.random.default_rng(seed)
+    return table.take(np.flatnonzero(rows_within(persons, n_rows, rng)))
 
 
 @dataclass(frozen=True)
@@ -312,8 +287,7 @@ class Contents:
         else:
             raise ColumnError(
                 "expected numbers, dates, text or booleans, got dtype "
-                f"{name_of_dtype(column)}. Convert the column, or leave it out of "
-                "columns="
+                f"{name_of_dtype(column)}. Convert the column, or drop it from X"
             )
 
 
@@ -597,22 +571,13 @@ class CellCounts:
         return bool(self.counts[-1] >= noise_limit(1, FALSE_POSITIVE_RATE) * self.error)
 
     def find_bounds(self) -> Bounds | None:
-        """Return bounds that hold nearly all numbers; None if no count clearly exceeds the noise."""
+        """Return bounds that hold nearly all numbers; None if only the centre clearly has some, or no cell."""
         side, centre = self.cells.side, self.cells.centre
         counts = self.counts[:-1]
-        below = self._find_clear(counts[:side][::-1])
-        above = self._find_clear(counts[side + 1 :])
-        if below is None and above is None:
+        clear = self._find_clear_cells(counts)
+        if clear is None or clear == (side, side):
             return None
-        chance = FALSE_POSITIVE_RATE / self.counts.size
-        occupied = []
-        if counts[side] >= noise_limit(1, chance) * self.error:
-            occupied.append(side)
-        if below is not None:
-            occupied += [side - 1 - below[0], side - 1 - below[1]]
-        if above is not None:
-            occupied += [side + 1 + above[0], side + 1 + above[1]]
-        first, last = min(occupied), max(occupied)
+        first, last = clear
         edges = self.cells.edges()
         sums = np.cumsum(np.maximum(counts[first : last + 1], 0))
         cell = first + int(np.searchsorted(sums, sums[-1] / 2))
@@ -622,31 +587,23 @@ class CellCounts:
         first -= self._count_tail(counts[:first][::-1])
         low, high = float(edges[first] + centre), float(edges[last + 1] + centre)
         # Many columns end at 0, next to which the cells around 0 are narrow.
-        if centre == 0 and below is None and 0 <= low < high / MIN_RATIO_TO_SNAP:
+        if centre == 0 and 0 < low < high / MIN_RATIO_TO_SNAP:
             low = 0.0
-        if centre == 0 and above is None and 0 >= high > low / MIN_RATIO_TO_SNAP:
+        if centre == 0 and 0 > high > low / MIN_RATIO_TO_SNAP:
             high = 0.0
         if not floats_between(low, high):
             return None
         return Bounds(low, high, float(median + centre), centre)
 
-    def _find_clear(self, counts: Floats) -> tuple[int, int] | None:
-        """Return the first and the last cell of one side, outwards, that clearly hold numbers."""
-        clear = self._find_windows(counts, FALSE_POSITIVE_RATE / self.counts.size)
-        if clear is None:
-            return None
-        # Near clear numbers, a false positive costs less.
-        nearby = counts[: clear[1] + MAX_GAP_OCTAVES * self.cells.parts]
-        return self._find_windows(nearby, NEARBY_FALSE_POSITIVE_RATE / nearby.size)
-
-    def _find_windows(self, counts: Floats, chance: float) -> tuple[int, int] | None:
-        """Return the first and the last cell in windows that noise alone fills with this probability."""
+    def _find_clear_cells(self, counts: Floats) -> tuple[int, int] | None:
+        """Return the first and the last cell in windows that noise alone hardly ever fills."""
         # Windows of 1, 2, 4, ... cells: wide ones show numbers that are spread over many
         # cells. A window may be wider than its numbers: its inner ends are used.
+        chance = FALSE_POSITIVE_RATE / counts.size
         sums = np.append(0.0, np.cumsum(counts))
         first, last = counts.size, -1
         width = 1
-        while width <= min(MAX_WINDOW_OCTAVES * self.cells.parts, counts.size):
+        while width <= counts.size:
             in_window = sums[width:] - sums[:-width]
             limit = noise_limit(width, chance) * self.error
             starts = np.flatnonzero(in_window >= limit)

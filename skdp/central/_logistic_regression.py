@@ -48,22 +48,12 @@ MAX_LOGIT = 16
 CUT = 0.05
 
 
-class Pace(NamedTuple):
-    """Momentum, rate and maximum number of the gradient steps."""
-
-    momentum: float
-    # Over the inverse of the largest curvature. With the momentum b, no quadratic loss
-    # diverges below ``2 (1 + b)`` (B. T. Polyak, 1964).
-    rate: float
-    max_steps: int
-
-
-# Measured by benchmarks/central_models.py: without scaled steps, the area of Adult at epsilon
-# 4 falls by .012, and of lognormal columns by .06. Steps that moments have scaled are equally
-# long in all directions: longer ones overshoot, and after 80 of them the model hardly
-# changes.
-PLAIN = Pace(0.85, 3.0, 160)
-SCALED = Pace(0.7, 1.5, 80)
+# Momentum and rate of the gradient steps, whose second derivative is at most 1 after scaling:
+# no quadratic loss diverges below a rate of ``2 (1 + MOMENTUM)`` (B. T. Polyak, 1964).
+# Larger ones overshoot, and after so many steps the model hardly changes
+# (benchmarks/central_models.py).
+MOMENTUM, RATE = 0.7, 1.5
+MIN_STEPS, MAX_STEPS = 30, 80
 
 
 # Rows are weighted such that no residuals are longer than at equal logits. The weight
@@ -173,7 +163,6 @@ def descend(
     loss: BinaryLoss | SoftmaxLoss,
     noise: NDArray[np.object_],
     step: Floats,
-    momentum: float,
 ) -> Floats:
     """Minimise the loss by its gradients plus noise, one per step; return the mean of the second half of the steps."""
     coefficients = velocity = mean = np.zeros(noise.shape[1:])
@@ -181,7 +170,7 @@ def descend(
     for place, drawn in enumerate(noise):
         exact = gradient(rows, coefficients, loss)
         total = (exact.astype(object) + drawn).astype(float)
-        velocity = momentum * velocity + step @ total / (UNIT * CERTAIN)
+        velocity = MOMENTUM * velocity + step @ total / (UNIT * CERTAIN)
         coefficients = coefficients - velocity
         if place in averaged:
             mean = mean + coefficients / len(averaged)
@@ -274,9 +263,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     need no correction: they are estimated with half of the noise, and from certain rows with half of the information
     ([5]_). Where the model does not hold, it is closer at uncertain rows than maximum likelihood.
 
-    If mu times the noisy number of rows is above 8,000, and above 8 times the 3/2nd power of the number of columns, a
-    further eighth of mu**2 is spent on the sums of the products of two columns. Their inverse scales all steps ([4]_),
-    of which 80 are then enough.
+    A further eighth of mu**2 is spent on the sums of the products of two columns. Their inverse scales all steps
+    ([4]_), so that 30 to 80 of them are enough.
 
     With ``protect="target"`` the guarantee is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``groups``, the persons are public, and a ledger must
@@ -425,28 +413,19 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
 
         # If the number of rows is too small, the steps are too long.
         n_rows = max(1.0, limits.n_rows + 2 * limits.error)
-        mu_squared = limits.rest.mu_squared
-        # Ratio of the rows to the noise. If it is large, scaling the steps is worth the
-        # budget for the moments that scale them.
-        strength = math.sqrt(mu_squared) * limits.n_rows
-        if strength > max(8_000, 8 * rows.n_columns**1.5):
-            square = largest_moments(limits.square, 2 * UNIT)
-            noise = Noise("mu", share.mu_squared / 8, square)
-            mu_squared -= noise.amount
-            inverse = inverse_moments(rows, n_rows, noise, source)
-            pace = SCALED
-        else:
-            # The curvature of rows of the largest norm, all in one direction.
-            inverse = np.eye(rows.n_columns + 1) / (in_units(rows.square) * n_rows)
-            pace = PLAIN
+        square = largest_moments(limits.square, 2 * UNIT)
+        of_moments = Noise("mu", share.mu_squared / 8, square)
+        inverse = inverse_moments(rows, n_rows, of_moments, source)
+        mu_squared = limits.rest.mu_squared - of_moments.amount
         # Later, noise adds more to the logits than a step improves them.
-        n_steps = int(np.clip(strength / 25, 30, pace.max_steps))
+        wanted = math.sqrt(limits.rest.mu_squared) * limits.n_rows / 25
+        n_steps = int(np.clip(wanted, MIN_STEPS, MAX_STEPS))
 
         gradients = Noise("mu", mu_squared / n_steps, largest_change(rows, loss))
         shape = n_steps, rows.n_columns + 1, loss.n_outputs
         drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
-        step = pace.rate / loss.curvature * inverse
-        *slopes, of_constant = descend(rows, loss, drawn, step, pace.momentum)
+        step = RATE / loss.curvature * inverse
+        *slopes, of_constant = descend(rows, loss, drawn, step)
         self.coef_ = np.transpose(slopes) / scales
         of_middle = (constant * of_constant - limits.middle @ slopes) / UNIT
         self.intercept_ = of_middle - self.coef_ @ starts

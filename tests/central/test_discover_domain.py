@@ -311,9 +311,6 @@ class TestErrors:
             ({"epsilon": "1"}, "epsilon must be"),
             ({"delta": 1.0}, "delta must be"),
             ({"delta": 0}, r"delta must be in \(0, 1\), got 0: the columns \['t'\] have text"),
-            ({"columns": "x"}, "columns must be a list"),
-            ({"columns": ["x", "x"]}, "columns must be a list"),
-            ({"columns": ["absent"]}, r"columns must be columns of X, got \['absent'\]"),
             ({"max_rows_per_person": 0}, "max_rows_per_person must be"),
             ({"groups": [1]}, "groups has 1 entries"),
             ({"groups": [1, None]}, "groups holds a missing value"),
@@ -323,9 +320,9 @@ class TestErrors:
     )
     def test_parameters(self, options, match):
         ledger = PrivacyLedger(epsilon=9, delta=1e-3)
-        promise = {"epsilon": 1.0, "delta": 1e-6, "columns": ["x", "t"], "ledger": ledger} | options
+        promise = {"epsilon": 1.0, "delta": 1e-6, "ledger": ledger} | options
         with pytest.raises((TypeError, ValueError), match=match) as error:
-            discover_domain(self.TABLE, **promise)
+            discover_domain(self.TABLE[["x", "t"]], **promise)
         assert "secret" not in str(error.value)
         assert ledger.spent.epsilon == 0
 
@@ -346,9 +343,6 @@ class TestErrors:
             discover_domain(X, 1.0, 1e-6, ledger=ledger)
         assert "secret" not in str(error.value)
         assert ledger.spent.epsilon == 0
-
-    def test_a_column_that_is_left_out_is_not_read(self):
-        assert find(self.TABLE.loc[[0] * 500], columns=["x"], delta=0).columns == ("x",)
 
     def test_a_ledger_refuses_before_a_draw(self, monkeypatch):
         monkeypatch.setattr("skdp.randomness.SeededSource.bytes", None)
@@ -414,8 +408,8 @@ class TestAccuracy:
 
     def test_a_bound_next_to_0_is_0_unless_there_are_values_beyond(self):
         X = column("uniform")
-        assert ends(find(numbers(X), 0.2))[0] == 0
-        assert ends(find(numbers(-X), 0.2))[1] == 0
+        assert ends(find(numbers(X), 1.0))[0] == 0
+        assert ends(find(numbers(-X), 1.0))[1] == 0
         assert ends(find(numbers(np.append(X, -X[:1000] / 20)), 0.2))[0] < -3
 
     @each("kind, n", [("centred", 1000), ("heavy", 1000), ("centred", 700)])
@@ -444,12 +438,12 @@ class TestCells:
         for parts in (4, 16):
             size = 2 * Cells(parts).side + 1
             chances = []
-            for width in [2**power for power in range(7) if 2**power <= 4 * parts]:
+            for width in [2**power for power in range(14) if 2**power <= size]:
                 limit = noise_limit(width, FALSE_POSITIVE_RATE / size) * math.sqrt(2)
                 at = np.linspace(0, 100, 4001)
                 tail = gamma.pdf(at, width) * gamma.sf(limit + at, width)
                 chances.append(size * np.sum((tail[1:] + tail[:-1]) / 2) * (at[1] - at[0]))
-            assert sum(chances) < 3e-4
+            assert sum(chances) < 5e-4
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 29), (1, 7), (-11, -3), (1990, 2020), (7, 7)])

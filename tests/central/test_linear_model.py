@@ -151,14 +151,14 @@ def test_scaled_steps_arrive_where_the_loss_is_least(correlation):
 
 @each("mu", [0.05, 3.0])
 def test_steps_and_what_is_found_before_them_share_the_budget(mu, monkeypatch):
-    """Norms, the mean, perhaps moments, and all steps: the squares of their mu add up to that of the promise."""
+    """Norms, the mean, moments, and all steps: the squares of their mu add up to that of the promise."""
     amounts = []
     draw = Noise.draw
     monkeypatch.setattr(Noise, "draw", lambda noise, *more: amounts.append(noise.amount) or draw(noise, *more))
     model = DPLogisticRegression(Mu(mu, delta=1e-6), **LABELLED, random_state=0)
     model.fit(np.tile(POINTS, (4, 1)), np.tile(LABELS, 4))
     *parts, of_a_step = amounts
-    assert len(parts) == (3 if mu < 1 else 4)
+    assert len(parts) == 4
     assert sum(parts) + model.n_iter_ * of_a_step == read_share(model.epsilon).mu_squared
 
 

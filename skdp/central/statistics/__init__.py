@@ -11,9 +11,8 @@ from skdp.central.statistics._bins import Bins as Bins
 from skdp.central.statistics._bins import cells_of as cells_of
 from skdp.central.statistics._bins import fine_cells as fine_cells
 from skdp.central.statistics._bins import merge_cells as merge_cells
-from skdp.central.statistics._cells import CellTally as CellTally
 from skdp.central.statistics._cells import count_cells as count_cells
-from skdp.central.statistics._cells import count_large as count_large
+from skdp.central.statistics._cells import count_marginals as count_marginals
 from skdp.central.statistics._cells import declared_domain as declared_domain
 from skdp.central.statistics._cells import encode_columns as encode_columns
 from skdp.central.statistics._cells import encode_declared as encode_declared

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
 from typing import Any
@@ -18,7 +17,7 @@ from skdp.base import undeclared_error as error_of_undeclared
 from skdp.central.statistics._batches import Batches, find_missing, select_columns
 from skdp.central.statistics._sums import GroupSums, read_values, sums_of_groups
 from skdp.domain import Categories, Codes, Domain, Interval
-from skdp.tables import ORDERED_KINDS, LargeTable, Table, kind_of, present, read_table
+from skdp.tables import ORDERED_KINDS, Table, kind_of, present
 
 # Returns codes, and the names of the columns with values that are undeclared, but must
 # not be.
@@ -29,61 +28,39 @@ Coder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
 Refusal = Callable[[Any], ValueError]
 
 
-@dataclass(frozen=True)
-class CellTally:
-    """Counts of marginals, as a `LargeTable` adds them up."""
-
-    domain: Domain
-    code: Coder
-    cliques: Sequence[tuple[int, ...]]
-
-    def zeros(self) -> list[NDArray[np.int64]]:
-        sizes = [
-            len(self.domain.columns),
-            *(part_of(self.domain, clique).size for clique in self.cliques),
-        ]
-        return [np.zeros(size, np.int64) for size in sizes]
-
-    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
-        """Count the rows of a batch; those with an undeclared value are in no cell."""
-        self.count(sums, read_table(batch))
-
-    def count(self, sums: list[NDArray[np.int64]], table: Table) -> None:
-        """Count the rows of a table."""
-        codes, undeclared = self.code(table, self.domain)
-        n_undeclared, *tables = sums
-        n_undeclared += np.array([name in undeclared for name in self.domain.columns])
-        is_declared = find_declared(self.domain, codes)
-        if not is_declared.all():
-            codes = [column[is_declared] for column in codes]
-        for clique, total in zip(self.cliques, tables, strict=True):
-            part = part_of(self.domain, clique)
-            cells = part.join([codes[column] for column in clique])
-            total += np.bincount(cells, minlength=part.size)
-
-    def read(
-        self, sums: list[NDArray[np.int64]], refuse: Refusal
-    ) -> list[NDArray[np.int64]]:
-        """Return the counts of each marginal, or raise the error of an undeclared value."""
-        n_undeclared, *tables = sums
-        if n_undeclared.any():
-            raise refuse(self.domain.columns[int(np.flatnonzero(n_undeclared)[0])])
-        return tables
-
-
 def part_of(domain: Domain, clique: Iterable[int]) -> Domain:
     """Select some columns of a domain by their positions."""
     return domain.select([domain.columns[place] for place in clique])
 
 
-def count_large(
-    table: LargeTable, tally: CellTally, refuse: Refusal
+def count_marginals(
+    rows: Batches,
+    domain: Domain,
+    cliques: Sequence[Sequence[int]],
+    code: Coder,
+    refuse: Refusal,
 ) -> list[NDArray[np.int64]]:
-    """Count some marginals of a large table, in one pass."""
-    # A column that cannot be coded at all is an error before any row is read.
-    sample = nw.from_native(table.sample, eager_only=True).select(*tally.domain.columns)
-    tally.add(tally.zeros(), sample.to_native())
-    return tally.read(table.add_up(tally.domain.columns, tally), refuse)
+    """Count some marginals in one pass; rows with an undeclared value are in no cell."""
+    counts_of = partial(_count_table, domain=domain, cliques=cliques, code=code)
+    has_undeclared, *counts = rows.select(domain.columns).add_up(counts_of)
+    for column, n in zip(domain.columns, has_undeclared, strict=True):
+        if n:
+            raise refuse(column)
+    return counts
+
+
+def _count_table(
+    table: Table, *, domain: Domain, cliques: Sequence[Sequence[int]], code: Coder
+) -> list[NDArray[np.int64]]:
+    """Return by column whether values are undeclared, and the counts of each marginal."""
+    codes, undeclared = code(table, domain)
+    is_declared = find_declared(domain, codes)
+    counts = [np.array([name in undeclared for name in domain.columns], np.int64)]
+    for clique in cliques:
+        part = part_of(domain, clique)
+        cells = part.join([codes[column][is_declared] for column in clique])
+        counts.append(np.bincount(cells, minlength=part.size))
+    return counts
 
 
 def declared_domain(table: Table, declared: Any, name: str) -> Domain:
@@ -116,14 +93,8 @@ def count_cells(
     counts = []
     for clique in cliques:
         part = part_of(domain, clique)
-        all_columns = [tuple(range(len(part.columns)))]
-        tally = CellTally(part, code, all_columns)
-        if rows.large is not None:
-            counts += count_large(rows.large, tally, refuse)
-        else:
-            sums = tally.zeros()
-            tally.count(sums, select_columns(rows.table, part.columns))
-            counts += tally.read(sums, refuse)
+        all_columns = [range(len(part.columns))]
+        counts += count_marginals(rows, part, all_columns, code, refuse)
     return counts
 
 

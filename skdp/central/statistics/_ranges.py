@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,8 @@ from skdp.privacy import Share
 from skdp.randomness import ByteSource
 from skdp.tables import ORDERED_KINDS, is_missing, kind_of, plain, present
 
-# Lowest frequencies of sines, and other frequencies, that stand for all ranges in the choice
-# of a tree. The result is exact for as many cells.
-MAX_SINES = 64
+# Public random ranges that stand for all ranges in the choice of a tree.
+N_RANGES = 64
 
 
 def find_range(
@@ -183,19 +181,14 @@ class Hierarchy:
         return around + float((self._own[-1] * slopes**2).sum())
 
     def mean_range_variance(self) -> float:
-        """Return the mean of the variances of all ``k (k + 1) / 2`` ranges of cells."""
-        # The products w w' of all ranges w add up to a matrix with the element ``min(i, j)
-        # (k + 1 - max(i, j))``: the inverse of a second difference, whose eigenvectors are
-        # sines. Between some of the larger frequencies, terms are interpolated.
-        size = self.sizes[0]
-        cells = np.arange(1, size + 1)
-        sparse = np.geomspace(1, size, MAX_SINES).astype(int)
-        frequencies = np.union1d(cells[:MAX_SINES], sparse)
-        terms = []
-        for angle in math.pi * frequencies / (size + 1):
-            terms.append(self.variance(np.sin(angle * cells)) / (1 - math.cos(angle)))
-        total = float(np.interp(cells, frequencies, terms).sum())
-        return total / (size * (size + 1) / 2)
+        """Estimate the mean of the variances of all ranges of cells from random ones."""
+        variances = []
+        ends = np.random.default_rng(0).integers(0, self.sizes[0] + 1, (N_RANGES, 2))
+        for low, high in np.sort(ends):
+            in_range = np.zeros(self.sizes[0])
+            in_range[low:high] = 1.0
+            variances.append(self.variance(in_range))
+        return float(np.mean(variances))
 
 
 def count_std(share: Share, n_levels: int) -> float:
@@ -210,7 +203,7 @@ def plan_hierarchy(size: int, share: Share, method: str) -> Hierarchy:
     if method == "flat":
         return flat
     depths = range(2, (size - 1).bit_length() + 1)
-    branchings = {_smallest_branching(size, depth) for depth in depths}
+    branchings = {math.ceil(size ** (1 / depth)) for depth in depths}
     trees = [Hierarchy(size, parts) for parts in sorted(branchings)]
     if method == "auto" or not trees:
         trees.insert(0, flat)
@@ -220,11 +213,6 @@ def plan_hierarchy(size: int, share: Share, method: str) -> Hierarchy:
             count_std(share, len(tree.sizes)) * math.sqrt(tree.mean_range_variance())
         ),
     )
-
-
-def _smallest_branching(size: int, n_levels: int) -> int:
-    guess = max(2, math.floor(size ** (1 / n_levels)) - 1)
-    return next(branching for branching in count(guess) if branching**n_levels >= size)
 
 
 def count_interval(

@@ -18,8 +18,8 @@ from skdp.base import (
     undeclared_error,
 )
 from skdp.central.statistics import (
-    CellTally,
-    count_large,
+    Batches,
+    count_marginals,
     declared_domain,
     encode_columns,
     is_ordered,
@@ -32,6 +32,7 @@ from skdp.tables import (
     LargeTable,
     Table,
     has_more_decimals,
+    read_table,
     to_numbers,
 )
 
@@ -375,9 +376,9 @@ class LargeRecords:
         marginals = [tuple(map(columns.index, clique)) for clique in counted]
         # Workers return counts alone; undeclared values raise there.
         code = partial(encode_records, handle_unknown=self._handle_unknown)
-        tally = CellTally(domain, code, marginals)
         error = partial(undeclared_in, domain=domain)
-        tables = count_large(self._table, tally, error)
+        rows = Batches(read_table(self._table.sample), self._table)
+        tables = count_marginals(rows, domain, marginals, code, error)
         for clique, table in zip(counted, tables, strict=True):
             shape = shape_of(clique, self._domain.sizes)
             self._counts[clique] = table.reshape(shape)
