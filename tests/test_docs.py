@@ -138,6 +138,12 @@ def test_pictures_are_made_by_examples(path):
         assert (ROOT / "examples" / folder / f"{name}.py").exists()
 
 
+def test_each_picture_is_on_one_page():
+    texts = [path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")]
+    pictures = Counter(name for text in texts for name in set(re.findall(r"sphx_glr_\w+\.png", text)))
+    assert [name for name, n_pages in pictures.items() if n_pages > 1] == []
+
+
 def words_of(text):
     """Return the words that a page shows beside its code: text, tables, formulas and what is below pictures."""
     words = []
