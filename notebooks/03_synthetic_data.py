@@ -255,7 +255,7 @@ direct = DPMean(1.0, bounds=(0, 100), random_state=0).fit(ages)
 print(f"the distribution itself: distance {model_distance:.4f}")
 print(f"DPMean: standard error of the mean age {direct.std_error_[0]:.4f}")
 print(
-    f"people from 20 to 64, by the model, without drawing: {one_column.range_count('age', 20, 65):.0f}"
+    f"people from 20 to 64, by the model, without drawing: {one_column.count({'age': (20, 65)}):.0f}"
 )
 
 # %% [markdown]

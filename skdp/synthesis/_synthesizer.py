@@ -163,7 +163,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         the bins, and have the `decimals` of the `Interval`.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
         Treatment of undeclared values. ``"error"`` raises, which reveals that there is one. ``"clip"`` moves numbers to
-        the first or last bin, and drops undeclared decimals. ``"ignore"`` excludes the record. A mapping names for some
+        the first or last bin. ``"ignore"`` excludes the record. A mapping names for some
         columns the declared value that replaces them, or ``"clip"``; elsewhere they are errors.
     ledger : PrivacyLedger, optional
         Ledger that each `fit` charges before it draws noise.
@@ -343,11 +343,11 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             If the ledger does not cover the release.
         """
         # Warnings are outside of the part that is undone if they are errors.
-        self._warn(*self._fit(X, y, groups))
+        self._warn(self._fit(X, y, groups))
         return self
 
     @all_or_nothing
-    def _fit(self, X: Any, y: Any, groups: Any) -> tuple[Plan, Fitted]:
+    def _fit(self, X: Any, y: Any, groups: Any) -> Plan:
         """Read, plan, charge, measure, post-process."""
         # Read.
         self._clear_fit()
@@ -361,7 +361,9 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         check_decodable(template, domain)
         cells = cut_domain(domain)
         records = self._read_records(rows, domain, cells)
-        records.prepare(plan.list_first(has_cells=bool(cells)))
+        if isinstance(records, LargeRecords):
+            # Undeclared values raise here; the counts are kept.
+            records.read(plan.list_first(has_cells=bool(cells)))
         # Charge.
         source = self._spend(
             share,
@@ -382,7 +384,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         self._set_fit(
             domain, private.marginals, shapes, fitted, rows.features, template
         )
-        return plan, fitted
+        return plan
 
     def _set_fit(
         self,
@@ -484,9 +486,9 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         per_person = f", up to {n_rows} rows a person" if n_rows > 1 else ""
         return f"{budget.noise_name} noise on {counted}{per_person}"
 
-    def _warn(self, plan: Plan, fitted: Fitted) -> None:
+    def _warn(self, plan: Plan) -> None:
         """Warn of marginals and constraints that the model does not have."""
-        warn_unmeasured(plan, self.domain_, fitted, self.marginals_)
+        warn_unmeasured(plan, self.domain_, self.marginals_)
         if self.domain_.constraints:
             rng = make_generator(self.random_state, "constraints")
             rows = self._draw_rows(self.model_, N_CHECKED_ROWS, rng)
@@ -799,7 +801,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Parameters
         ----------
         conditions : mapping of column name to (low, high), value or list of values
-            A tuple is a half-open range as in `range_count`, a list is any of its values. All conditions must hold.
+            A tuple is a half-open range: any numbers or dates for an `Interval`, or two declared values in their
+            declared order; None for no bound. A list is any of its values. All conditions must hold.
 
         Returns
         -------
@@ -854,64 +857,6 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         share = self.model_.expectation(weights) if weights else 1.0
         estimates = self._estimate(weights, np.array(self.n_rows_ * share), level)
         return ModelCount(*(estimate.item() for estimate in estimates))
-
-    def range_count(
-        self, column: ColumnName, low: Any = None, high: Any = None
-    ) -> float:
-        """Estimate the number of records with a value in a range.
-
-        Parameters
-        ----------
-        column : column name
-            Modeled column.
-        low, high : value, optional
-            Bounds, the upper one excluded; None for no bound. Any numbers for an `Interval`; for text, declared values
-            in their declared order.
-
-        Returns
-        -------
-        float
-            Count by the model: not whole, not negative.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the column or a bound is not declared.
-        """
-        return self.range_estimate(column, low, high).count
-
-    def range_estimate(
-        self,
-        column: ColumnName,
-        low: Any = None,
-        high: Any = None,
-        *,
-        confidence_level: float = 0.95,
-    ) -> ModelCount:
-        """Estimate the number of records with a value in a range, with its error.
-
-        Parameters
-        ----------
-        column : column name
-            Modeled column.
-        low, high : value, optional
-            As for `range_count`.
-        confidence_level : float, default=0.95
-            Coverage of the interval, between 0 and 1.
-
-        Returns
-        -------
-        ModelCount
-            As `count_estimate` returns it.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As for `range_count`; if the confidence level is out of range.
-        """
-        return self.count_estimate(
-            {column: (low, high)}, confidence_level=confidence_level
-        )
 
     def save(self, path: PathType | BinaryIO) -> None:
         """Save the fitted synthesizer to a file, which may be shared like its samples.

@@ -9,7 +9,7 @@ from skdp.base import level_of_the_caller
 from skdp.domain import Domain
 from skdp.pages import warn
 from skdp.synthesis.model import Clique, Marginal
-from skdp.synthesis.selection import Fitted, Plan, is_within
+from skdp.synthesis.selection import Plan, is_within
 
 MAX_BROKEN = 0.5
 """Proportion of rows that break a constraint from which `fit` warns."""
@@ -20,10 +20,8 @@ N_NAMED = 3
 NOT_CHOSEN = "their noise exceeds their gain, or the model would exceed max_cells"
 
 
-def warn_unmeasured(
-    plan: Plan, domain: Domain, fitted: Fitted, marginals: Iterable[Marginal]
-) -> None:
-    """Warn of marginals of the workload, and of strong pairs, that were not measured."""
+def warn_unmeasured(plan: Plan, domain: Domain, marginals: Iterable[Marginal]) -> None:
+    """Warn of marginals of the workload that were not measured, and of pairs that were not scored."""
     measured = [marginal.clique for marginal in marginals]
     excluded = plan.list_excluded()
     reasons = {}
@@ -31,16 +29,15 @@ def warn_unmeasured(
         if clique not in excluded and not is_within(clique, measured):
             reasons[clique] = NOT_CHOSEN
     warn_excluded(plan, domain, reasons)
-    limit = f"max_cells={plan.max_cells:,}"
     if plan.cliques is None and not plan.workload:
         pairs = itertools.combinations(range(len(plan.sizes)), 2)
         large = [pair for pair in pairs if plan.n_cells(pair) > plan.max_cells]
-        _warn_pairs(domain, large, f"have more cells than {limit} and are not scored")
-    _warn_pairs(
-        domain,
-        fitted.unmodeled,
-        f"depend strongly, but the model would exceed {limit}",
-    )
+        if large:
+            _warn_user(
+                f"Some pairs of columns have more cells than max_cells={plan.max_cells:,} "
+                f"and are not scored: {_list_names(domain, large)}. Increase max_cells, or "
+                "declare coarser bins"
+            )
 
 
 def warn_excluded(plan: Plan, domain: Domain, reasons: Mapping[Clique, str]) -> None:
@@ -66,14 +63,6 @@ def warn_broken(domain: Domain, proportion: float) -> None:
             "distribution of the remaining ones. Declare bins that fit the constraints, "
             "or a derived column",
             "guide/synthetic_constraints",
-        )
-
-
-def _warn_pairs(domain: Domain, pairs: Sequence[Clique], problem: str) -> None:
-    if pairs:
-        _warn_user(
-            f"Some pairs of columns {problem}: {_list_names(domain, pairs)}. Increase "
-            "max_cells, or declare coarser bins"
         )
 
 

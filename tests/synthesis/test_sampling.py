@@ -36,18 +36,6 @@ def test_pairs_and_triples_have_the_models_marginals(model):
             assert distance <= np.sqrt(shares * (1 - shares) / n).sum() / 2 * 1.5 + 1e-9
 
 
-def test_some_columns_are_drawn_without_the_others(model):
-    n, sizes = 20_000, model.tree.sizes
-    for columns in itertools.combinations(range(len(sizes)), 2):
-        rows = sample(model, n, np.random.default_rng(0), columns)
-        shares = model.marginal(columns)
-        distance = np.abs(count(rows, columns, sizes) / n - shares).sum() / 2
-        assert distance <= np.sqrt(shares * (1 - shares) / n).sum() / 2 * 1.5 + 1e-9
-    assert not sample(model, 5, np.random.default_rng(0), [])[
-        [c not in model.tree.cliques[0] for c in range(len(sizes))]
-    ].any()
-
-
 def test_columns_that_the_model_holds_independent_are_so():
     # Many children of one column: a sampler that ranks rows the same way for each makes them agree.
     sizes = [2, 8, 8, 8]

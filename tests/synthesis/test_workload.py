@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
-from skdp.privacy import WeakGuaranteeWarning
 from tests.conftest import each
 
 N = 4000
@@ -120,21 +119,6 @@ def test_the_strongest_pair_is_measured_where_cheaper_ones_would_take_its_room()
         synthesizer = fitted_places(max_cells=72)  # the cells of this pair
     assert synthesizer.pair_scores_.index[0] == ("place", "region")
     assert synthesizer.pair_scores_.loc[("place", "region"), "measured"]
-
-
-def test_a_strong_pair_without_room_is_named():
-    """Three columns follow a hidden one: any two pairs say too little of the third."""
-    hidden = RNG.integers(0, 6, N)
-    copies = {name: np.where(RNG.random(N) < 0.7, hidden, RNG.integers(0, 6, N)) for name in "abc"}
-    domain = {name: list(range(6)) for name in copies}
-    synthesizer = DPMarginalSynthesizer(20.0, delta=1e-9, domain=domain, random_state=0, max_cells=36)
-    with pytest.warns(UserWarning, match=r"depend strongly.*max_cells=36: \('.', '.'\)"):
-        synthesizer.fit(pd.DataFrame(copies))
-    assert synthesizer.pair_scores_["measured"].sum() == 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", WeakGuaranteeWarning)
-        synthesizer.set_params(max_cells=216).fit(pd.DataFrame(copies))
 
 
 @pytest.mark.parametrize(

@@ -92,20 +92,13 @@ class GraphicalModel:
             clique = union
         return table, clique
 
-    def sample(
-        self,
-        n: int,
-        rng: np.random.Generator,
-        columns: Iterable[int] | None = None,
-    ) -> NDArray[np.int32]:
-        """Draw n rows as codes (n_columns, n); columns that are not selected are 0."""
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Draw n rows as codes (n_columns, n)."""
         # Each column is drawn given the columns of its clique that are drawn already.
         tree = self.tree
         rows = np.zeros((len(tree.sizes), n), np.int32)
         drawn: list[int] = []
-        wanted = range(len(tree.sizes)) if columns is None else columns
-        for index in tree.path(wanted):
-            clique = tree.cliques[index]
+        for index, clique in enumerate(tree.cliques):
             for column in clique:
                 if column in drawn:
                     continue

@@ -70,11 +70,6 @@ class Elimination:
         return maximal
 
     @property
-    def order(self) -> dict[int, int]:
-        """The position of each column in the elimination order."""
-        return dict(self._ranks)
-
-    @property
     def n_cells(self) -> tuple[int, int]:
         """The number of cells of the largest clique, and of all cliques."""
         cells = list(map(self._count, self.cliques))
@@ -172,16 +167,6 @@ class JunctionTree:
     def find_first(self, column: int) -> int:
         """Find the clique with a column that is nearest to the root."""
         return next(i for i, clique in enumerate(self.cliques) if column in clique)
-
-    def path(self, columns: Iterable[int]) -> list[int]:
-        """List the cliques from the root to some columns."""
-        path = {0}
-        for column in columns:
-            index = self.find_first(column)
-            while index not in path:
-                path.add(index)
-                index = self.links[index - 1].parent
-        return sorted(path)
 
 
 def _join(cliques: list[Clique]) -> tuple[tuple[Clique, ...], tuple[Link, ...]]:

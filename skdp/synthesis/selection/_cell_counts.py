@@ -47,10 +47,14 @@ def measure_cells(
     if bins == "private":
         fraction = FRACTION_OF_BINS / len(cells)
     columns: list[Clique] = [(column,) for column in cells]
-    private.prepare(columns)
     counts = {}
-    for column, fine in cells.items():
-        counts[column] = _count_cells(private, column, fine, fraction)
+    for marginal in private.measure(columns, [fraction] * len(columns)):
+        (column,) = marginal.clique
+        # The last code may be missing, which is no number.
+        cell_counts = marginal.counts[: len(cells[column].edges) - 1]
+        counts[column] = CellCounts.of(
+            cells[column], cell_counts, marginal.std_error, private.budget.is_gaussian
+        )
     if bins == "private":
         domain = _find_bins(private, domain, cells, counts)
     shapes = {}
@@ -63,17 +67,6 @@ def measure_cells(
         bins_of_cells[column] = np.append(shape.bins, shape.starts.size - 1)
     private.coarsen(domain, bins_of_cells)
     return domain, shapes
-
-
-def _count_cells(
-    private: PrivateCounts, column: int, fine: Interval, fraction: Fraction
-) -> CellCounts:
-    """Count the cells of one column."""
-    marginal = private.measure((column,), fraction)
-    # The last code may be missing, which is no number.
-    counts = marginal.counts[: len(fine.edges) - 1]
-    is_gaussian = private.budget.is_gaussian
-    return CellCounts.of(fine, counts, marginal.std_error, is_gaussian)
 
 
 def make_shape(fine: Interval, bins: Interval, counts: CellCounts) -> Shape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -18,6 +18,12 @@ MAX_GUESS = 1 << 36
 """More records than any table has; a sum of 2**26 such cells is below 2**63."""
 
 
+def groups_of(clique: Clique, groups: Groups) -> Groups | None:
+    """Return the groups of the columns of a marginal; None if no value is grouped."""
+    members = tuple(groups[column] for column in clique)
+    return None if all(part is None for part in members) else members
+
+
 class PrivateCounts:
     """Private records, a budget, and the marginals measured so far."""
 
@@ -29,19 +35,24 @@ class PrivateCounts:
         self.budget = budget
         self.marginals: list[Marginal] = []
 
-    def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Announce what will be counted: a large table is read once for all of it."""
-        self._records.prepare(cliques)
-
     def measure(
-        self, clique: Clique, fraction: Fraction, groups: Groups | None = None
-    ) -> Marginal:
-        """Release the counts of a marginal, by groups of values."""
-        (exact,) = self._records.count([clique])
-        noisy = self.budget.add_to_counts(self._source, group(exact, groups), fraction)
-        marginal = Marginal(clique, noisy, self.budget.std_error(fraction), groups)
-        self.marginals.append(marginal)
-        return marginal
+        self,
+        cliques: Sequence[Clique],
+        fractions: Iterable[Fraction],
+        groups: Groups | None = None,
+    ) -> list[Marginal]:
+        """Release the counts of marginals; pairs and larger ones by groups of values."""
+        measured = []
+        for clique, fraction, exact in zip(
+            cliques, fractions, self._records.count(cliques), strict=True
+        ):
+            used = groups_of(clique, groups) if groups and len(clique) > 1 else None
+            counts = group(exact, used)
+            noisy = self.budget.add_to_counts(self._source, counts, fraction)
+            std_error = self.budget.std_error(fraction)
+            measured.append(Marginal(clique, noisy, std_error, used))
+        self.marginals += measured
+        return measured
 
     def compare(
         self, guesses: Mapping[Clique, NDArray[np.float64]], groups: Groups

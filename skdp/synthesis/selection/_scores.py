@@ -137,12 +137,6 @@ def join_scores(parts: Iterable[Scores]) -> Scores:
     return joined
 
 
-def groups_of(clique: Clique, groups: Groups) -> Groups | None:
-    """Return the groups of the columns of a marginal; None if no value is grouped."""
-    members = tuple(groups[column] for column in clique)
-    return None if all(part is None for part in members) else members
-
-
 def group_rare_values(
     counts: NDArray[np.float64],
     is_ordered: bool,

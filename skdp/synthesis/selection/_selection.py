@@ -33,9 +33,9 @@ from skdp.synthesis.model import (
     group,
     shape_of,
 )
-from skdp.synthesis.selection._choice import Candidates, Choice
+from skdp.synthesis.selection._choice import Candidates
 from skdp.synthesis.selection._plan import Plan
-from skdp.synthesis.selection._private_counts import PrivateCounts
+from skdp.synthesis.selection._private_counts import PrivateCounts, groups_of
 from skdp.synthesis.selection._scores import (
     MAX_SCORES_FRACTION,
     MEAN_ABSOLUTE,
@@ -44,7 +44,6 @@ from skdp.synthesis.selection._scores import (
     IndependentColumns,
     Scores,
     group_rare_values,
-    groups_of,
     join_scores,
     score_guesses,
 )
@@ -64,33 +63,26 @@ MAX_CELLS_OF_FOUR = 64
 N_SAMPLED_ROWS = 1 << 15
 """Rows from which marginals that span several cliques are estimated."""
 
-STRONG_EXCESS = 0.2
-"""Excess, relative to all records, from which a pair without capacity is reported."""
-
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model, the scores of pairs, and the strong pairs that it had no capacity for."""
+    """A model, its number of steps, and the noisy scores of pairs with standard errors."""
 
     model: GraphicalModel
     n_steps: int
     scores: Mapping[Clique, tuple[float, float]] = field(default_factory=dict)
-    unmodeled: tuple[Clique, ...] = ()
 
 
 def measure_and_fit(private: PrivateCounts, plan: Plan) -> Fitted:
     """Spend the budget on the marginals of a plan, and fit a model to them."""
     if plan.cliques is None:
         return _measure_selected(private, plan)
-    private.prepare(plan.cliques)
     fraction = private.budget.left / len(plan.cliques)
-    for clique in plan.cliques:
-        private.measure(clique, fraction)
+    private.measure(plan.cliques, [fraction] * len(plan.cliques))
     return _fit(private, plan)
 
 
 def _measure_selected(private: PrivateCounts, plan: Plan) -> Fitted:
-    private.prepare([*plan.columns, *plan.first_candidates])
     counts = measure_columns(private, plan, COLUMNS_FRACTION)
     column_error = estimate_column_error(private, plan, counts)
     lists = plan_scores(private, plan, counts)
@@ -121,8 +113,7 @@ def _measure_selected(private: PrivateCounts, plan: Plan) -> Fitted:
         measure_missing(private, plan, _fit(private, plan).model, measured)
     fitted = _fit(private, plan)
     noisy = {c: (score, scores.std_errors[c]) for c, score in scores.noisy.items()}
-    unmodeled = find_unmodeled(fitted.model, choice, scores)
-    return Fitted(fitted.model, fitted.n_steps, noisy, unmodeled)
+    return Fitted(fitted.model, fitted.n_steps, noisy)
 
 
 def _fit(private: PrivateCounts, plan: Plan) -> Fitted:
@@ -144,8 +135,7 @@ def measure_columns(
     private: PrivateCounts, plan: Plan, fraction: Fraction
 ) -> list[NDArray[np.float64]]:
     """Measure each column with the same noise; return consistent counts."""
-    for clique in plan.columns:
-        private.measure(clique, fraction / len(plan.sizes))
+    private.measure(plan.columns, [fraction / len(plan.sizes)] * len(plan.sizes))
     total, _ = estimate_total(private.marginals)
     counts = []
     for clique in plan.columns:
@@ -261,12 +251,10 @@ def measure_marginals(
     marginals = [*candidates.plan.columns[:n_columns], *chosen]
     costs = [*candidates.shared_costs, *map(candidates.cost, chosen)]
     fractions = private.budget.allocate(costs, candidates.fraction)
-    private.prepare(marginals)
-    for clique, fraction in zip(marginals, fractions, strict=True):
-        if clique not in candidates.last:
-            is_column = len(clique) == 1
-            groups = None if is_column else groups_of(clique, candidates.groups)
-            private.measure(clique, fraction, groups)
+    # Candidates that come last leave their part of the budget to the second round.
+    parts = dict(zip(marginals, fractions, strict=True))
+    measured = [clique for clique in parts if clique not in candidates.last]
+    private.measure(measured, map(parts.__getitem__, measured), candidates.groups)
 
 
 # Steps 5 and 6: the same relative to the first model
@@ -309,38 +297,33 @@ def list_second_candidates(
     plan: Plan, model: GraphicalModel, measured: Collection[Clique]
 ) -> dict[Clique, int]:
     """List unmeasured first candidates, triples (those within cliques first), and small fours."""
-    candidates = dict(plan.first_candidates)
-    for clique in measured:
-        candidates.pop(clique, None)
-    n_columns = len(plan.sizes)
-    is_listed = bool(plan.workload) or math.comb(n_columns, 3) <= MAX_LISTED
-    triples = plan.candidates(3) if is_listed else {}
     within = set[Clique]()
     for clique in model.tree.cliques:
         within.update(itertools.combinations(clique, 3))
-    for triple in sorted(within):
-        if triple in triples or not is_listed:
-            candidates.setdefault(triple, triples.get(triple, 1))
-    for triple in sorted(triples, key=plan.n_cells):
-        candidates.setdefault(triple, triples[triple])
-    if plan.workload or math.comb(n_columns, 4) <= MAX_LISTED:
+    larger = dict.fromkeys(sorted(within), 1)
+    if plan.workload or math.comb(len(plan.sizes), 3) <= MAX_LISTED:
+        larger = plan.candidates(3)
+    if plan.workload or math.comb(len(plan.sizes), 4) <= MAX_LISTED:
         for four, n_uses in plan.candidates(4).items():
             if plan.n_cells(four) <= MAX_CELLS_OF_FOUR:
-                candidates.setdefault(four, n_uses)
-    return dict(itertools.islice(candidates.items(), MAX_SECOND_CANDIDATES))
+                larger[four] = n_uses
+    candidates = dict(plan.first_candidates)
+    for clique in sorted(
+        larger, key=lambda c: (c not in within, len(c), plan.n_cells(c))
+    ):
+        candidates.setdefault(clique, larger[clique])
+    unmeasured = (item for item in candidates.items() if item[0] not in measured)
+    return dict(itertools.islice(unmeasured, MAX_SECOND_CANDIDATES))
 
 
 def estimate_marginals(
     model: GraphicalModel, cliques: Iterable[Clique]
 ) -> dict[Clique, NDArray[np.float64]]:
     """Compute marginals within cliques, and estimate spanning ones from sampled rows."""
-    listed = list(cliques)
-    spanning = {clique for clique in listed if model.tree.find(clique) is None}
-    columns = sorted(set(itertools.chain(*spanning)))
-    rows = model.sample(N_SAMPLED_ROWS, np.random.default_rng(0), columns)
+    rows = model.sample(N_SAMPLED_ROWS, np.random.default_rng(0))
     marginals = {}
-    for clique in listed:
-        if clique in spanning:
+    for clique in cliques:
+        if model.tree.find(clique) is None:
             shape = shape_of(clique, model.tree.sizes)
             cells = np.ravel_multi_index(tuple(rows[list(clique)]), shape)
             counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
@@ -348,19 +331,3 @@ def estimate_marginals(
         else:
             marginals[clique] = model.marginal(clique)
     return marginals
-
-
-def find_unmodeled(
-    model: GraphicalModel, choice: Choice, scores: Scores
-) -> tuple[Clique, ...]:
-    """List strong pairs without capacity, whose dependence no other pairs imply."""
-    limit = STRONG_EXCESS * scores.total
-    excess = scores.excess
-    pairs = [c for c in choice.refused if len(c) == 2 and excess[c] > limit]
-    unmodeled = []
-    for pair, shares in estimate_marginals(model, pairs).items():
-        independent = np.multiply.outer(shares.sum(axis=1), shares.sum(axis=0))
-        modeled = scores.total * float(np.abs(shares - independent).sum())
-        if excess[pair] - modeled > limit:
-            unmodeled.append(pair)
-    return tuple(unmodeled)

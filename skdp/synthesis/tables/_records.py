@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, Literal, Protocol, get_args
@@ -28,22 +28,16 @@ from skdp.central.statistics import (
 )
 from skdp.domain import Categories, Domain, Interval, copy_guarantee, domains_of_dtypes
 from skdp.synthesis.model import Clique, n_cells_of, shape_of
-from skdp.tables import (
-    LargeTable,
-    Table,
-    has_more_decimals,
-    read_table,
-    to_numbers,
-)
+from skdp.tables import LargeTable, Table, read_table
 
 Codes = NDArray[np.unsignedinteger]
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
 ADVICE = (
-    "Or set handle_unknown: 'clip' moves numbers to the first or last bin and drops "
-    "undeclared decimals, {column: declared value or 'clip'} decides column by column, "
-    "and 'ignore' excludes such rows"
+    "Or set handle_unknown: 'clip' moves numbers to the first or last bin, "
+    "{column: declared value or 'clip'} decides column by column, and 'ignore' excludes "
+    "such rows"
 )
 
 
@@ -75,13 +69,7 @@ def read_codes(
     """Encode the columns of a table, or raise for undeclared values."""
     codes, undeclared = encode_records(table, domain, handle_unknown)
     if undeclared:
-        name = undeclared[0]
-        if name in _find_long_decimals(table, domain):
-            raise ValueError(
-                f"Column {name!r} has numbers with more decimals than declared. Declare "
-                f"more, or real=True for any. {ADVICE}."
-            )
-        raise undeclared_in(name, domain)
+        raise undeclared_in(undeclared[0], domain)
     return codes
 
 
@@ -92,7 +80,6 @@ def encode_records(
 ) -> tuple[list[Codes], list[Any]]:
     """Encode a table, and list the columns with undeclared values that are errors."""
     codes, unlisted = encode_columns(table, domain, "error")
-    long_decimals = _find_long_decimals(table, domain)
     undeclared = []
     for index, name in enumerate(domain.columns):
         values = domain[name]
@@ -102,8 +89,6 @@ def encode_records(
         if isinstance(handle_unknown, Mapping):
             policy = handle_unknown.get(name, "error")
         is_clipped = _is_clip(policy) and isinstance(values, Interval)
-        if name in long_decimals and not is_clipped:
-            column_codes[long_decimals[name]] = size
         if is_clipped:
             if name in unlisted:
                 _clip(column_codes, values, table.columns[index])
@@ -123,23 +108,6 @@ def undeclared_in(name: Any, domain: Domain, advice: str = ADVICE) -> ValueError
     """Return the error for an undeclared value, which contains no value."""
     where = "declared domain"
     return undeclared_error(name, domain[name], where=where, advice=advice)
-
-
-def _find_long_decimals(table: Table, domain: Domain) -> dict[Any, NDArray[np.bool_]]:
-    """Mark numbers with more decimals than declared, by column."""
-    # With decimals=0 only drawn numbers are whole: a number with a fraction is in its bin.
-    marks = {}
-    for name, column in zip(domain.columns, table.columns, strict=True):
-        values = domain[name]
-        if not isinstance(values, Interval) or not values.decimals:
-            continue
-        numbers = to_numbers(column)
-        wide = numbers.astype(float)
-        is_long = (wide >= values.edges[0]) & (wide <= values.edges[-1])
-        is_long[is_long] = has_more_decimals(numbers[is_long], values.decimals)
-        if is_long.any():
-            marks[name] = is_long
-    return marks
 
 
 def check_replacements(handle_unknown: Any, domain: Domain) -> None:
@@ -256,17 +224,8 @@ def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, .
     return tuple(orders)
 
 
-MAX_KEPT_CELLS = 1 << 24
-"""Cells of counts that are kept for a second use."""
-
 MAX_CELLS_PER_PASS = 1 << 23
 """Cells of the counts of one pass, which each worker holds."""
-
-MAX_CELLS_PER_PAIR = 80
-"""Cells of the matrix of all pairs, per pair, up to which one product is faster."""
-
-N_EXACT_ROWS = 1 << 12
-"""Rows whose counts are exact in single precision."""
 
 
 class Records(Protocol):
@@ -274,9 +233,6 @@ class Records(Protocol):
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
         """Count marginals, one after the other."""
-
-    def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Count in advance if that avoids reading the table again."""
 
     def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
         """Return the same records by larger bins, given the bin of each cell."""
@@ -290,47 +246,18 @@ class CodedRecords:
     ) -> None:
         self._codes = codes
         self._sizes = tuple(sizes)
-        self._counts: dict[Clique, NDArray[np.int64]] = {}
-        self._n_kept = 0
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals; the pairs of wide tables together."""
-        pairs = [c for c in cliques if len(c) == 2 and c not in self._counts]
-        if 0 < sum(self._sizes) ** 2 <= MAX_CELLS_PER_PAIR * len(pairs):
-            self._count_pairs(pairs)
+        """Count marginals, one after the other."""
         return map(self._count, cliques)
 
     def _count(self, clique: Clique) -> NDArray[np.int64]:
-        if clique in self._counts:
-            return self._counts[clique]
         shape = shape_of(clique, self._sizes)
         cells = self._codes[clique[0]].astype(np.intp)
         for column in clique[1:]:
             cells *= self._sizes[column]
             cells += self._codes[column]
-        counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
-        self._n_kept += counts.size
-        if self._n_kept <= MAX_KEPT_CELLS:
-            self._counts[clique] = counts
-        return counts
-
-    def _count_pairs(self, pairs: Iterable[Clique]) -> None:
-        """Count all pairs of values by a product of indicators of values."""
-        starts = np.cumsum([0, *self._sizes])
-        together = np.zeros((starts[-1], starts[-1]), np.int64)
-        for first_row in range(0, self._codes[0].size, N_EXACT_ROWS):
-            rows = slice(first_row, first_row + N_EXACT_ROWS)
-            values = np.array([codes[rows] for codes in self._codes], np.int64)
-            values += starts[:-1, np.newaxis]  # (n_columns, n_rows)
-            indicators = np.zeros((values.shape[1], starts[-1]), np.float32)
-            indicators[np.arange(values.shape[1]), values] = 1
-            together += (indicators.T @ indicators).astype(np.int64)
-        parts = [slice(*pair) for pair in itertools.pairwise(starts)]
-        for first, second in pairs:
-            self._counts[first, second] = together[parts[first], parts[second]]
-
-    def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Do nothing: codes in memory are counted when they are needed."""
+        return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
 
     def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
         """Return the records by larger bins."""
@@ -341,7 +268,7 @@ class CodedRecords:
 
 
 class LargeRecords:
-    """Records of a table that stays where it is: it is read as few times as possible."""
+    """Records of a table that stays where it is: each pass counts many marginals."""
 
     def __init__(self, table: LargeTable, domain: Domain, handle_unknown: Any) -> None:
         self._table = table
@@ -350,28 +277,26 @@ class LargeRecords:
         self._counts: dict[Clique, NDArray[np.int64]] = {}
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals, the new ones in as few passes as memory allows."""
+        """Count marginals; those of the last pass are not read again."""
         for index, clique in enumerate(cliques):
             if clique not in self._counts:
-                self._read(cliques[index:])
+                self.read(cliques[index:])
             yield self._counts[clique]
-
-    def prepare(self, cliques: Sequence[Clique]) -> None:
-        """Count as many marginals as one pass allows."""
-        if not self._counts.keys() >= set(cliques):
-            self._read(cliques)
 
     def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
         """Return the records by larger bins."""
         return LargeRecords(self._table, domain, self._handle_unknown)
 
-    def _read(self, cliques: Sequence[Clique]) -> None:
-        """Read the table once, for the first of some marginals."""
-        counted = self._choose_cliques(cliques)
+    def read(self, cliques: Sequence[Clique]) -> None:
+        """Read the table once, and count as many of the first marginals as one pass allows."""
+        sizes = self._domain.sizes
+        n_cells = np.cumsum([n_cells_of(clique, sizes) for clique in cliques])
+        n_counted = max(1, int((n_cells <= MAX_CELLS_PER_PASS).sum()))
+        counted = list(dict.fromkeys(cliques[:n_counted]))
         # Which rows are excluded depends on all columns.
         columns = sorted({*itertools.chain(*counted)})
         if self._handle_unknown == "ignore":
-            columns = list(range(len(self._domain.sizes)))
+            columns = list(range(len(sizes)))
         domain = part_of(self._domain, columns)
         marginals = [tuple(map(columns.index, clique)) for clique in counted]
         # Workers return counts alone; undeclared values raise there.
@@ -379,26 +304,9 @@ class LargeRecords:
         error = partial(undeclared_in, domain=domain)
         rows = Batches(read_table(self._table.sample), self._table)
         tables = count_marginals(rows, domain, marginals, code, error)
+        self._counts.clear()
         for clique, table in zip(counted, tables, strict=True):
-            shape = shape_of(clique, self._domain.sizes)
-            self._counts[clique] = table.reshape(shape)
-        # The oldest counts go first, but none of this pass.
-        n_kept = sum(table.size for table in self._counts.values())
-        for clique in list(self._counts)[: -len(counted)]:
-            if n_kept > MAX_KEPT_CELLS:
-                n_kept -= self._counts.pop(clique).size
-
-    def _choose_cliques(self, cliques: Sequence[Clique]) -> list[Clique]:
-        """List the new marginals that one pass counts."""
-        chosen: list[Clique] = []
-        n_cells = 0
-        for clique in dict.fromkeys(cliques):
-            if clique not in self._counts:
-                n_cells += n_cells_of(clique, self._domain.sizes)
-                if chosen and n_cells > MAX_CELLS_PER_PASS:
-                    break
-                chosen.append(clique)
-        return chosen
+            self._counts[clique] = table.reshape(shape_of(clique, sizes))
 
 
 def open_rows(
