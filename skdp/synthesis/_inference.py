@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import Any
 
@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import ColumnName, check_confidence_level, listed_names
+from skdp.base import ColumnName, check_confidence_level
 from skdp.domain import Interval
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import Table, estimate_counts
@@ -130,7 +130,8 @@ def synthetic_inference(
     if not callable(statistic):
         kind = type(statistic).__name__
         raise TypeError(f"`statistic` must be a function of a table, got {kind}.")
-    names = _read_names(synthesizer, columns)
+    names = synthesizer.domain_.columns if columns is None else columns
+    names = [names] if isinstance(names, str) else list(names)
     numbers = find_columns(synthesizer.domain_, names, "columns")
     cells = _list_cells(synthesizer, numbers)
     analysis = _Analysis(synthesizer, numbers, cells, _differentiate(statistic, cells))
@@ -139,17 +140,6 @@ def synthetic_inference(
     for term in range(len(analysis.linear.terms)):
         rows.append(_infer(statistic, analysis, term, quantile))
     return pd.DataFrame(rows)
-
-
-def _read_names(synthesizer: DPMarginalSynthesizer, columns: Any) -> list[Any]:
-    """List the columns that a statistic reads."""
-    if columns is None:
-        return list(synthesizer.domain_.columns)
-    names = [columns] if isinstance(columns, str) else listed_names(columns)
-    if names is None:
-        kind = type(columns).__name__
-        raise TypeError(f"`columns` must be a list of column names, got {kind}.")
-    return names
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,15 +151,15 @@ class _Axis:
     """The value of each point."""
     shares: Table
     """The share of each point in the records of its value."""
-    positions: Table
-    """The point, relative to the mean of its bin; 0 if it stands for its value."""
-    means: Table
-    """The mean of each bin; empty if points stand for their values."""
-    scores: Table
-    """(n_cells, n_points): the counts of fine cells that estimate each share further."""
-    cell_counts: Table
-    """(n_cells,): the noisy counts of fine cells; empty without fine cells."""
+    scores: Table | None = None
+    """(n_cells, n_points): the change of each share with the counts of fine cells, if any."""
+    cell_counts: Table = field(default_factory=lambda: np.zeros(0))
+    """(n_cells,): the noisy counts of fine cells."""
     std_error: float = 0.0
+    means: Table = field(default_factory=lambda: np.zeros(0))
+    """The mean of each bin, relative to the first edge."""
+    positions: Table = field(default_factory=lambda: np.zeros(0))
+    """The points, relative to the means of their bins; 0 if missing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +181,8 @@ def _list_cells(synthesizer: DPMarginalSynthesizer, columns: Sequence[int]) -> _
         values = synthesizer.domain_[synthesizer.domain_.columns[column]]
         if not isinstance(values, Interval):
             points = pd.Series(list(values.values)).infer_objects()
-            axes.append(_exact_axis(points, np.arange(len(points))))
+            size = len(points)
+            axes.append(_Axis(points, np.arange(size), np.ones(size)))
             continue
         shape = synthesizer._shapes.get(column)
         if shape is not None and len(columns) == 1:
@@ -213,40 +204,32 @@ def _list_cells(synthesizer: DPMarginalSynthesizer, columns: Sequence[int]) -> _
         rows[name] = axis.points.iloc[codes[number]].reset_index(drop=True)
     conditional = np.ones(n_points)
     for number in range(len(axes)):
-        conditional = conditional * _divide_by_points(axes, shares, number)
+        one_axis = [-1 if other == number else 1 for other in range(len(axes))]
+        points_of_bins = axes[number].shares.reshape(one_axis)
+        if len(axes) > 1 and axes[number].means.size > 1:
+            slopes = _estimate_slopes(axes, shares, number)
+            positions = axes[number].positions.reshape(one_axis)
+            points_of_bins = points_of_bins * (1 + np.clip(positions * slopes, -1, 1))
+        conditional = conditional * points_of_bins
     of_values = shares[np.ix_(*(axis.value_of for axis in axes))]
     return _Cells(axes, pd.DataFrame(rows), of_values * conditional, conditional)
 
 
-def _divide_by_points(axes: Sequence[_Axis], shares: Table, number: int) -> Table:
-    """Return the share of the points of one column in the records of all values."""
-    axis = axes[number]
-    one_axis = [-1 if other == number else 1 for other in range(len(axes))]
-    divided = axis.shares.reshape(one_axis)
-    n_bins = axis.means.size
-    if n_bins < 2 or len(axes) == 1:
-        return divided
+def _estimate_slopes(axes: Sequence[_Axis], shares: Table, number: int) -> Table:
+    """Estimate the slope within bins of the density of numbers, relative to all records."""
     # Within a bin, the numbers of a group have a density that is linear in the number,
     # relative to the numbers of all records: its slope is the slope between bins.
-    others = tuple(other for other in range(len(axes)) if other != number)
-    of_bins = np.take(shares, np.arange(n_bins), number)
-    independent = of_bins.sum(axis=others, keepdims=True) * of_bins.sum(
-        axis=number, keepdims=True
-    )
+    means = axes[number].means
+    by_bin = np.moveaxis(shares, number, 0)
+    others = tuple(range(1, shares.ndim))
+    of_bins = by_bin[: means.size]
+    independent = of_bins.sum(axis=0) * of_bins.sum(axis=others, keepdims=True)
     ratio = of_bins / np.maximum(independent, np.finfo(float).tiny)
-    slopes = np.gradient(ratio, axis.means, axis=number)
-    slopes /= np.maximum(ratio, np.finfo(float).tiny)
-    missing = shares.shape[number] - n_bins
-    padding = [(0, missing if other == number else 0) for other in range(len(axes))]
-    slopes = np.pad(slopes, padding)[np.ix_(*(other.value_of for other in axes))]
-    tilt = np.clip(axis.positions.reshape(one_axis) * slopes, -1, 1)
-    return divided * (1 + tilt)
-
-
-def _exact_axis(points: pd.Series, value_of: NDArray[np.intp]) -> _Axis:
-    ones, none = np.ones(value_of.size), np.zeros(0)
-    scores = np.zeros((0, value_of.size))
-    return _Axis(points, value_of, ones, 0 * ones, none, scores, none)
+    slopes = np.zeros(by_bin.shape)
+    slopes[: means.size] = np.gradient(ratio, means, axis=0)
+    slopes[: means.size] /= np.maximum(ratio, np.finfo(float).tiny)
+    values = np.ix_(*(axis.value_of for axis in axes))
+    return np.asarray(np.moveaxis(slopes, 0, number)[values])
 
 
 def _with_missing(numbers: NDArray[Any], n_missing: int) -> pd.Series:
@@ -266,8 +249,6 @@ def _make_cell_axis(values: Interval, shape: Shape) -> _Axis:
         points=points,
         value_of=value_of,
         shares=shares,
-        positions=np.zeros(shares.size),
-        means=np.zeros(0),
         scores=scores - within,
         cell_counts=shape.counts,
         std_error=shape.std_error,
@@ -296,26 +277,22 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     points = _with_missing(np.repeat(starts, 2) + offsets, missing)
     value_of = np.repeat(np.arange(n_bins + missing), [2] * n_bins + [1] * missing)
     point_shares = np.append(np.full(2 * n_bins, 0.5), [1.0] * missing)
-    scores = np.zeros((0, value_of.size))
-    counts = np.zeros(0)
-    std_error = 0.0
-    if shape is not None:
-        # A number in a cell moves weight from the lower to the upper point of its bin.
-        z = (middles - means[bins]) / np.maximum(stds[bins], np.finfo(float).tiny)
-        scores = np.zeros((bins.size, value_of.size))
-        scores[np.arange(bins.size), 2 * bins] = -z / 2
-        scores[np.arange(bins.size), 2 * bins + 1] = z / 2
-        counts, std_error = shape.counts, shape.std_error
-    positions = np.append(np.column_stack([-stds, stds]).ravel(), [0.0] * missing)
-    return _Axis(
-        points=points,
-        value_of=value_of,
-        shares=point_shares,
-        positions=positions,
+    axis = _Axis(
+        points,
+        value_of,
+        point_shares,
         means=means + (starts - starts[0]).astype(float),
-        scores=scores,
-        cell_counts=counts,
-        std_error=std_error,
+        positions=np.append(np.column_stack([-stds, stds]).ravel(), [0.0] * missing),
+    )
+    if shape is None:
+        return axis
+    # A number in a cell moves weight from the lower to the upper point of its bin.
+    z = (middles - means[bins]) / np.maximum(stds[bins], np.finfo(float).tiny)
+    scores = np.zeros((bins.size, value_of.size))
+    scores[np.arange(bins.size), 2 * bins] = -z / 2
+    scores[np.arange(bins.size), 2 * bins + 1] = z / 2
+    return replace(
+        axis, scores=scores, cell_counts=shape.counts, std_error=shape.std_error
     )
 
 
@@ -332,22 +309,20 @@ class _Linear:
 def _differentiate(statistic: Callable[[Any], Any], cells: _Cells) -> _Linear:
     """Compute the influence of each cell on a statistic, by adding one row of the cell."""
     rows = _make_rows(cells, cells.shares.ravel())
-    terms, values = _read_terms(statistic(rows))
-    if not np.isfinite(values).all():
-        raise ValueError("`statistic` must return finite numbers.")
+    terms, values = _evaluate(statistic, rows)
     influence = np.empty((len(terms), len(cells.rows)))
     for cell in range(len(cells.rows)):
         more_rows = pd.concat([rows, cells.rows.iloc[[cell]]], ignore_index=True)
-        names, moved = _read_terms(statistic(more_rows))
+        names, moved = _evaluate(statistic, more_rows)
         if names != terms:
             raise ValueError(
                 f"`statistic` must return the same terms for all tables, got {names} "
                 f"after {terms}."
             )
-        if not np.isfinite(moved).all():
-            raise ValueError("`statistic` must return finite numbers.")
         # One row more changes the share of its cell by about 1 / N_ROWS.
         influence[:, cell] = (moved - values) * (N_ROWS + 1)
+    if not np.isfinite(influence).all():
+        raise ValueError("`statistic` must return finite numbers.")
     means = influence @ (cells.shares.ravel() / cells.shares.sum())
     return _Linear(terms, values, influence - means[:, np.newaxis])
 
@@ -361,29 +336,20 @@ def _make_rows(cells: _Cells, shares: Table) -> pd.DataFrame:
     return rows.reset_index(drop=True)
 
 
-def _read_terms(statistics: Any) -> tuple[list[str], Table]:
-    """Read the numbers that a statistic returned."""
-    if isinstance(statistics, Mapping):
-        names = list(map(str, statistics))
-        numbers = list(statistics.values())
-    elif isinstance(statistics, pd.Series):
-        names = []
-        for name in statistics.index:
-            levels = name if isinstance(name, tuple) else (name,)
-            names.append(", ".join(map(str, levels)))
-        numbers = list(statistics)
-    else:
-        numbers = list(np.atleast_1d(np.asarray(statistics)))
-        names = list(map(str, range(len(numbers))))
-        if len(numbers) == 1:
-            names = ["statistic"]
+def _evaluate(
+    statistic: Callable[[Any], Any], rows: pd.DataFrame
+) -> tuple[list[str], Table]:
+    """Return the names and the numbers of the terms of a statistic."""
+    found = statistic(rows)
+    is_number = not isinstance(found, Mapping) and np.ndim(found) == 0
     try:
-        return names, np.array(list(map(float, numbers)))
+        numbers = pd.Series({"statistic": found} if is_number else found, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(
             "`statistic` must return a number, or several in an array, a Series or a "
             "mapping."
         ) from None
+    return list(map(str, numbers.index)), numbers.to_numpy()
 
 
 class _Analysis:
@@ -411,6 +377,8 @@ class _Analysis:
         total = float((by_value * self.counts).sum())
         variance = self.std_error**2 * float((by_value**2).sum())
         for number, axis in enumerate(self.cells.axes):
+            if axis.scores is None:
+                continue
             weights = axis.scores @ self._average_slopes(influence, number)
             total += float(weights @ axis.cell_counts)
             variance += axis.std_error**2 * float(weights @ weights)
@@ -489,7 +457,7 @@ def _is_linear(
         return True
     for sign in (-1, 1):
         shares = analysis.move(term, sign * margin)
-        _, values = _read_terms(statistic(_make_rows(analysis.cells, shares)))
+        _, values = _evaluate(statistic, _make_rows(analysis.cells, shares))
         change = values[term] - analysis.linear.values[term]
         if not abs(change - sign * margin) <= MAX_NONLINEARITY * margin:
             return False

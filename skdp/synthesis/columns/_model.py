@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 
 from skdp.synthesis.columns._choice import estimate_shares
 from skdp.synthesis.columns._counts import Codes, Cross, NoisyCounts
@@ -101,7 +102,7 @@ def fit_model(
     crosses = [counts.cross for counts in noisy]
     rows = _DistinctRows(crosses, public, n_rows)
     layout = Layout([counts.counts.shape for counts in noisy])
-    evidence = [_weigh(counts, joint, rows) for counts in noisy]
+    evidence = list(map(_weigh, noisy, rows.count_cells(), repeat(joint)))
     counts, prior, penalty, curvature = map(layout.join, zip(*evidence, strict=True))
     # In these units, the curvature is about 1 in all directions.
     units = 1 / np.sqrt(curvature + penalty)
@@ -120,12 +121,12 @@ def fit_model(
 
 
 def _weigh(
-    noisy: NoisyCounts, joint: NDArray[np.float64], rows: _DistinctRows
+    noisy: NoisyCounts, n_rows: NDArray[np.float64], joint: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], ...]:
     """Return counts, expected logits, penalties and curvatures of the cells of a table."""
     cross = noisy.cross
     independent = np.bincount(cross.value_of, joint, cross.n_values)
-    n_records = rows.count_cells(cross)[:, np.newaxis]
+    n_records = n_rows[:, np.newaxis]
     prior = np.zeros(noisy.counts.shape)
     counts = noisy.counts
     if cross.is_single:
@@ -140,82 +141,50 @@ def _weigh(
     return counts, prior, penalty, curvature
 
 
-@dataclass(frozen=True, eq=False)
-class _Family:
-    """Tables of the same private values, whose logits are added before they are spread over combinations."""
-
-    places: list[int]
-    cells: csr_array
-    """The public cells of each distinct row: (n_distinct, n_cells of all tables)."""
-    value_of: NDArray[np.intp]
-    onto: NDArray[np.float64]
-    """Adds the combinations with each value: (n_combinations, n_values)."""
-
-
 class _DistinctRows:
     """The distinct public cells of all rows."""
 
     def __init__(
         self, crosses: Sequence[Cross], public: Sequence[Codes], n_rows: int
     ) -> None:
-        by_column: dict[int | None, Cross] = {cross.public: cross for cross in crosses}
-        cells = [cross.cells_of(public, n_rows) for cross in by_column.values()]
+        cells = [cross.cells_of(public, n_rows) for cross in crosses]
         distinct, counts = np.unique(cells, axis=1, return_counts=True)
         self.weights = counts.astype(float)
-        self._cells = dict(zip(by_column, distinct, strict=True))
-        families: dict[bytes, list[int]] = {}
-        for place, cross in enumerate(crosses):
-            families.setdefault(cross.value_of.tobytes(), []).append(place)
-        self._families = []
-        for places in families.values():
-            matrices = [self._indicate(crosses[place]) for place in places]
-            first = crosses[places[0]]
-            onto = np.eye(first.n_values)[first.value_of]
-            cells = csr_array(hstack(matrices, format="csr"))
-            self._families.append(_Family(places, cells, first.value_of, onto))
+        self._crosses = crosses
+        # One row of ones and zeros per distinct row, with a one per cross.
+        starts = np.cumsum([0, *(cross.n_cells for cross in crosses)])
+        columns = (distinct + starts[:-1, np.newaxis]).T.ravel()
+        ends = np.arange(0, columns.size + 1, len(crosses))
+        self._design = csr_array((np.ones(columns.size), columns, ends))
+        self._design.resize(counts.size, starts[-1])
+        self._stops = starts[1:-1]
 
-    def _indicate(self, cross: Cross) -> csr_array:
-        """Return a matrix with a one for the public cell of each distinct row."""
-        n_distinct = self.weights.size
-        index = np.arange(n_distinct), self._cells[cross.public]
-        return csr_array((np.ones(n_distinct), index), (n_distinct, cross.n_cells))
-
-    def count_cells(self, cross: Cross) -> NDArray[np.float64]:
-        """Count the rows of each public cell."""
-        cells = self._cells[cross.public]
-        return np.bincount(cells, self.weights, cross.n_cells).astype(float)
+    def count_cells(self) -> list[NDArray[np.float64]]:
+        """Count the rows of the public cells of each cross."""
+        return np.split(self._design.T @ self.weights, self._stops)
 
     def evaluate(
         self, logits: Sequence[NDArray[np.float64]]
     ) -> tuple[float, list[NDArray[np.float64]]]:
         """Return the sum of the log normalizers of all rows, and the expected counts."""
         tables = []
-        totals = []
-        for family in self._families:
-            table = np.concatenate([logits[place] for place in family.places])
-            tables.append(table)
-            totals.append(np.zeros(table.shape))
-        n_combinations = self._families[0].value_of.size
+        for cross, table in zip(self._crosses, logits, strict=True):
+            tables.append(table[:, cross.value_of])
+        scores_of_cells = np.concatenate(tables)  # (n_cells, n_combinations)
+        expected = np.zeros(scores_of_cells.shape)
         log_normalizer = 0.0
-        step = max(1, BLOCK_CELLS // n_combinations)
+        step = max(1, BLOCK_CELLS // scores_of_cells.shape[1])
         for start in range(0, self.weights.size, step):
             block = slice(start, start + step)
             weights = self.weights[block, np.newaxis]
-            scores = np.zeros((len(weights), n_combinations))
-            for family, table in zip(self._families, tables, strict=True):
-                scores += (family.cells[block] @ table)[:, family.value_of]
-            expected, logs = _normalize(scores)
+            rows = self._design[block]
+            probabilities, logs = _normalize(rows @ scores_of_cells)
             log_normalizer += float((weights * logs).sum())
-            expected *= weights
-            for family, total in zip(self._families, totals, strict=True):
-                total += family.cells[block].T @ (expected @ family.onto)
-        counts = [np.zeros(0)] * len(logits)
-        for family, total in zip(self._families, totals, strict=True):
-            ends = np.cumsum([len(logits[place]) for place in family.places])
-            for place, part in zip(
-                family.places, np.split(total, ends[:-1]), strict=True
-            ):
-                counts[place] = part
+            expected += rows.T @ (weights * probabilities)
+        counts = []
+        parts = np.split(expected, self._stops)
+        for cross, part in zip(self._crosses, parts, strict=True):
+            counts.append(part @ np.eye(cross.n_values)[cross.value_of])
         return log_normalizer, counts
 
 
