@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from statistics import NormalDist
 from typing import Any
 
@@ -16,10 +17,7 @@ from skdp.domain import Categories, Domain, Interval
 from skdp.synthesis.model import Marginal, project
 from skdp.synthesis.selection import find_columns
 from skdp.synthesis.tables import Shape
-from skdp.tables import as_objects, is_missing, to_dates
-
-DATE_BOUNDS = tuple(np.array(["-0001-01-01", "10001-01-01"], "datetime64[us]"))
-"""Bounds of the dates of Python."""
+from skdp.tables import as_objects, is_missing
 
 ROUNDING = 1e-6
 """Distance from a whole number that is rounding, in records."""
@@ -169,9 +167,9 @@ def weigh_range(
         )
     if not isinstance(values, Interval):
         return find_range(name, values, *limits).astype(float)
-    start = _read_limit(name, values, limits[0], 0)
-    stop = _read_limit(name, values, limits[1], 1)
-    if start > stop:
+    start = _read_limit(name, values, limits[0], values.edges[0])
+    stop = _read_limit(name, values, limits[1], values.edges[-1])
+    if start > stop and None not in limits:
         raise ValueError(
             f"The range of column {name!r} must be (low, high) with low <= high."
         )
@@ -190,20 +188,18 @@ def weigh_range(
     return np.append(weights, 0.0) if values.missing else weights
 
 
-def _read_limit(name: Any, values: Interval, limit: Any, index: int) -> Any:
-    """Read the lower or upper bound of a range; None for no bound."""
+def _read_limit(name: Any, values: Interval, limit: Any, bound: Any) -> Any:
+    """Read the lower or upper bound of a range; None stands for the bound of the interval."""
     is_date = values.dtype.kind == "M"
-    if limit is None:
-        return (DATE_BOUNDS if is_date else (-math.inf, math.inf))[index]
+    expected, types = "numbers", (int, float, np.number)
     if is_date:
-        read = to_dates(as_objects([limit]), "datetime64[us]")[0]
-        is_valid = not np.isnat(read)
-    else:
-        is_number = isinstance(limit, int | float | np.number)
-        is_valid = is_number and not isinstance(limit, bool) and not np.isnan(limit)
-        read = float(limit) if is_valid else math.nan
-    if not is_valid:
-        expected = "dates, datetimes without a time zone" if is_date else "numbers"
+        expected, types = "dates, datetimes without a time zone", (date, np.datetime64)
+    limit = bound if limit is None else limit
+    read = np.array(np.nan)
+    is_aware = getattr(limit, "tzinfo", None) is not None
+    if isinstance(limit, types) and not isinstance(limit, bool) and not is_aware:
+        read = np.array(limit, "datetime64[us]" if is_date else float)
+    if np.isnan(read):
         raise TypeError(
             f"The bounds of a range of column {name!r} must be {expected} or None, got "
             f"{type(limit).__name__}."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, get_tags
@@ -15,14 +15,12 @@ from skdp.base import (
     OnSite,
     TableLike,
     all_or_nothing,
-    target_column,
 )
-from skdp.domain import Domain
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._column_synthesizer import DPColumnSynthesizer
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.tables import assemble, check_n_samples, make_template
-from skdp.tables import Table, is_frame
+from skdp.synthesis.tables import assemble, check_n_samples, make_frame
+from skdp.tables import is_frame
 
 
 class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
@@ -126,8 +124,8 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         -------
         X : same kind as X
             Synthetic rows.
-        y : same kind as y
-            Targets of the synthetic rows, under the same name; None if `y` is None.
+        y : 1-D array, or column of the library of X
+            Targets of the synthetic rows; None if `y` is None.
 
         Raises
         ------
@@ -158,7 +156,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
             return rows, y
         synthesizer.fit(X, y, groups=groups)
         self.synthesizer_ = synthesizer
-        return _draw_samples(synthesizer, self.n_samples, y)
+        return _draw_samples(synthesizer, self.n_samples, has_target=y is not None)
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:
@@ -186,44 +184,17 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
 
 
 def _draw_samples(
-    synthesizer: DPMarginalSynthesizer, n_samples: int | None, y: Any
+    synthesizer: DPMarginalSynthesizer, n_samples: int | None, *, has_target: bool
 ) -> tuple[Any, Any]:
-    """Draw synthetic rows and targets; the targets are returned in the library of y, the rows in the library of X."""
+    """Draw synthetic rows and targets, both in the library of X."""
     n, rng = synthesizer._start_sample(n_samples)
-    domain = synthesizer.domain_
     template = synthesizer._template
-    if y is None:
-        rows = synthesizer._draw_columns(template, synthesizer.model_, n, rng)
-        return assemble(template, rows), None
-    column, name = target_column(y)
-    target_name = domain.columns[-1]
-    native = y if is_frame(y) else np.empty((0, 1), object)
-    target_table = make_template(
-        Table((name,), (column,), native), Domain({name: domain[target_name]})
-    )
-    both = Table(
-        domain.columns,
-        (*template.columns[:-1], *target_table.columns),
-        template.native,
-    )
-    rows = synthesizer._draw_columns(both, synthesizer.model_, n, rng)
-    target = rows.pop(target_name)
-    X = assemble(template, rows)
-    if is_frame(y):
-        return X, assemble(target_table, {name: target})
-    return X, _like(target, column, y)
-
-
-def _like(target: Any, column: Any, y: Any) -> Any:
-    """Make a series or array of the kind of y of a column that was decoded."""
-    if isinstance(column, np.ndarray):
-        return target.reshape(-1, 1) if np.ndim(y) == 2 else target
-    if isinstance(column, pd.Series):
-        return pd.Series(target, dtype=target.dtype, name=column.name)
-    if not type(column).__module__.startswith("pyarrow"):
-        return target.alias(column.name)
-    import pyarrow
-
-    if isinstance(target, pyarrow.ChunkedArray):
-        return target
-    return pyarrow.chunked_array([target])
+    rows = synthesizer._draw_columns(template, synthesizer.model_, n, rng)
+    target = None
+    if has_target:
+        name = synthesizer.domain_.columns[-1]
+        target = rows.pop(name)
+        if is_frame(template.native):
+            frame = make_frame(template, [target], [name])
+            target = nw.from_native(frame).get_column(name).to_native()
+    return assemble(template, rows), target

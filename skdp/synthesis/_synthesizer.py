@@ -43,7 +43,6 @@ from skdp.synthesis._counts import (
     read_conditions,
 )
 from skdp.synthesis._file import describe_fit, restore_fit
-from skdp.synthesis._warnings import warn_broken, warn_excluded, warn_unmeasured
 from skdp.synthesis.model import (
     MAX_TABLE_CELLS,
     GraphicalModel,
@@ -64,6 +63,7 @@ from skdp.synthesis.selection import (
     measure_and_fit,
     measure_cells,
     structure_of,
+    warn_excluded,
 )
 from skdp.synthesis.tables import (
     CodedRecords,
@@ -93,9 +93,6 @@ from skdp.synthesis.tables import (
     write_rows,
 )
 from skdp.tables import LargeTable, Table, open_large, read_table
-
-N_CHECKED_ROWS = 2_000
-"""Rows from which the proportion that breaks a constraint is estimated."""
 
 MAX_NOISE = 0.1
 """Total variation by noise up to which a marginal is usable."""
@@ -342,8 +339,11 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         BudgetExceeded
             If the ledger does not cover the release.
         """
+        plan = self._fit(X, y, groups)
         # Warnings are outside of the part that is undone if they are errors.
-        self._warn(self._fit(X, y, groups))
+        measured = [marginal.clique for marginal in self.marginals_]
+        warn_excluded(self.domain_, plan.list_unchosen(measured))
+        warn_of_released_size(self.guarantee_, self.n_rows_)
         return self
 
     @all_or_nothing
@@ -357,7 +357,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         # Plan: errors of parameters and of undeclared values are raised here.
         budget = NoiseBudget(share, check_delta(self.delta), share.rows)
         plan = self._plan(domain)
-        template = make_template(rows.table, domain, is_uniform=True)
+        template = make_template(rows.table, domain)
         check_decodable(template, domain)
         cells = cut_domain(domain)
         records = self._read_records(rows, domain, cells)
@@ -380,7 +380,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             plan = plan.with_domain(domain)
             fitted = measure_and_fit(private, plan)
         # Post-process: the records are not used from here on.
-        template = make_template(rows.table, domain, is_uniform=True)
+        template = make_template(rows.table, domain)
         self._set_fit(
             domain, private.marginals, shapes, fitted, rows.features, template
         )
@@ -457,7 +457,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         plan = make_plan(
             domain, self.marginals, self.workload, self.target, self.max_cells
         )
-        warn_excluded(plan, domain, plan.list_excluded())
+        warn_excluded(domain, plan.list_excluded())
         return plan
 
     def _read_records(
@@ -485,16 +485,6 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         n_rows = int(self.max_rows_per_person)
         per_person = f", up to {n_rows} rows a person" if n_rows > 1 else ""
         return f"{budget.noise_name} noise on {counted}{per_person}"
-
-    def _warn(self, plan: Plan) -> None:
-        """Warn of marginals and constraints that the model does not have."""
-        warn_unmeasured(plan, self.domain_, self.marginals_)
-        if self.domain_.constraints:
-            rng = make_generator(self.random_state, "constraints")
-            rows = self._draw_rows(self.model_, N_CHECKED_ROWS, rng)
-            broken = float(find_broken(self._template, rows).mean())
-            warn_broken(self.domain_, broken)
-        warn_of_released_size(self.guarantee_, self.n_rows_)
 
     @property
     def selected_cliques_(self) -> list[tuple[Any, ...]]:
@@ -623,10 +613,9 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         self, template: Table, model: GraphicalModel, n: int, rng: np.random.Generator
     ) -> dict[Any, Any]:
         """Draw rows that satisfy all constraints, as columns of a template."""
-        like = make_template(template, self.domain_, is_uniform=True)
         rows, broken = draw_valid(
             lambda places: self._draw_rows(model, places.size, rng),
-            lambda _, drawn: find_broken(like, drawn),
+            lambda _, drawn: find_broken(template, drawn),
             n,
         )
         valid = np.setdiff1d(np.arange(n), broken)
@@ -640,7 +629,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             rows.replace(broken, rows, rng.choice(valid, broken.size))
         written = write_rows(template, rows)
         columns = dict(zip(self.domain_.columns, written, strict=True))
-        columns |= compute_derived(like, rows)
+        columns |= compute_derived(template, rows)
         order = [*self._features, *self.domain_.derived, *self.domain_.columns]
         return {name: columns[name] for name in order}
 

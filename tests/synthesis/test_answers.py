@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,16 @@ from skdp.synthesis.model import Marginal, group
 from tests.conftest import each
 
 AGES = Interval(edges=[0, 20, 40, 60])
-QUERIED = Domain({"age": AGES, "size": ["small", "medium", "large", None], "n": [1, 2, 5], "paid": [False, True]})
+DAYS = Interval(edges=[date(2020, 1, 1), date(2020, 2, 1)])
+QUERIED = Domain(
+    {
+        "day": DAYS,
+        "age": AGES,
+        "size": ["small", "medium", "large", None],
+        "n": [1, 2, 5],
+        "paid": [False, True],
+    }
+)
 
 
 def range_weights(name, values, low, high):
@@ -40,6 +49,11 @@ def test_a_range_of_bins_is_the_share_of_evenly_spread_numbers(low, high):
     np.testing.assert_allclose(range_weights("age", AGES, low, high), inside, atol=2 / 1000)
 
 
+@each("limits", [(60, None), (70, None), (None, -1)])
+def test_a_range_outside_the_bins_has_no_records(limits):
+    assert (range_weights("age", AGES, *limits) == 0).all()
+
+
 @each(
     "condition error message",
     [
@@ -52,6 +66,7 @@ def test_a_range_of_bins_is_the_share_of_evenly_spread_numbers(low, high):
         ({"age": (1, 2, 3)}, ValueError, "a pair"),
         ({"age": ("1", None)}, TypeError, "must be numbers or None"),
         ({"age": (3, 1)}, ValueError, "low <= high"),
+        ({"day": (datetime(2020, 1, 2, tzinfo=UTC), None)}, TypeError, "without a time zone or None, got datetime"),
         ({"size": ("huge", None)}, ValueError, "declared values of column 'size'"),
     ],
 )

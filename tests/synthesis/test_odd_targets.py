@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import DPMarginalSynthesizer, SyntheticResampler
+from skdp import DPMarginalSynthesizer
 from skdp.testing import texts_of
 from tests.conftest import each
 
@@ -95,20 +95,3 @@ def test_no_error_shows_it(library, kind, capfd):
         assert caught.value.__context__ is None
     assert messages[0] == messages[1]
     assert capfd.readouterr().err == ""
-
-
-@each("kind", ["text among numbers", "surrogate", "128 bits", "far date", "no text"])
-@each("library", ["pandas", "polars", "numpy"])
-def test_a_resampled_target_is_of_the_kind_that_went_in(library, kind):
-    name = settings(library, kind)["domain"].keys() - {"k", "x0"}
-    first = KINDS[kind][1][0]
-    parameters = {"handle_unknown": dict.fromkeys(name, first)}
-    made = []
-    for last in KINDS[kind][2:]:
-        y = target(kind, last)
-        synthesizer = DPMarginalSynthesizer(1.0, **settings(library, kind, **parameters))
-        rows, drawn = SyntheticResampler(synthesizer).fit_resample(TABLES[library], y)
-        assert type(rows) is type(TABLES[library])
-        assert type(drawn) is type(y)
-        made.append((repr(rows), np.asarray(drawn).tolist()))
-    assert made[0] == made[1]

@@ -99,7 +99,7 @@ class Elimination:
         self._cliques.update(wider)
         self._total = total
         if total > MAX_GROWTH * self._total_at_elimination:
-            self._improve(max_cells, max_total)
+            self._find_order(max_cells, max_total)
         return True
 
     def _add_in_new_order(
@@ -109,24 +109,22 @@ class Elimination:
         if self._n_retries == MAX_RETRIES:
             return False
         self._n_retries += 1
-        before = self._ranks, self._cliques, self._total
         neighbors = [set(columns) for columns in self._neighbors]
         self._connect(marginal)
+        is_added = self._find_order(max_cells, max_total)
+        if not is_added:
+            self._neighbors = neighbors
+        return is_added
+
+    def _find_order(self, max_cells: int, max_total: int) -> bool:
+        """Eliminate in a new order; return to the present one if cliques become too large."""
+        before = self._ranks, self._cliques, self._total
         self._eliminate()
         largest, total = self.n_cells
         if largest <= max_cells and total <= max_total:
             return True
-        self._neighbors = neighbors
         self._ranks, self._cliques, self._total = before
         return False
-
-    def _improve(self, max_cells: int, max_total: int) -> None:
-        """Find a new order, unless it needs more cells."""
-        before = self._ranks, self._cliques, self._total
-        self._eliminate()
-        largest, total = self.n_cells
-        if largest > max_cells or total > max_total:
-            self._ranks, self._cliques, self._total = before
 
 
 @dataclass(frozen=True)

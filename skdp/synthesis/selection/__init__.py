@@ -2,6 +2,7 @@
 
 from skdp.synthesis.selection._budget import MIN_STD_ERROR as MIN_STD_ERROR
 from skdp.synthesis.selection._budget import NoiseBudget as NoiseBudget
+from skdp.synthesis.selection._budget import PrivateCounts as PrivateCounts
 from skdp.synthesis.selection._budget import Sensitivity as Sensitivity
 from skdp.synthesis.selection._cell_counts import CellCounts as CellCounts
 from skdp.synthesis.selection._cell_counts import make_shape as make_shape
@@ -12,7 +13,7 @@ from skdp.synthesis.selection._plan import find_columns as find_columns
 from skdp.synthesis.selection._plan import is_within as is_within
 from skdp.synthesis.selection._plan import make_plan as make_plan
 from skdp.synthesis.selection._plan import structure_of as structure_of
-from skdp.synthesis.selection._private_counts import PrivateCounts as PrivateCounts
+from skdp.synthesis.selection._plan import warn_excluded as warn_excluded
 from skdp.synthesis.selection._scores import group_rare_values as group_rare_values
 from skdp.synthesis.selection._selection import Fitted as Fitted
 from skdp.synthesis.selection._selection import measure_and_fit as measure_and_fit

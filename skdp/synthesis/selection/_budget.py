@@ -1,8 +1,8 @@
-"""A privacy budget that is spent in fractions on noisy counts and noisy scores."""
+"""A privacy budget that is spent on noisy counts and noisy scores, and the records, of which nothing else leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.central.statistics import Noise
+from skdp.domain import Domain
 from skdp.privacy import Loss, Share, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource
+from skdp.synthesis.model import Clique, Groups, Marginal, group
+from skdp.synthesis.tables import Records
 
 MAX_JOINT_SCORES = 200
 """Scores per block of pure noise, whose cost grows with the third power of the block."""
@@ -25,6 +28,9 @@ MAX_STD_ERROR = 10**30
 
 MAX_NOISY_COUNT = 1 << 52
 """Largest noisy count; floats represent it exactly."""
+
+MAX_GUESS = 1 << 36
+"""More records than any table has; a sum of 2**26 such cells is below 2**63."""
 
 MAX_MU_SQUARED = 10**199
 """Largest squared mu that a guarantee states; beyond, epsilon states as much."""
@@ -171,3 +177,76 @@ class NoiseBudget:
 def _add(numbers: NDArray[np.int64], noise: NDArray[Any]) -> NDArray[np.float64]:
     """Add noise, within the integers that floats represent."""
     return np.clip(numbers + noise, -MAX_NOISY_COUNT, MAX_NOISY_COUNT).astype(float)
+
+
+def groups_of(clique: Clique, groups: Groups) -> Groups | None:
+    """Return the groups of the columns of a marginal; None if no value is grouped."""
+    members = tuple(groups[column] for column in clique)
+    return None if all(part is None for part in members) else members
+
+
+class PrivateCounts:
+    """Private records, a budget, and the marginals measured so far."""
+
+    def __init__(
+        self, records: Records, budget: NoiseBudget, source: ByteSource
+    ) -> None:
+        self._records = records
+        self._source = source
+        self.budget = budget
+        self.marginals: list[Marginal] = []
+
+    def measure(
+        self,
+        cliques: Sequence[Clique],
+        fractions: Iterable[Fraction],
+        groups: Groups | None = None,
+    ) -> list[Marginal]:
+        """Release the counts of marginals; pairs and larger ones by groups of values."""
+        measured = []
+        for clique, fraction, exact in zip(
+            cliques, fractions, self._records.count(cliques), strict=True
+        ):
+            used = groups_of(clique, groups) if groups and len(clique) > 1 else None
+            counts = group(exact, used)
+            noisy = self.budget.add_to_counts(self._source, counts, fraction)
+            std_error = self.budget.std_error(fraction)
+            measured.append(Marginal(clique, noisy, std_error, used))
+        self.marginals += measured
+        return measured
+
+    def compare(
+        self, guesses: Mapping[Clique, NDArray[np.float64]], groups: Groups
+    ) -> PrivateDistances:
+        """Compare guessed counts with the true ones."""
+        # Guesses are rounded to integers, so a record changes each distance by 1.
+        distances = {}
+        cliques = list(guesses)
+        for clique, counts in zip(cliques, self._records.count(cliques), strict=True):
+            exact = group(counts, tuple(groups[column] for column in clique))
+            guess = np.rint(np.clip(guesses[clique], 0, MAX_GUESS)).astype(np.int64)
+            distances[clique] = int(np.abs(exact - guess).sum())
+        return PrivateDistances(distances, self.budget, self._source)
+
+    def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> None:
+        """Replace the codes of some columns by the bins of these codes."""
+        self._records = self._records.coarsen(domain, bins)
+        self.marginals.clear()
+
+
+class PrivateDistances:
+    """L1 distances of guessed counts from the true ones, of which only noisy ones leave."""
+
+    def __init__(
+        self, distances: Mapping[Clique, int], budget: NoiseBudget, source: ByteSource
+    ) -> None:
+        self._distances = distances
+        self._budget = budget
+        self._source = source
+
+    def release(
+        self, cliques: Sequence[Clique], fraction: Fraction
+    ) -> NDArray[np.float64]:
+        """Spend a fraction of the budget on the distances of some marginals."""
+        exact = np.array([self._distances[clique] for clique in cliques], np.int64)
+        return self._budget.add_to_scores(self._source, exact, fraction)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval, copy_guarantee
 from skdp.synthesis.model import Clique
-from skdp.synthesis.selection._private_counts import PrivateCounts
+from skdp.synthesis.selection._budget import PrivateCounts
 from skdp.synthesis.tables import Shape, Steps, find_intervals, find_points, with_edges
 
 # Tuned by benchmarks/synthesis_numbers.py.

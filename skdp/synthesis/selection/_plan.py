@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_choice
+from skdp.base import check_choice, level_of_the_caller
 from skdp.domain import Categories, Domain, Interval
 from skdp.oracles import check_size
+from skdp.pages import warn
 from skdp.synthesis.model import (
     MAX_TABLE_CELLS,
     Clique,
@@ -105,14 +106,45 @@ class Plan:
 
     def list_excluded(self) -> dict[Clique, str]:
         """List the marginals of the workload that are never measured, with reasons."""
+        pairs: Iterable[Clique] = ()
+        if self.cliques is None:
+            pairs = itertools.combinations(range(len(self.sizes)), 2)
         reasons = {}
-        for clique in self.workload:
+        for clique in self.workload or pairs:
             if self.cliques is not None:
                 if not is_within(clique, self.cliques):
                     reasons[clique] = "`marginals` does not contain them"
             elif len(clique) > 1 and self.n_cells(clique) > self.max_cells:
                 reasons[clique] = f"they have more than max_cells={self.max_cells:,}"
         return reasons
+
+    def list_unchosen(self, measured: Collection[Clique]) -> dict[Clique, str]:
+        """List the marginals of a given workload that were not chosen, with the reason."""
+        excluded = self.list_excluded()
+        reason = "their noise exceeds their gain, or the model would exceed max_cells"
+        others = [clique for clique in self.workload if clique not in excluded]
+        return {c: reason for c in others if not is_within(c, measured)}
+
+
+def warn_excluded(domain: Domain, reasons: Mapping[Clique, str]) -> None:
+    """Warn of marginals of the workload that are not measured, with the reasons."""
+    if not reasons:
+        return
+    parts = []
+    for reason in dict.fromkeys(reasons.values()):
+        cliques = [clique for clique in reasons if reasons[clique] == reason]
+        names = []
+        for clique in cliques[:3]:
+            names.append(repr(tuple(domain.columns[column] for column in clique)))
+        more = f" and {len(cliques) - 3} more" if len(cliques) > 3 else ""
+        parts.append(f"{', '.join(names)}{more} ({reason})")
+    warn(
+        f"{len(reasons)} marginals of the workload are not measured, so only other "
+        f"marginals determine them: {'; '.join(parts)}",
+        UserWarning,
+        about="guide/synthetic_tables#what-it-costs",
+        stacklevel=level_of_the_caller(),
+    )
 
 
 def is_within(clique: Clique, marginals: Iterable[Clique]) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from skdp.synthesis.model import Clique, Groups, group
-from skdp.synthesis.selection._private_counts import PrivateCounts
+from skdp.synthesis.selection._budget import PrivateCounts
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 """Mean absolute value of a standard normal number."""

@@ -33,9 +33,9 @@ from skdp.synthesis.model import (
     group,
     shape_of,
 )
+from skdp.synthesis.selection._budget import PrivateCounts, groups_of
 from skdp.synthesis.selection._choice import Candidates
 from skdp.synthesis.selection._plan import Plan
-from skdp.synthesis.selection._private_counts import PrivateCounts, groups_of
 from skdp.synthesis.selection._scores import (
     MAX_SCORES_FRACTION,
     MEAN_ABSOLUTE,

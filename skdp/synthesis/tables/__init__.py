@@ -7,7 +7,6 @@ from skdp.synthesis.tables._cells import find_intervals as find_intervals
 from skdp.synthesis.tables._cells import find_middles as find_middles
 from skdp.synthesis.tables._cells import find_points as find_points
 from skdp.synthesis.tables._cells import with_edges as with_edges
-from skdp.synthesis.tables._ranks import learn_ranks as learn_ranks
 from skdp.synthesis.tables._records import CodedRecords as CodedRecords
 from skdp.synthesis.tables._records import LargeRecords as LargeRecords
 from skdp.synthesis.tables._records import Policy as Policy
@@ -33,6 +32,7 @@ from skdp.synthesis.tables._rows import draw_numbers as draw_numbers
 from skdp.synthesis.tables._rows import draw_rows as draw_rows
 from skdp.synthesis.tables._rows import draw_valid as draw_valid
 from skdp.synthesis.tables._rows import find_broken as find_broken
+from skdp.synthesis.tables._rows import learn_ranks as learn_ranks
 from skdp.synthesis.tables._rows import make_frame as make_frame
 from skdp.synthesis.tables._rows import make_generator as make_generator
 from skdp.synthesis.tables._rows import make_template as make_template
