@@ -189,7 +189,7 @@ def _draw_samples(
     """Draw synthetic rows and targets, both in the library of X."""
     n, rng = synthesizer._start_sample(n_samples)
     template = synthesizer._template
-    rows = synthesizer._draw_columns(template, synthesizer.model_, n, rng)
+    rows = synthesizer._draw_columns(template, n, rng)
     target = None
     if has_target:
         name = synthesizer.domain_.columns[-1]

@@ -45,10 +45,8 @@ from skdp.synthesis._counts import (
 from skdp.synthesis._file import describe_fit, restore_fit
 from skdp.synthesis.model import (
     MAX_TABLE_CELLS,
-    GraphicalModel,
     Marginal,
     estimate_total,
-    fit_model,
     merge,
 )
 from skdp.synthesis.selection import (
@@ -62,7 +60,6 @@ from skdp.synthesis.selection import (
     make_plan,
     measure_and_fit,
     measure_cells,
-    structure_of,
     warn_excluded,
 )
 from skdp.synthesis.tables import (
@@ -81,7 +78,7 @@ from skdp.synthesis.tables import (
     complete_domain,
     compute_derived,
     cut_domain,
-    draw_rows,
+    draw_numbers,
     draw_valid,
     find_broken,
     learn_ranks,
@@ -539,29 +536,23 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         dtypes = {"score": float, "std_error": float, "measured": bool}
         return table.astype(dtypes).set_index(["first", "second"])
 
-    def sample(
-        self, n_samples: int | None = None, *, n_tables: int | None = None
-    ) -> Any:
+    def sample(self, n_samples: int | None = None) -> Any:
         """Draw synthetic rows, for exploration and training.
 
         Parameters
         ----------
         n_samples : int, optional
             Number of rows, at least 0; by default the estimated number of records.
-        n_tables : int, optional
-            Number of tables, at least 1. Each has a model of its own, fitted to the noisy counts with as much noise
-            again: the differences between the tables show the effect of the noise, except on the positions of numbers
-            within private bins.
 
         Returns
         -------
-        same type as X of `fit`, or list of these
+        same type as X of `fit`
             New rows in each call, the target's column last.
 
         Raises
         ------
         TypeError, ValueError
-            If a number is not an integer or is too small.
+            If the number is not an integer or is out of range.
 
         Warnings
         --------
@@ -573,22 +564,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         sample_batches : More rows than memory holds.
         skdp.synthetic_inference : Estimates with intervals that cover.
         """
-        check_is_fitted(self)
-        n, rng = self._start_sample(n_samples)
-        if n_tables is None:
-            return self._draw_table(self.model_, n, rng)
-        tables = []
-        structure = structure_of(self.domain_, self.max_cells)
-        for _ in range(check_size(n_tables, name="n_tables", least=1)):
-            noisier = []
-            for marginal in self.marginals_:
-                noise = rng.normal(0, marginal.std_error, marginal.counts.shape)
-                noisier.append(replace(marginal, counts=marginal.counts + noise))
-            model, _ = fit_model(structure, noisier)
-            total, _ = estimate_total(noisier)
-            n_rows = round(total) if n_samples is None else n
-            tables.append(self._draw_table(model, n_rows, rng))
-        return tables
+        return self._draw_table(*self._start_sample(n_samples))
 
     def _start_sample(self, n_samples: int | None) -> tuple[int, np.random.Generator]:
         """Return the number of rows to draw, and a generator of this call."""
@@ -597,26 +573,23 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         n = round(self.n_rows_) if n_samples is None else int(n_samples)
         return n, make_generator(self.random_state, "sample", self._calls.advance())
 
-    def _draw_rows(
-        self, model: GraphicalModel, n: int, rng: np.random.Generator
-    ) -> DrawnRows:
-        return draw_rows(model, self.domain_, self._shapes, self._ranks, n, rng)
-
-    def _draw_table(
-        self, model: GraphicalModel, n: int, rng: np.random.Generator
-    ) -> Any:
+    def _draw_table(self, n: int, rng: np.random.Generator) -> Any:
         """Draw rows with all columns of the table of `fit` and its target."""
-        columns = self._draw_columns(self._template, model, n, rng)
+        columns = self._draw_columns(self._template, n, rng)
         return assemble(self._template, columns)
 
     def _draw_columns(
-        self, template: Table, model: GraphicalModel, n: int, rng: np.random.Generator
+        self, template: Table, n: int, rng: np.random.Generator
     ) -> dict[Any, Any]:
         """Draw rows that satisfy all constraints, as columns of a template."""
+
+        def draw(places: NDArray[np.intp]) -> DrawnRows:
+            codes = self.model_.sample(places.size, rng)
+            positions = None if self._ranks is None else self._ranks.draw(codes, rng)
+            return draw_numbers(self.domain_, list(codes), rng, self._shapes, positions)
+
         rows, broken = draw_valid(
-            lambda places: self._draw_rows(model, places.size, rng),
-            lambda _, drawn: find_broken(template, drawn),
-            n,
+            draw, lambda _, drawn: find_broken(template, drawn), n
         )
         valid = np.setdiff1d(np.arange(n), broken)
         if broken.size and valid.size == 0:
@@ -679,10 +652,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         # A later `fit` does not change the batches of this call.
         fitted = copy(self)
         starts = range(0, n, size)
-        return (
-            fitted._draw_table(fitted.model_, min(size, n - start), rng)
-            for start in starts
-        )
+        return (fitted._draw_table(min(size, n - start), rng) for start in starts)
 
     def transform(self, X: TableLike) -> Any:
         """Return as many synthetic rows as X has.
@@ -726,7 +696,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         columns = (*template.columns, *self._template.columns[len(drawn) :])
         template = Table(self.domain_.columns, columns, template.native)
         n = len(table.columns[0])
-        rows = self._draw_columns(template, self.model_, n, rng)
+        rows = self._draw_columns(template, n, rng)
         kept = {name: rows[name] for name in self._features}
         return apply_set_output(self, assemble(table, kept))
 

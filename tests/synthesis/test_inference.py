@@ -202,11 +202,3 @@ class TestErrors:
 
 
 SMALL = fitted(people(200))
-
-
-def test_tables_of_a_sample_differ_as_the_noise_does():
-    table = pd.DataFrame({"a": [0, 1] * 500})
-    synthesizer = fitted(table, 0.1, 0, {"a": [0, 1]}, [("a",)])
-    tables = synthesizer.sample(n_tables=40)
-    sizes = [len(rows) for rows in tables]
-    assert np.std(sizes) == pytest.approx(synthesizer.n_rows_std_error_, rel=0.4)

@@ -152,7 +152,7 @@ def what_is_protected(rows, sizes, groups):
         for spread in [1, 3]:
             shapes = [[grouped_shape(sizes, members)[column] for column in clique] for clique in cliques]
             guesses = [rng.integers(-2, 8, shape) / 2 * spread for shape in shapes]
-            table.compare(dict(zip(cliques, guesses, strict=True)), members).release(cliques, SHARE)
+            table.score(cliques, dict(zip(cliques, guesses, strict=True)), members, SHARE)
     counts = [given[1].ravel() for given in budget.given if given[0] == "counts"]
     scores = np.concatenate([given[1] for given in budget.given if given[0] == "scores"])
     return counts, scores
@@ -227,7 +227,7 @@ def test_absurd_guesses_do_not_wrap_around(guess):
     for rows in [[[0]], [[0], [1]]]:
         budget = OpenBudget()
         table = private_counts(rows, (4,), budget)
-        table.compare({(0,): np.full(4, guess)}, (None,)).release([(0,)], SHARE)
+        table.score([(0,)], {(0,): np.full(4, guess)}, (None,), SHARE)
         found.append(int(budget.given[0][1][0]))
     assert abs(found[0] - found[1]) == 1
     assert found[0] >= 0

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from skdp.synthesis.columns._choice import estimate_shares
-from skdp.synthesis.columns._counts import Codes, Cross, NoisyCounts
+from skdp.synthesis.columns._counts import Codes, Cross, NoisyCounts, estimate_shares
 from skdp.synthesis.model import Layout
 
 # The constants were chosen with benchmarks/synthesis_columns.py.

@@ -215,38 +215,24 @@ class PrivateCounts:
         self.marginals += measured
         return measured
 
-    def compare(
-        self, guesses: Mapping[Clique, NDArray[np.float64]], groups: Groups
-    ) -> PrivateDistances:
-        """Compare guessed counts with the true ones."""
+    def score(
+        self,
+        cliques: Sequence[Clique],
+        guesses: Mapping[Clique, NDArray[np.float64]],
+        groups: Groups,
+        fraction: Fraction,
+    ) -> NDArray[np.float64]:
+        """Release the L1 distances of guessed counts from the true ones."""
         # Guesses are rounded to integers, so a record changes each distance by 1.
-        distances = {}
-        cliques = list(guesses)
+        distances = []
         for clique, counts in zip(cliques, self._records.count(cliques), strict=True):
-            exact = group(counts, tuple(groups[column] for column in clique))
+            exact = group(counts, groups_of(clique, groups))
             guess = np.rint(np.clip(guesses[clique], 0, MAX_GUESS)).astype(np.int64)
-            distances[clique] = int(np.abs(exact - guess).sum())
-        return PrivateDistances(distances, self.budget, self._source)
+            distances.append(int(np.abs(exact - guess).sum()))
+        exact_scores = np.array(distances, np.int64)
+        return self.budget.add_to_scores(self._source, exact_scores, fraction)
 
     def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> None:
         """Replace the codes of some columns by the bins of these codes."""
         self._records = self._records.coarsen(domain, bins)
         self.marginals.clear()
-
-
-class PrivateDistances:
-    """L1 distances of guessed counts from the true ones, of which only noisy ones leave."""
-
-    def __init__(
-        self, distances: Mapping[Clique, int], budget: NoiseBudget, source: ByteSource
-    ) -> None:
-        self._distances = distances
-        self._budget = budget
-        self._source = source
-
-    def release(
-        self, cliques: Sequence[Clique], fraction: Fraction
-    ) -> NDArray[np.float64]:
-        """Spend a fraction of the budget on the distances of some marginals."""
-        exact = np.array([self._distances[clique] for clique in cliques], np.int64)
-        return self._budget.add_to_scores(self._source, exact, fraction)

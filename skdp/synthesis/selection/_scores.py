@@ -95,7 +95,6 @@ def score_guesses(
     # .. [1] J. Haupt, R. Castro, R. Nowak (2011). Distilled sensing: adaptive sampling
     #    for sparse detection and estimation. IEEE Transactions on Information Theory
     #    57(9).
-    distances = private.compare(guesses, groups)
     n_rounds = 1
     if private.budget.is_gaussian:
         n_affordable = max(1, int(fraction / SCORE_FRACTION))
@@ -108,7 +107,7 @@ def score_guesses(
             break
         part = fraction / n_rounds
         precision = private.budget.score_error(part, len(remaining)) ** -2
-        scores = distances.release(remaining, part).tolist()
+        scores = private.score(remaining, guesses, groups, part).tolist()
         above_chance = []
         for clique, score in zip(remaining, scores, strict=True):
             sums[clique] += precision * score

@@ -29,7 +29,6 @@ from skdp.synthesis.tables._rows import check_decodable as check_decodable
 from skdp.synthesis.tables._rows import check_n_samples as check_n_samples
 from skdp.synthesis.tables._rows import compute_derived as compute_derived
 from skdp.synthesis.tables._rows import draw_numbers as draw_numbers
-from skdp.synthesis.tables._rows import draw_rows as draw_rows
 from skdp.synthesis.tables._rows import draw_valid as draw_valid
 from skdp.synthesis.tables._rows import find_broken as find_broken
 from skdp.synthesis.tables._rows import learn_ranks as learn_ranks

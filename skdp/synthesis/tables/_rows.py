@@ -206,20 +206,6 @@ def learn_ranks(model: GraphicalModel, shapes: Mapping[int, Shape]) -> Ranks | N
     return ranks
 
 
-def draw_rows(
-    model: GraphicalModel,
-    domain: Domain,
-    shapes: Mapping[int, Shape],
-    ranks: Ranks | None,
-    n: int,
-    rng: np.random.Generator,
-) -> DrawnRows:
-    """Draw rows of a model, some of which may break constraints."""
-    codes = model.sample(n, rng)
-    positions = None if ranks is None else ranks.draw(codes, rng)
-    return draw_numbers(domain, list(codes), rng, shapes, positions)
-
-
 def write_rows(template: Table, rows: DrawnRows) -> tuple[Any, ...]:
     """Write rows as columns of the library of a template."""
     columns = []
