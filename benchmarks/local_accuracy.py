@@ -234,20 +234,27 @@ def perturb(
     return perturber, perturber.fit_transform(table)
 
 
-def estimate_means(
-    mechanism: str, options: dict[str, Any], table: Any, epsilon: float, seed: int
-) -> Any:
+def estimate_means(mechanism: str, table: Any, epsilon: float, seed: int) -> Any:
     """Return the estimated means."""
-    perturber, reports = perturb(mechanism, options, table, epsilon, seed)
+    perturber, reports = perturb(mechanism, {}, table, epsilon, seed)
     return perturber.estimate_mean(reports)
+
+
+def estimate_sampled_means(table: Any, epsilon: float, seed: int) -> Any:
+    """Return the means, estimated from reports of some columns of each record."""
+    from skdp import LocalTableEncoder
+
+    bounds = dict.fromkeys(table, (0, 100))
+    encoder = LocalTableEncoder(epsilon, bounds=bounds, random_state=seed)
+    return encoder.estimate_mean(encoder.fit_transform(table))
 
 
 def mean_methods() -> dict[str, Any]:
     """Return the mechanisms for means."""
     return {
-        "optimal, split": partial(estimate_means, "optimal", {"strategy": "split"}),
-        "optimal, sample": partial(estimate_means, "optimal", {"strategy": "sample"}),
-        "Laplace": partial(estimate_means, "laplace", {}),
+        "optimal, split": partial(estimate_means, "optimal"),
+        "optimal, sample": estimate_sampled_means,
+        "Laplace": partial(estimate_means, "laplace"),
     }
 
 

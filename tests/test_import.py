@@ -21,7 +21,7 @@ metrics = fairness_report([0, 1, 0, 1], [0, 1, 1, 1], list("aabb"), privileged="
 print(metrics["value"].tolist()[6:10])
 """
 
-HEAVY = {"narwhals", "numpy", "pandas", "scipy", "sklearn", "cryptography", "joblib"}
+HEAVY = {"narwhals", "numpy", "pandas", "scipy", "sklearn", "joblib"}
 LIGHT = """
 import sys
 {statement}

@@ -41,7 +41,6 @@ OTHERS = [
     RandomizedResponseEncoder(strategy="sample"),
     UnaryEncodingTransformer(),
     NumericPerturber(mechanism="laplace", bounds=(-100, 100)),
-    NumericPerturber(strategy="sample", bounds=(-100, 100)),
 ]
 
 SHARED_CHECKS = [

@@ -7,16 +7,15 @@ import json
 from pathlib import Path
 
 import numpy as np
+from client import client_report
 
 import skdp.domain
-import skdp.oracles
 from skdp.domain import Interval
 from skdp.oracles import (
     LocalHashing,
     RandomizedResponse,
     SubsetSelection,
     UnaryEncoding,
-    client_report,
 )
 from skdp.randomness import SeededSource
 
@@ -124,7 +123,7 @@ def write_vectors(path, vectors):
 
 if __name__ == "__main__":
     write_vectors(
-        Path(skdp.oracles.__file__).with_name("client_vectors.json"),
+        Path(__file__).with_name("client_vectors.json"),
         make_vectors(),
     )
     write_vectors(

@@ -5,9 +5,9 @@ import { test } from "node:test";
 import { checkColumn, codeOf } from "./columns.mjs";
 import { Draws, clientReport, report } from "./skdp.mjs";
 
-const read = (name) => JSON.parse(readFileSync(new URL(`../../skdp/${name}`, import.meta.url), "utf8"));
-const vectors = read("oracles/client_vectors.json");
-const binVectors = read("domain/bin_vectors.json");
+const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"));
+const vectors = read("client_vectors.json");
+const binVectors = read("../../skdp/domain/bin_vectors.json");
 
 class Listed {
   constructor(hex) {

@@ -259,10 +259,10 @@ def check_transformer(transformer: Any) -> None:
 def fit_on_schema(
     transformer: ReportTransformer, sample: Any, keep: Sequence[str | None]
 ) -> None:
-    """Fit a transformer on what it declares, and on the domains of dtypes; no row is read."""
+    """Fit a transformer on what it declares; no row is read."""
     table = read_table(sample)
     names = [name for name in table.names if name not in keep]
-    transformer.fit(transformer._declared_row(table, names))
+    transformer.fit(transformer._declared_row(names))
 
 
 def check_keep(keep: Any) -> None:

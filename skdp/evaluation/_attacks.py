@@ -375,9 +375,8 @@ def bayes_accuracy(
     Returns
     -------
     float or None
-        ``sum_r max_v P(v) P(r | v)`` over all reports of the channel, in closed form if
-        there is one. None for protocols that hash; with `groups`, for all channels of
-        many reports except randomized response.
+        ``sum_r max_v P(v) P(r | v)`` over all reports of the channel. None for protocols
+        that hash, and for channels with more than 2**20 entries.
 
     Raises
     ------

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from skdp.base import HandleUnknown, ReportStrategy, check_choice
-from skdp.local._oracle_encoder import Categories, OracleEncoder, Shares
-from skdp.local.protocol import ReportProtocol
+from skdp.domain import Domain
+from skdp.local._oracle_encoder import (
+    Categories,
+    OracleEncoder,
+    Shares,
+    split_epsilon,
+)
+from skdp.local.protocol import CategoryField, ReportProtocol
 from skdp.oracles import (
     ORACLES,
     FrequencyOracle,
     LocalHashing,
     RandomizedResponse,
     SubsetSelection,
+    TwoRoundUnaryEncoding,
     UnaryEncoding,
     choose_oracle,
 )
-from skdp.privacy import PrivacyLedger
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 
 # Largest report of the oracle that FrequencyOracleEncoder chooses.
 _MAX_REPORT_BYTES = 1024
@@ -199,6 +208,9 @@ class UnaryEncodingTransformer(OracleEncoder):
         Privacy guarantee of one call of `transform`. If ``memoize=True``, it covers all
         calls while the values stay the same.
 
+    instantaneous_guarantee_ : PrivacyGuarantee
+        Privacy guarantee of a single report. Exists with `instantaneous_epsilon` only.
+
     domain_ : Domain
         Domain of the fitted columns.
 
@@ -280,6 +292,13 @@ class UnaryEncodingTransformer(OracleEncoder):
         self.ledger = ledger
         self.random_state = random_state
 
+    def _check_parameters(self) -> Fraction | None:
+        if self.instantaneous_epsilon is not None and not self.memoize:
+            raise ValueError(
+                "instantaneous_epsilon requires memoize=True, got memoize=False."
+            )
+        return super()._check_parameters()
+
     def _check_epsilon(self) -> Fraction | None:
         return None if self.epsilon is None else super()._check_epsilon()
 
@@ -287,6 +306,50 @@ class UnaryEncodingTransformer(OracleEncoder):
         if self.epsilon is not None and (self.p is not None or self.q is not None):
             raise ValueError("p and q determine epsilon. Set epsilon=None with them.")
         return UnaryEncoding(k, epsilon, variant=self.variant, p=self.p, q=self.q)
+
+    def _make_fields(
+        self, domain: Domain, epsilon: Fraction | None
+    ) -> tuple[CategoryField, ...]:
+        fields = super()._make_fields(domain, epsilon)
+        if self.instantaneous_epsilon is None:
+            return fields
+        report_epsilon = check_epsilon(
+            self.instantaneous_epsilon, name="instantaneous_epsilon"
+        )
+        attributes = [field.domain for field in fields]
+        shares = split_epsilon(report_epsilon, attributes, self.strategy, self.shares)
+        with_noise = []
+        for field, share in zip(fields, shares, strict=True):
+            oracle = TwoRoundUnaryEncoding(cast(UnaryEncoding, field.oracle), share)
+            with_noise.append(replace(field, oracle=oracle, permanent=field.oracle))
+        return tuple(with_noise)
+
+    def _make_guarantee(
+        self, domain: Domain, fields: Sequence[CategoryField]
+    ) -> PrivacyGuarantee:
+        guarantee = super()._make_guarantee(domain, fields)
+        if self.instantaneous_epsilon is not None:
+            # With p and q, epsilon follows from the oracles.
+            epsilon = guarantee.epsilon if self.epsilon is None else self.epsilon
+            _check_smaller(self.instantaneous_epsilon, epsilon)
+        return guarantee
+
+    def _set_fitted(self, protocol: ReportProtocol) -> None:
+        super()._set_fitted(protocol)
+        # An earlier fit may have set it for other parameters.
+        self.__dict__.pop("instantaneous_guarantee_", None)
+        if self.instantaneous_epsilon is not None:
+            self.instantaneous_guarantee_ = self._combine_guarantees(
+                self.oracles_, self.domain_, self._mechanism
+            )
+
+
+def _check_smaller(report_epsilon: float, epsilon: float) -> None:
+    if report_epsilon >= epsilon:
+        raise ValueError(
+            "instantaneous_epsilon must be smaller than epsilon, got "
+            f"{report_epsilon} and {epsilon}."
+        )
 
 
 class SubsetSelectionEncoder(OracleEncoder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -10,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.linalg import hadamard
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
@@ -30,15 +32,12 @@ from skdp.base import (
 )
 from skdp.local.protocol import read_report_table
 from skdp.oracles import (
-    LinearHash,
     RandomizedResponse,
-    check_bytes,
     check_size,
-    pure_error,
     support_variance,
 )
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon, spend
-from skdp.randomness import ByteSource, uniform_integers
+from skdp.randomness import BLOCK, ByteSource, uniform_integers
 from skdp.tables import objects_of
 
 MAX_SYMBOLS = 128
@@ -206,7 +205,6 @@ class HeavyHitters(OnSite, BaseEstimator):
         warn_of_levels(words)
         values = objects_of(table.columns[0])
         check_words(values)
-        check_bytes(len(values), len(protocol.columns), np.dtype(np.int64).itemsize)
         symbols = protocol.coder.encode(values)
         guarantee = self.guarantee_
         warn_of_epsilon(guarantee.epsilon)
@@ -255,7 +253,7 @@ class HeavyHitters(OnSite, BaseEstimator):
             )
         n_candidates = max(MIN_CANDIDATES, CANDIDATES_PER_WORD * self.n_top)
         words = extend_prefixes(protocol, groups, n_candidates)
-        n_considered = n_candidates * protocol.coder.count_extensions()
+        n_considered = n_candidates * n_groups << protocol.coder.step_bits
         level = 1 - (1 - self.confidence_level) / n_considered
         estimates = estimate_words(protocol, groups, words, level)
         is_frequent = estimates["lower"] > 0
@@ -309,11 +307,6 @@ class WordCoder:
         self.step_bits = step * self.symbol_bits
         # The number of symbols before and after the step of each group.
         self.steps = list(pairwise([*range(0, self.max_length, step), self.max_length]))
-
-    def count_extensions(self) -> int:
-        """Return the number of extensions of a prefix, in all steps."""
-        lengths = [length - before for before, length in self.steps]
-        return sum(len(self.list_tails(length)[0]) for length in lengths)
 
     def encode(self, words: Sequence[str]) -> Symbols:
         """Return the symbols of words, of shape (n_words, max_length)."""
@@ -379,6 +372,65 @@ def _check_alphabet(alphabet: Any) -> None:
         )
 
 
+# Public hash functions: a seed is r words of bits. Bit i of the bucket of x is the parity
+# of the bits that x and word i have in common: a linear map over GF(2). For x != y, the
+# parities of x XOR y are r independent fair coins, so two prefixes collide with
+# probability 2**-r.
+
+
+def draw_seeds(
+    source: ByteSource, n: int, n_words: int, n_bits: int
+) -> NDArray[np.int64]:
+    """Draw the seeds of n hash functions, of shape (n, n_words)."""
+    words = source.bytes(8 * n * n_words).view("<u8") & np.uint64((1 << n_bits) - 1)
+    return words.astype(np.int64).reshape(n, n_words)
+
+
+def find_buckets(
+    seeds: NDArray[np.int64], numbers: NDArray[np.int64] | int
+) -> NDArray[np.int64]:
+    """Return the bucket of a number for each seed."""
+    buckets = np.zeros(len(seeds), np.int64)
+    for place, words in enumerate(seeds.T):
+        parity = np.bitwise_count(words & numbers).astype(np.int64) & 1
+        buckets |= parity << place
+    return buckets
+
+
+def count_tail_matches(
+    seeds: NDArray[np.int64], buckets: NDArray[np.int64], head: int, n_tail: int
+) -> NDArray[np.int64]:
+    """Count the reports that match the sum of a head and each tail of `n_tail` bits.
+
+    The last `n_tail` bits of the head are 0. The time is O(n 2**r + 2**(3 n_tail / 2)).
+    """
+    # A report of bucket y matches x if the sum over all u of r bits of (-1)**(u ·
+    # (h(x) + y)) is 2**r; otherwise the sum is 0. Of a tail, u · h(tail) is the
+    # parity of the bits that it and the sum of the words in u have in common: for
+    # all tails, the sum over the reports is a product with Sylvester's matrix, which is
+    # a Kronecker product of two matrices. All floats are whole numbers below 2**53.
+    n_words = seeds.shape[1]
+    n_tails = 1 << n_tail
+    signs = hadamard(1 << n_words, dtype=float)
+    differences = buckets ^ find_buckets(seeds, head)
+    tail_words = seeds & (n_tails - 1)
+    sums = np.zeros(n_tails)
+    step = max(1, BLOCK >> n_words)
+    for start in range(0, len(seeds), step):
+        part = tail_words[start : start + step]
+        # The sum of the words in each u, for each report: (2**r, n_reports).
+        words = np.zeros((1 << n_words, len(part)), np.int64)
+        for place, word in enumerate(part.T):
+            half = 1 << place
+            words[half : 2 * half] = words[:half] ^ word
+        weights = np.take(signs, differences[start : start + step], axis=1)
+        sums += np.bincount(words.ravel(), weights.ravel(), minlength=n_tails)
+    left = hadamard(1 << n_tail // 2, dtype=float)
+    right = hadamard(1 << n_tail - n_tail // 2, dtype=float)
+    matches = left @ sums.reshape(len(left), -1) @ right
+    return (matches.ravel() / len(signs)).astype(np.int64)
+
+
 class PrefixProtocol:
     """The client of the prefix extending method, and unbiased estimates."""
 
@@ -386,21 +438,22 @@ class PrefixProtocol:
     # drawn independently of it, so they are public; given these, the bucket is a report
     # of randomized response with all of epsilon.
 
-    def __init__(self, epsilon: float | Fraction, coder: WordCoder) -> None:
+    def __init__(self, epsilon: Fraction, coder: WordCoder) -> None:
         self.coder = coder
-        sizes = [1 << bits for bits in range(1, MAX_BUCKET_BITS + 1)]
-        oracles = [RandomizedResponse(k, epsilon) for k in sizes]
-        # Nearly all prefixes do not occur.
-        self.oracle = min(oracles, key=_absent_error)
+        # Nearly all prefixes do not occur. With g buckets, their error is proportional
+        # to (e^epsilon + g - 1)**2 / (g - 1): smallest for g - 1 = e^epsilon.
+        n_buckets = math.exp(min(epsilon, MAX_BUCKET_BITS)) + 1
+        self.n_words = min(round(math.log2(n_buckets)), MAX_BUCKET_BITS)
+        self.oracle = RandomizedResponse(1 << self.n_words, epsilon)
         # Probabilities that a report matches its prefix, and any other prefix.
         self.p = self.oracle.p
         self.q = Fraction(1, self.oracle.k)
-        n_bits = PRIME.bit_length() + coder.step_bits
-        r = (self.oracle.k - 1).bit_length()
-        self.hash_family = LinearHash(n_bits, r)
+        self.n_bits = PRIME.bit_length() + coder.step_bits
         # Columns of a report, and the first integer that each column cannot have.
-        self.columns = ["group", "bucket", *(f"hash_{place}" for place in range(r))]
-        self.limits = [len(coder.steps), self.oracle.k, *[1 << n_bits] * r]
+        hashes = [f"hash_{place}" for place in range(self.n_words)]
+        self.columns = ["group", "bucket", *hashes]
+        seed_limits = [1 << self.n_bits] * self.n_words
+        self.limits = [len(coder.steps), self.oracle.k, *seed_limits]
 
     def report(self, symbols: Symbols, source: ByteSource) -> Reports:
         """Randomize words: rows of group, bucket and hash function."""
@@ -410,24 +463,19 @@ class PrefixProtocol:
         # rivals. A draw of 0 is the first group, 1 and 2 are the second, ...
         draws = uniform_integers(source, 2 * n_groups - 1, n).astype(np.int64)
         groups = (draws + 1) // 2
-        seeds = self.hash_family.draw(source, n)
+        seeds = draw_seeds(source, n, self.n_words, self.n_bits)
         numbers = np.empty(n, np.int64)
         for group, step in enumerate(self.coder.steps):
             rows = np.flatnonzero(groups == group)
             numbers[rows] = self.coder.number_prefixes(symbols[rows], *step)
-        buckets = self.hash_family(seeds, numbers).astype(np.uint64)
+        buckets = find_buckets(seeds, numbers).astype(np.uint64)
         reported = self.oracle.report(buckets, source).astype(np.int64)
         return np.column_stack([groups, reported, seeds])
 
     def count_matches(self, reports: Reports, number: int) -> int:
         """Count the reports of a group that match a prefix."""
-        buckets = self.hash_family(reports[:, 2:], number)
+        buckets = find_buckets(reports[:, 2:], number)
         return int(np.count_nonzero(buckets == reports[:, 1]))
-
-
-def _absent_error(oracle: RandomizedResponse) -> float:
-    """Return the error of prefixes that do not occur."""
-    return pure_error(1 << 20, oracle.p, Fraction(1, oracle.k))
 
 
 def extend_prefixes(
@@ -442,9 +490,8 @@ def extend_prefixes(
         heads = coder.number_prefixes(prefixes, before, length)
         extended, matches = [], []
         for prefix, head in zip(prefixes, heads.tolist(), strict=True):
-            counts = protocol.hash_family.count_matches(
-                seeds, reports[:, 1], head, coder.step_bits
-            )[numbers]
+            counts = count_tail_matches(seeds, reports[:, 1], head, coder.step_bits)
+            counts = counts[numbers]
             if before and prefix[before - 1] == 0:
                 # A word that has ended is extended by zeros, the first tail.
                 counts = counts[:1]

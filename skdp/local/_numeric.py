@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,6 @@ from skdp.local.protocol import (
     Randomness,
     ReportProtocol,
     Rows,
-    Sampling,
     concat_columns,
 )
 from skdp.oracles import (
@@ -49,7 +48,6 @@ from skdp.oracles import (
     check_size,
     check_steps,
     estimate_frequencies,
-    mean_error,
     round_at_random,
 )
 from skdp.privacy import (
@@ -122,10 +120,6 @@ class NumberField(Field):
         return self.mechanism.loss
 
     @property
-    def n_states(self) -> int:  # type: ignore[override]
-        return self.mechanism.steps + 1
-
-    @property
     def shape(self) -> tuple[int, ...]:
         return (len(self.numbers),)
 
@@ -176,9 +170,6 @@ class NumberField(Field):
                 "other numbers."
             )
         return nearest
-
-    def are_reported(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
-        return ~np.isnan(self._read(columns, missing=True))
 
     def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         return np.bincount(reports, minlength=len(self.numbers))
@@ -286,8 +277,6 @@ def estimate_means(
     protocol: ReportProtocol, tally: ReportTally, confidence_level: float
 ) -> dict[Any, pd.DataFrame]:
     """Estimate the mean of each column of numbers."""
-    if tally.n_reports == 0:
-        raise ValueError("Found a tally of 0 sample(s) (rows); at least 1 is required.")
     means = {}
     for field, sums, size in zip(
         protocol.fields, tally.counts, tally.sizes, strict=True
@@ -297,14 +286,6 @@ def estimate_means(
                 sums, size, tally.n_reports, confidence_level=confidence_level
             )
     return {name: means[name] for name in protocol.columns if name in means}
-
-
-def candidate_numbers(epsilon: Fraction, n_columns: int) -> list[int]:
-    """Return the numbers of reports of a record that can have the smallest error."""
-    # Reports with an epsilon below 1 have more noise than fewer reports; all columns need
-    # no sample.
-    n_reported = [*range(1, min(n_columns, math.ceil(epsilon)) + 1), n_columns]
-    return list(dict.fromkeys(n_reported))
 
 
 def _numbers(
@@ -332,7 +313,8 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy loss of one record over all columns together, > 0.
+        Privacy loss of one record over all columns together, > 0. Each column has an
+        equal part.
 
     mechanism : {'optimal', 'square_wave', 'laplace'} or list, default='optimal'
         Mechanism of each column.
@@ -349,15 +331,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
 
     grid_size : int, default=1024
         Number of steps between the bounds, from 1 to 65,536.
-
-    strategy : {'split', 'sample'}, default='split'
-        How epsilon is allocated. 'split' divides it equally among all columns. 'sample'
-        reports some random columns per record [4]_; the other columns are missing.
-
-    n_sampled : int or 'auto', default='auto'
-        Number of columns that a record reports with `strategy='sample'`. 'auto' takes
-        the number with the smallest error of the means; it requires the name of a
-        mechanism.
 
     memoize : bool, default=False
         If True, a record repeats its report, and `transform` requires ``record_id``. An
@@ -387,21 +360,18 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
     mechanism_ : NumericMechanism
         Mechanism on the positions of the grid, for all columns.
 
-    n_sampled_ : int
-        Number of columns that a record reports.
-
     See Also
     --------
-    LocalTableEncoder : Numbers beside categories, with weights.
+    LocalTableEncoder : Numbers beside categories, and reports of some columns only,
+        which have smaller errors for many columns.
     RandomizedResponseEncoder : Categories, or numbers in bins with an `Interval`.
 
     Notes
     -----
     **Privacy.** Local model: for each record, under replacement of its values in the
     fitted columns. `fit` checks that numbers are finite; an error reveals that a number
-    is not. The columns that a record reports are drawn independently of its values, so
-    they are public, and only their epsilons add up. Each call of `transform` is a new
-    release unless `memoize=True`. :doc:`/guide/encoders` states the limits.
+    is not. Each call of `transform` is a new release unless `memoize=True`.
+    :doc:`/guide/encoders` states the limits.
 
     References
     ----------
@@ -411,8 +381,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
        differential privacy. SIGMOD.
     .. [3] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally
        utility-maximizing privacy mechanisms. SIAM J. Comput. 41(6).
-    .. [4] N. Wang et al. (2019). Collecting and analyzing multidimensional data with
-       local differential privacy. ICDE.
 
     Examples
     --------
@@ -438,8 +406,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         mechanism: str | Sequence[Sequence[int]] = "optimal",
         bounds: Bounds | None = None,
         grid_size: int = 1024,
-        strategy: Literal["split", "sample"] = "split",
-        n_sampled: int | Literal["auto"] = "auto",
         memoize: bool = False,
         secret_key: bytes | None = None,
         ledger: PrivacyLedger | None = None,
@@ -449,8 +415,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         self.mechanism = mechanism
         self.bounds = bounds
         self.grid_size = grid_size
-        self.strategy = strategy
-        self.n_sampled = n_sampled
         self.memoize = memoize
         self.secret_key = secret_key
         self.ledger = ledger
@@ -460,9 +424,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         epsilon = check_epsilon(self.epsilon)
         self._check_parameters()
         bounds = read_bounds(self.bounds, table.names)
-        n_columns = len(table.names)
-        n_reported = self._choose_n_sampled(epsilon, n_columns)
-        share = epsilon / n_reported
+        share = epsilon / len(bounds)
         mechanism = make_mechanism(self.mechanism, share, self.grid_size)
         fields = []
         for column, (low, high) in zip(table.names, bounds, strict=True):
@@ -473,59 +435,36 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
 
         name = self.mechanism if isinstance(self.mechanism, str) else "optimal"
         description = f"{name.replace('_', ' ')} mechanism"
-        sampling = None
-        if n_reported < n_columns:
-            sampling = Sampling((1,) * n_columns, n_reported)
-            description += f" of {n_reported} of {n_columns} columns, drawn at random"
-        self._mechanism = description
         memo = None
         if self.memoize:
             assert self.secret_key is not None
             memo = Memo(self.secret_key, type(self).__name__, fields)
             description += (
-                ", memoised: epsilon per distinct position of a column on the grid, "
-                f"at most {mechanism.steps + 1} of them"
+                ", memoised: epsilon per distinct position of a column on the grid"
             )
         # The parts of epsilon add up, and no report exceeds its part.
-        total = round_up(n_reported * Fraction(mechanism.epsilon))
+        total = round_up(len(fields) * Fraction(mechanism.epsilon))
         guarantee = PrivacyGuarantee(
             min(total, round_up(epsilon)),
             scope=table.names,
             mechanism=description,
             secure=self.random_state is None or memo is not None,
-            losses=(mechanism.loss,) * n_reported,
+            losses=(mechanism.loss,) * len(fields),
         )
         # Parameters that make the same mechanism again.
         chosen: dict[str, Any] = {}
         if isinstance(mechanism, Optimal):
             chosen["mechanism"] = mechanism.parameters()["outcomes"]
-        if self.strategy == "sample":
-            chosen["n_sampled"] = n_reported
         return ReportProtocol(
             type(self).__name__,
             tuple(fields),
             guarantee,
-            sampling,
-            states_sample=False,  # the other columns are missing
             memo=memo,
             chosen=chosen,
         )
 
-    def _choose_n_sampled(self, epsilon: Fraction, n_columns: int) -> int:
-        """Return the number of columns that a record reports."""
-        if self.strategy == "split":
-            return n_columns
-        if not isinstance(self.n_sampled, str):
-            return check_size(self.n_sampled, least=1, most=n_columns, name="n_sampled")
-        errors = {}
-        for n in candidate_numbers(epsilon, n_columns):
-            mechanism = make_mechanism(self.mechanism, epsilon / n, self.grid_size)
-            errors[n] = mean_error(mechanism, n / n_columns)
-        return min(errors, key=lambda n: errors[n])
-
     def _check_parameters(self) -> None:
-        is_named = isinstance(self.mechanism, str)
-        if is_named or not np.iterable(self.mechanism):
+        if isinstance(self.mechanism, str) or not np.iterable(self.mechanism):
             check_choice("mechanism", self.mechanism, tuple(MECHANISMS))
         if self.memoize and self.mechanism == "optimal":
             raise ValueError(
@@ -534,16 +473,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
                 "mechanism=list(perturber.mechanism_.outcomes), or use 'laplace'."
             )
         check_steps(self.grid_size)
-        check_choice("strategy", self.strategy, ("split", "sample"))
-        is_auto = isinstance(self.n_sampled, str) and self.n_sampled == "auto"
-        if self.strategy == "split" and not is_auto:
-            raise ValueError("n_sampled requires strategy='sample', got 'split'.")
-        is_text = isinstance(self.n_sampled, str)
-        if is_text and not (is_auto and (is_named or self.strategy == "split")):
-            raise ValueError(
-                "n_sampled must be an int, or 'auto' with the name of a mechanism, got "
-                f"{self.n_sampled!r}."
-            )
         self._check_memo()
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
@@ -551,7 +480,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         self.bounds_ = np.array([field.bounds for field in fields])
         self.mechanism_ = fields[0].mechanism
         self.report_values_ = [field.numbers for field in fields]
-        self.n_sampled_ = protocol.n_sampled or len(fields)
 
     def _encode(self, X: TableLike) -> Any:
         """Clip the numbers of a table to their bounds, without noise: not private."""
@@ -572,7 +500,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             )
         return Domain({name: Interval(*pair, bins=1) for name, pair in bounds.items()})
 
-    def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
+    def _declared_row(self, names: Sequence[Any]) -> pd.DataFrame:
         if isinstance(self.bounds, Mapping | Domain):
             names = self._declared_domain().columns
         return pd.DataFrame({name: [0.0] for name in names})

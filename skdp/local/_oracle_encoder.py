@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,8 @@ from skdp.base import (
     apply_set_output,
     check_choice,
     read_domain,
-    warn_of_observed,
 )
-from skdp.domain import Domain, Interval, copy_guarantee, domains_of_dtypes
+from skdp.domain import Domain, Interval, copy_guarantee
 from skdp.local._memo import Memo, MemoisedReports
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._transformer import ReportTransformer
@@ -41,7 +40,7 @@ from skdp.local.protocol import (
     joint_counts,
     read_weights,
 )
-from skdp.oracles import FrequencyOracle, Postprocess, TwoRoundUnaryEncoding
+from skdp.oracles import FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee, check_epsilon
 from skdp.tables import Table, as_objects
 
@@ -135,27 +134,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         for values, share in zip(attributes, epsilons, strict=True):
             oracle = make_oracle(values.size, share)
             fields.append(field_class(values, oracle, **settings))
-        if self._report_epsilon is None:
-            return tuple(fields)
-        return self._add_instantaneous(fields, attributes, settings)
-
-    def _add_instantaneous(
-        self,
-        fields: Sequence[CategoryField],
-        attributes: Sequence[Domain],
-        settings: Mapping[str, Any],
-    ) -> tuple[CategoryField, ...]:
-        """Add the noise of instantaneous reports to the fields of permanent reports."""
-        epsilon = check_epsilon(self._report_epsilon, name="instantaneous_epsilon")
-        epsilons = split_epsilon(epsilon, attributes, self.strategy, self.shares)
-        make_oracle: Any = cache(TwoRoundUnaryEncoding)
-        with_noise = []
-        for field, share in zip(fields, epsilons, strict=True):
-            oracle = make_oracle(field.oracle, share)
-            with_noise.append(
-                CategoryField(field.domain, oracle, permanent=field.oracle, **settings)
-            )
-        return tuple(with_noise)
+        return tuple(fields)
 
     def _select_attributes(self, domain: Domain) -> list[Domain]:
         """Return the domain of each attribute."""
@@ -178,25 +157,14 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         oracles = [field.first_round for field in fields]
         if not self.memoize:
             return self._combine_guarantees(oracles, domain, self._mechanism)
-        n_states = max(field.n_states for field in fields)
         states = " or ".join(dict.fromkeys(oracle.state for oracle in oracles))
         unit = "the columns together" if self.strategy == "joint" else "a column"
-        guarantee = self._combine_guarantees(
+        return self._combine_guarantees(
             oracles,
             domain,
-            f"{self._mechanism}, memoised: epsilon per distinct {states} of {unit}, at "
-            f"most {n_states} of them",
+            f"{self._mechanism}, memoised: epsilon per distinct {states} of {unit}",
             is_permanent=True,
         )
-        if self._report_epsilon is not None:
-            # With p and q, epsilon follows from the oracles.
-            epsilon = guarantee.epsilon if self.epsilon is None else self.epsilon
-            if check_epsilon(self._report_epsilon) >= epsilon:
-                raise ValueError(
-                    "instantaneous_epsilon must be smaller than epsilon, got "
-                    f"{self._report_epsilon} and {epsilon}."
-                )
-        return guarantee
 
     def _combine_guarantees(
         self,
@@ -232,18 +200,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         assert protocol.domain is not None
-        fields = cast(tuple[CategoryField, ...], protocol.fields)
         self.domain_ = copy_guarantee(protocol.domain, self.categories)
         self.oracles_ = protocol.oracles
-        # An earlier fit may have set them for other parameters.
-        self.__dict__.pop("permanent_oracles_", None)
-        self.__dict__.pop("instantaneous_guarantee_", None)
-        if self.memoize:
-            self.permanent_oracles_ = tuple(field.first_round for field in fields)
-        if self._report_epsilon is not None:
-            self.instantaneous_guarantee_ = self._combine_guarantees(
-                self.oracles_, self.domain_, self._mechanism
-            )
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
         attributes: Any = super()._get_fitted_attr_html(doc_link)
@@ -268,28 +226,6 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         if hasattr(self, "domain_"):
             return self.domain_
         return self._domain_of_categories()
-
-    def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
-        if sample is None or not isinstance(self.categories, str):
-            return super()._declared_row(sample, names)
-        levels, observed_levels = domains_of_dtypes(sample)
-        # Permanent reports would be drawn again, at their full privacy loss, whenever
-        # categories that are read from the data change.
-        if not self.memoize:
-            levels |= observed_levels
-        undeclared = [name for name in names if not levels.get(name)]
-        if undeclared:
-            raise ValueError(
-                f"`categories` must declare the columns {undeclared} if the table is not "
-                "in memory, got 'auto'. Pass a dict or Domain, or use an Enum dtype."
-            )
-        observed = [name for name in names if name in observed_levels]
-        if observed:
-            warn_of_observed(observed, "categories")
-        row = {}
-        for name in names:
-            row[name] = pd.Categorical([levels[name][0]], levels[name], ordered=True)
-        return pd.DataFrame(row)
 
     # Estimate.
 

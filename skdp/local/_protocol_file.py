@@ -246,7 +246,7 @@ def _fit_declared(
 ) -> None:
     """Fit a transformer to declared columns."""
     _check_n_values(getattr(transformer, "categories", ()))
-    row: Any = transformer._declared_row(None, columns)[columns]
+    row: Any = transformer._declared_row(columns)[columns]
     if not is_named and all(isinstance(name, str) for name in columns):
         row = row.to_numpy()  # The names x0, x1, ... are of an array.
     random_state = transformer.random_state

@@ -39,7 +39,6 @@ from skdp.oracles import (
     UnaryEncoding,
     channel_of_bits,
     check_bits,
-    check_bytes,
     check_size,
 )
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
@@ -98,7 +97,6 @@ class BloomField(Field):
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
         words = to_bytes(f"column {self.name!r}", columns[0])
-        check_bytes(len(words), self.n_bits)
         return [np.array(words, object)]
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
@@ -412,7 +410,7 @@ class RapporEncoder(ReportTransformer):
                 secure=self.random_state is None,
             )
 
-    def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
+    def _declared_row(self, names: Sequence[Any]) -> pd.DataFrame:
         return pd.DataFrame({name: [""] for name in names})
 
     def decode(

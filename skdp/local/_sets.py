@@ -49,7 +49,6 @@ class SetField(OracleField):
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
         """Return the members of each set, of shape (n_rows, k)."""
-        self.oracle.check_size(len(columns[0]))
         (name,) = self.columns
         message = None
         try:
@@ -206,8 +205,8 @@ class SetValuedEncoder(ReportTransformer):
     def _set_fitted(self, protocol: Any) -> None:
         self.domain_, self.oracles_ = protocol.domain, protocol.oracles
 
-    def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
-        values = super()._declared_row(sample, names)
+    def _declared_row(self, names: Sequence[Any]) -> pd.DataFrame:
+        values = super()._declared_row(names)
         return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in values})
 
     def estimate_counts(

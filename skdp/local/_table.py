@@ -26,12 +26,10 @@ from skdp.local._table_plan import (
     plan_table,
     value_counts,
 )
-from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     CategoryField,
     ReportProtocol,
-    Reports,
     Sampling,
     ShareOf,
     ValueField,
@@ -277,13 +275,6 @@ class LocalTableEncoder(ReportTransformer):
             numbers[name] = Interval(*pair, bins=1)
         return Domain({**categories, **numbers})
 
-    def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
-        domain = self._declared_domain()
-        row = {}
-        for name in domain.columns:
-            row[name] = pd.Series([domain[name].values[0]], dtype=object)
-        return pd.DataFrame(row)
-
     def estimate_counts(
         self,
         reports: Any,
@@ -498,11 +489,3 @@ class LocalTableEncoder(ReportTransformer):
                 columns=names, index=pd.Index([], name="column"), dtype=float
             )
         return pd.concat(list(means.values()))
-
-    def _read_reports(self, reports: Any) -> tuple[Reports | None, ReportTally]:
-        arrays, tally = super()._read_reports(reports)
-        if tally.n_reports == 0:
-            raise ValueError(
-                "Found a tally of 0 sample(s) (rows); at least 1 is required"
-            )
-        return arrays, tally

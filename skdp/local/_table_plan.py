@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,7 +16,7 @@ import pandas as pd
 
 from skdp.base import TableLike, check_choice, read_bounds, read_domain
 from skdp.domain import Domain, DomainLike
-from skdp.local._numeric import MECHANISMS, candidate_numbers, make_mechanism
+from skdp.local._numeric import MECHANISMS, make_mechanism
 from skdp.local.protocol import Sampling, margin_error
 from skdp.oracles import ORACLES, choose_oracle, mean_error
 from skdp.privacy import check_epsilon
@@ -197,6 +198,14 @@ class Planner:
             spreads.append(uniform_spread(k))
         noise, spread = np.average([noises, spreads], axis=1, weights=weights).tolist()
         return GroupReport(group, kind, cells, sum(weights), noise, spread)
+
+
+def candidate_numbers(epsilon: Fraction, n_columns: int) -> list[int]:
+    """Return the numbers of reports of a record that can have the smallest error."""
+    # Reports with an epsilon below 1 have more noise than fewer reports; all columns need
+    # no sample.
+    n_reported = [*range(1, min(n_columns, math.ceil(epsilon)) + 1), n_columns]
+    return list(dict.fromkeys(n_reported))
 
 
 def uniform_spread(k: int) -> float:

@@ -362,6 +362,10 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         else:
             arrays, tally = read_and_tally(reports, self)
         check_tally(tally, self.protocol_.meaning)
+        if tally.n_reports == 0:
+            raise ValueError(
+                "Found a tally of 0 sample(s) (rows); at least 1 is required."
+            )
         return arrays, tally
 
     def _weighted_frequencies(
@@ -529,13 +533,12 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         """Return the declared values that determine how a CSV file is read."""
         return None
 
-    def _declared_row(self, sample: Table | None, names: Sequence[Any]) -> pd.DataFrame:
+    def _declared_row(self, names: Sequence[Any]) -> pd.DataFrame:
         """Make a row of declared values to fit on if no table is in memory.
 
-        `sample` has the dtypes of a large table, and `names` are the columns that may
-        be privatized.
+        `names` are the columns that may be privatized.
         """
-        domain = self._domain_of_categories()
+        domain = self._declared_domain() or self._domain_of_categories()
         row: dict[Any, Any] = {}
         for name in domain.columns:
             row[name] = pd.Series([domain[name].values[0]], dtype=object)

@@ -540,8 +540,8 @@ def posterior(
     oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike
 ) -> NDArray[np.float64]:
     """Compute the probability of each value given each report, by Bayes' rule."""
-    # A report is `support_ratio` times likelier under the values that it supports.
-    excess = float(oracle.support_ratio - 1)
+    # A report is `worst_ratio` times likelier under the values that it supports.
+    excess = float(oracle.worst_ratio - 1)
     weights = np.asarray(prior, float) * (1 + excess * oracle.supports(reports))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 

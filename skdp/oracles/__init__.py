@@ -1,20 +1,15 @@
 """Frequency oracles: local protocols for one attribute, on integer codes and arrays only."""
 
-from skdp.oracles._base import MAX_REPORT_BYTES as MAX_REPORT_BYTES
 from skdp.oracles._base import FrequencyOracle, lie_threshold
 from skdp.oracles._base import channel_of_bits as channel_of_bits
 from skdp.oracles._base import check_bits as check_bits
-from skdp.oracles._base import check_bytes as check_bytes
 from skdp.oracles._base import draw_by_row as draw_by_row
-from skdp.oracles._base import pure_error as pure_error
 from skdp.oracles._base import support_variance as support_variance
 from skdp.oracles._bits import SubsetSelection, UnaryEncoding
 from skdp.oracles._bits import TwoRoundUnaryEncoding as TwoRoundUnaryEncoding
 from skdp.oracles._choice import ORACLES as ORACLES
 from skdp.oracles._choice import choose_oracle as choose_oracle
-from skdp.oracles._client import client_report
 from skdp.oracles._hashing import AffineHash as AffineHash
-from skdp.oracles._hashing import LinearHash as LinearHash
 from skdp.oracles._hashing import LocalHashing
 from skdp.oracles._numeric_mechanisms import SUBSTEPS as SUBSTEPS
 from skdp.oracles._numeric_mechanisms import ClampedLaplace as ClampedLaplace
@@ -44,7 +39,6 @@ __all__ = [
     "SetSelection",
     "SubsetSelection",
     "UnaryEncoding",
-    "client_report",
     "lie_threshold",
     "project_to_simplex",
 ]

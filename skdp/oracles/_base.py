@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.exact import exp_bounds, log_upper
-from skdp.privacy import ReportPair, check_epsilon
+from skdp.exact import exp_bounds, log_upper, round_up
+from skdp.privacy import PureLoss, ReportPair, check_epsilon
 from skdp.randomness import BLOCK, MAX_ROWS, ONE, ByteSource, DigestSource, RowStreams
 
 # Values up to which one comparison each is faster than np.bincount.
@@ -66,14 +66,11 @@ def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
     return np.ascontiguousarray(bits, np.uint8).view(np.bool_)
 
 
-# Bytes of the largest array of reports of one call.
-MAX_REPORT_BYTES = 1 << 31
-
 # Larger values are treated as this one: probabilities of 2**-64 achieve at most 100.
 MAX_EPSILON = Fraction(1000)
 
-# Entries of a channel that is computed for a best guess: half a megabyte.
-MAX_ENTRIES = 1 << 16
+# Entries of a channel that is computed for a best guess: about a second.
+MAX_ENTRIES = 1 << 20
 
 # Pairs of a record and a value in a block that fits in the cache.
 CELLS = 1 << 22
@@ -97,6 +94,18 @@ class LocalMechanism(ABC):
         """A bound of the largest total variation distance of the reports of two values."""
         return (self.worst_ratio - 1) / (self.worst_ratio + 1)
 
+    @property
+    def loss(self) -> PureLoss:
+        """The privacy loss of a report, which dominates the losses of all pairs of values."""
+        return PureLoss(self.epsilon, share=round_up(self.loss_share(self.worst_ratio)))
+
+    def loss_share(self, ratio: Fraction) -> Fraction:
+        """Return the total variation, relative to the largest one of a ratio of probabilities."""
+        # The largest total variation of a ratio r is (r - 1) / (r + 1).
+        if ratio == 1:
+            return Fraction(1)
+        return min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
+
     def shuffle_pair(self) -> ReportPair:
         """Return the pair of values with the weakest protection by shuffling, for `shuffled_guarantee`.
 
@@ -118,8 +127,177 @@ class LocalMechanism(ABC):
         return ReportPair.of_any(self.worst_ratio)
 
 
-class SupportCounts(LocalMechanism):
-    """Reports that support the true value with probability p, and each other value with q."""
+@lru_cache(maxsize=512, typed=True)
+def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
+    """Return the smallest probability of a uniform report that epsilon allows, times 2**64.
+
+    With probability l, a protocol draws its report uniformly from all reports;
+    otherwise, it draws uniformly from the reports that support the true value, a
+    fraction 1 / w of all reports. A supporting report is ``1 + w (1 - l) / l`` times as
+    likely as any other report, which is at most e^epsilon for ``l >= w / (e^epsilon - 1
+    + w)``.
+
+    Parameters
+    ----------
+    epsilon : float or Fraction
+        The requested privacy loss, finite and > 0.
+    weight : int or Fraction
+        The number w, at least 1: the number of reports, divided by the number of
+        reports that support a value.
+
+    Returns
+    -------
+    int
+        Threshold for `skdp.randomness.bernoulli`, from 1 to 2**64 - 1. It is rounded up,
+        from a proven lower bound of e^epsilon.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If epsilon is not a number, or out of range; or if it is so small, about ``w /
+        2**64``, that every report would be uniform.
+
+    Notes
+    -----
+    **Privacy.** A protocol with at least this probability of a uniform report has at most
+    the requested epsilon, in the local model; compute `FrequencyOracle.worst_ratio` from
+    the threshold, not from epsilon.
+
+    Examples
+    --------
+    Randomized response among 4 values, where a uniform report is any of the 4:
+
+    >>> from fractions import Fraction
+    >>> threshold = lie_threshold(1.0, 4)
+    >>> lie = Fraction(threshold, 2**64)
+    >>> p, q = 1 - lie + lie / 4, lie / 4
+    >>> round(float(lie), 4), round(float(p / q), 4)
+    (0.6995, 2.7183)
+
+    A flipped bit, as in unary encoding, is randomized response among 2 values:
+
+    >>> round(float(Fraction(lie_threshold(1.0, 2), 2) / 2**64), 4)
+    0.2689
+    """
+    power = exp_bounds(capped_epsilon(epsilon))[0]
+    threshold = math.ceil(ONE * weight / (power - 1 + weight))
+    if threshold >= ONE:
+        raise pure_noise(epsilon)
+    return threshold
+
+
+def flip_threshold(epsilon: Fraction) -> int:
+    """Return the threshold of a coin of 1 / (e^epsilon + 1), rounded up."""
+    return math.ceil(ONE / (exp_bounds(epsilon)[0] + 1))
+
+
+def pure_noise(epsilon: float | Fraction) -> ValueError:
+    """Return the error of an epsilon below the precision of probabilities."""
+    return ValueError(
+        f"epsilon must be larger, got {float(epsilon):g}: reports with probabilities over "
+        "2**64 do not depend on the value."
+    )
+
+
+def capped_epsilon(epsilon: Any) -> Fraction:
+    """Check a privacy loss, and cap it at `MAX_EPSILON`."""
+    if isinstance(epsilon, int | Fraction) and epsilon > MAX_EPSILON:
+        return MAX_EPSILON  # may exceed the largest float
+    return min(check_epsilon(epsilon), MAX_EPSILON)
+
+
+def support_variance(
+    p: Fraction, q: Fraction, counts: ArrayLike, n: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the variance of the estimates of true counts."""
+    n = np.asarray(n, float)
+    gain = p - q
+    clipped = np.clip(np.asarray(counts, float), 0, n)
+    true_variance = float(p * (1 - p) / gain**2)
+    false_variance = float(q * (1 - q) / gain**2)
+    return clipped * true_variance + (n - clipped) * false_variance
+
+
+def pure_error(k: int, p: Fraction, q: Fraction) -> float:
+    """Return the mean over the values of n times the variance of a frequency."""
+    return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
+
+
+def channel_of_bits(
+    rows: Iterable[Iterable[int]], k: int, heads: tuple[Fraction, Fraction]
+) -> list[list[Fraction]]:
+    """Return the probability of each vector of k bits, given bits and the probabilities of a 1 for a 0 and for a 1."""
+    if k > 16:
+        raise ValueError(
+            f"the channel has 2**{k} reports; it is available up to 16 bits"
+        )
+    table = []
+    for bits in rows:
+        # One bit at a time, the last one lowest: each doubles the number of vectors.
+        row = [Fraction(1)]
+        for bit in bits:
+            share = heads[bit]
+            pairs = [(mass * (1 - share), mass * share) for mass in row]
+            row = list(chain.from_iterable(pairs))
+        table.append(row)
+    return table
+
+
+# Bytes of a digest that are read as they are. The whole digest seeds further bytes.
+HEAD_BYTES = 16
+
+
+def draw_by_row(
+    draw: Callable[..., NDArray[Any]], digests: NDArray[np.uint8], *arrays: NDArray[Any]
+) -> NDArray[Any]:
+    """Call ``draw(*arrays, source)``, where each row has the random bits of its digest."""
+    # A row gets the same bits in any block: see `RowStreams`.
+    parts = []
+    for start in range(0, max(1, len(digests)), MAX_ROWS):
+        rows = slice(start, start + MAX_ROWS)
+        source = RowStreams(digests[rows], head=HEAD_BYTES)
+        parts.append(draw(*[array[rows] for array in arrays], source))
+    return np.concatenate(parts)
+
+
+class FrequencyOracle(LocalMechanism):
+    """A local protocol for one attribute with k values, on integer codes ``0, ..., k - 1``.
+
+    >>> from skdp.oracles import FrequencyOracle, RandomizedResponse
+    >>> oracle = RandomizedResponse(4, 1.0)
+    >>> isinstance(oracle, FrequencyOracle), round(float(oracle.p / oracle.q), 3)
+    (True, 2.718)
+
+    A subclass defines how a code becomes a report and which values a report supports.
+    All estimates follow from two probabilities (Wang et al. 2017, definition 1): a
+    report supports the true value with probability p, and any other value with
+    probability q.
+
+    Attributes
+    ----------
+    k : int
+        The number of values.
+    p, q : Fraction
+        The support probabilities, exact.
+    has_bits : bool
+        True if a report is one bit per value; otherwise it is one integer per name of
+        `field_names`.
+    field_names : tuple of str
+        The names of the parts of a report without bits; an empty name if there is one
+        part only.
+    is_encodable : bool
+        True if there is a report without noise, which `encode` returns.
+    state : {"value", "bucket"}
+        The permanent report of a record depends on its value, or on its bucket.
+    shows_hash : bool
+        True if a report contains a public hash function; given the function, the report
+        is one of the columns of `channel`.
+
+    References
+    ----------
+    T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private protocols
+    for frequency estimation. USENIX Security.
+    """
 
     k: int
     p: Fraction
@@ -127,8 +305,8 @@ class SupportCounts(LocalMechanism):
     has_bits: ClassVar[bool] = False
     field_names: ClassVar[tuple[str, ...]] = ("",)
     shows_hash: ClassVar[bool] = False
-    # Remedy for reports that are too large.
-    _advice: ClassVar[str] = ""
+    is_encodable: ClassVar[bool] = False
+    state: ClassVar[Literal["value", "bucket"]] = "value"
 
     @abstractmethod
     def channel(self) -> list[list[Fraction]]:
@@ -352,196 +530,6 @@ class SupportCounts(LocalMechanism):
             "q": str(self.q),
         }
 
-    def _check_size(self, n: int, itemsize: int = 1) -> None:
-        check_bytes(n, self.width, itemsize, self._advice if self.width > 2 else "")
-
-
-def check_bytes(n: int, width: int, itemsize: int = 1, advice: str = "") -> None:
-    """Refuse a call whose reports would exceed `MAX_REPORT_BYTES`."""
-    size = n * width * itemsize
-    if size > MAX_REPORT_BYTES:
-        raise ValueError(
-            f"{n:,} reports of {width:,} cells would need {size:,} bytes "
-            f"(the limit is {MAX_REPORT_BYTES:,}); report in batches{advice}"
-        )
-
-
-@lru_cache(maxsize=512, typed=True)
-def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
-    """Return the smallest probability of a uniform report that epsilon allows, times 2**64.
-
-    With probability l, a protocol draws its report uniformly from all reports;
-    otherwise, it draws uniformly from the reports that support the true value, a
-    fraction 1 / w of all reports. A supporting report is ``1 + w (1 - l) / l`` times as
-    likely as any other report, which is at most e^epsilon for ``l >= w / (e^epsilon - 1
-    + w)``.
-
-    Parameters
-    ----------
-    epsilon : float or Fraction
-        The requested privacy loss, finite and > 0.
-    weight : int or Fraction
-        The number w, at least 1: the number of reports, divided by the number of
-        reports that support a value.
-
-    Returns
-    -------
-    int
-        Threshold for `skdp.randomness.bernoulli`, from 1 to 2**64 - 1. It is rounded up,
-        from a proven lower bound of e^epsilon.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If epsilon is not a number, or out of range; or if it is so small, about ``w /
-        2**64``, that every report would be uniform.
-
-    Notes
-    -----
-    **Privacy.** A protocol with at least this probability of a uniform report has at most
-    the requested epsilon, in the local model; compute `FrequencyOracle.worst_ratio` from
-    the threshold, not from epsilon.
-
-    Examples
-    --------
-    Randomized response among 4 values, where a uniform report is any of the 4:
-
-    >>> from fractions import Fraction
-    >>> threshold = lie_threshold(1.0, 4)
-    >>> lie = Fraction(threshold, 2**64)
-    >>> p, q = 1 - lie + lie / 4, lie / 4
-    >>> round(float(lie), 4), round(float(p / q), 4)
-    (0.6995, 2.7183)
-
-    A flipped bit, as in unary encoding, is randomized response among 2 values:
-
-    >>> round(float(Fraction(lie_threshold(1.0, 2), 2) / 2**64), 4)
-    0.2689
-    """
-    power = exp_bounds(capped_epsilon(epsilon))[0]
-    threshold = math.ceil(ONE * weight / (power - 1 + weight))
-    if threshold >= ONE:
-        raise pure_noise(epsilon)
-    return threshold
-
-
-def flip_threshold(epsilon: Fraction) -> int:
-    """Return the threshold of a coin of 1 / (e^epsilon + 1), rounded up."""
-    return math.ceil(ONE / (exp_bounds(epsilon)[0] + 1))
-
-
-def pure_noise(epsilon: float | Fraction) -> ValueError:
-    """Return the error of an epsilon below the precision of probabilities."""
-    return ValueError(
-        f"epsilon must be larger, got {float(epsilon):g}: reports with probabilities over "
-        "2**64 do not depend on the value."
-    )
-
-
-def capped_epsilon(epsilon: Any) -> Fraction:
-    """Check a privacy loss, and cap it at `MAX_EPSILON`."""
-    if isinstance(epsilon, int | Fraction) and epsilon > MAX_EPSILON:
-        return MAX_EPSILON  # may exceed the largest float
-    return min(check_epsilon(epsilon), MAX_EPSILON)
-
-
-def support_variance(
-    p: Fraction, q: Fraction, counts: ArrayLike, n: ArrayLike
-) -> NDArray[np.float64]:
-    """Return the variance of the estimates of true counts."""
-    n = np.asarray(n, float)
-    gain = p - q
-    clipped = np.clip(np.asarray(counts, float), 0, n)
-    true_variance = float(p * (1 - p) / gain**2)
-    false_variance = float(q * (1 - q) / gain**2)
-    return clipped * true_variance + (n - clipped) * false_variance
-
-
-def pure_error(k: int, p: Fraction, q: Fraction) -> float:
-    """Return the mean over the values of n times the variance of a frequency."""
-    return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
-
-
-def channel_of_bits(
-    rows: Iterable[Iterable[int]], k: int, heads: tuple[Fraction, Fraction]
-) -> list[list[Fraction]]:
-    """Return the probability of each vector of k bits, given bits and the probabilities of a 1 for a 0 and for a 1."""
-    if k > 16:
-        raise ValueError(
-            f"the channel has 2**{k} reports; it is available up to 16 bits"
-        )
-    table = []
-    for bits in rows:
-        # One bit at a time, the last one lowest: each doubles the number of vectors.
-        row = [Fraction(1)]
-        for bit in bits:
-            share = heads[bit]
-            pairs = [(mass * (1 - share), mass * share) for mass in row]
-            row = list(chain.from_iterable(pairs))
-        table.append(row)
-    return table
-
-
-# Bytes of a digest that are read as they are. The whole digest seeds further bytes.
-HEAD_BYTES = 16
-
-
-def draw_by_row(
-    draw: Callable[..., NDArray[Any]], digests: NDArray[np.uint8], *arrays: NDArray[Any]
-) -> NDArray[Any]:
-    """Call ``draw(*arrays, source)``, where each row has the random bits of its digest."""
-    # A row gets the same bits in any block: see `RowStreams`.
-    parts = []
-    for start in range(0, max(1, len(digests)), MAX_ROWS):
-        rows = slice(start, start + MAX_ROWS)
-        source = RowStreams(digests[rows], head=HEAD_BYTES)
-        parts.append(draw(*[array[rows] for array in arrays], source))
-    return np.concatenate(parts)
-
-
-class FrequencyOracle(SupportCounts):
-    """A local protocol for one attribute with k values, on integer codes ``0, ..., k - 1``.
-
-    >>> from skdp.oracles import FrequencyOracle, RandomizedResponse
-    >>> oracle = RandomizedResponse(4, 1.0)
-    >>> isinstance(oracle, FrequencyOracle), round(float(oracle.p / oracle.q), 3)
-    (True, 2.718)
-
-    A subclass defines how a code becomes a report and which values a report supports.
-    All estimates follow from two probabilities (Wang et al. 2017, definition 1): a
-    report supports the true value with probability p, and any other value with
-    probability q.
-
-    Attributes
-    ----------
-    k : int
-        The number of values.
-    p, q : Fraction
-        The support probabilities, exact.
-    has_bits : bool
-        True if a report is one bit per value; otherwise it is one integer per name of
-        `field_names`.
-    field_names : tuple of str
-        The names of the parts of a report without bits; an empty name if there is one
-        part only.
-    is_encodable : bool
-        True if there is a report without noise, which `encode` returns.
-    state : {"value", "bucket"}
-        The permanent report of a record depends on its value, or on its bucket.
-    shows_hash : bool
-        True if a report contains a public hash function; given the function, the report
-        is one of the columns of `channel`.
-
-    References
-    ----------
-    T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private protocols
-    for frequency estimation. USENIX Security.
-    """
-
-    is_encodable: ClassVar[bool] = False
-    state: ClassVar[Literal["value", "bucket"]] = "value"
-    _advice = ", or use LocalHashing"
-
     @abstractmethod
     def report(
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
@@ -563,18 +551,13 @@ class FrequencyOracle(SupportCounts):
         Raises
         ------
         ValueError
-            If a code is not below k, or the reports would take more than 2 GiB.
+            If a code is not below k.
         """
 
     @property
     def pair_supports(self) -> tuple[float, float]:
         """Probabilities that a report supports the true value and a false one, and two false ones; nan if unknown."""
         return math.nan, math.nan
-
-    @property
-    def support_ratio(self) -> Fraction:
-        """The ratio of the probabilities of a report under a value that it supports and under another one."""
-        return self.worst_ratio
 
     @property
     def mean_squared_error(self) -> float:
@@ -597,24 +580,16 @@ class FrequencyOracle(SupportCounts):
         Returns
         -------
         float or None
-            ``sum_r max_v P(v) P(r | v)`` over all reports; None if there is no closed
-            form, and more than 2**16 entries in the channel or several channels.
+            ``sum_r max_v P(v) P(r | v)`` over all reports; None if the channel has more
+            than 2**20 entries, or depends on a public hash function.
         """
-        exact = self._guess_accuracy(prior, groups)
-        n_entries = self.k * self.n_reports
-        if exact is not None or self.shows_hash or n_entries > MAX_ENTRIES:
-            return exact
+        if self.shows_hash or self.k * self.n_reports > MAX_ENTRIES:
+            return None
         joint = np.array(self.channel(), float) * prior[:, np.newaxis]
         if groups is not None:
             is_member = np.arange(groups.max() + 1)[:, np.newaxis] == groups
             joint = is_member @ joint
         return float(joint.max(axis=0).sum())
-
-    def _guess_accuracy(
-        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
-    ) -> float | None:
-        """Return the probability in closed form, or None."""
-        return None
 
     def sampler(self) -> dict[str, Any]:
         """Return the integers with which a client draws a report.
@@ -622,7 +597,7 @@ class FrequencyOracle(SupportCounts):
         Returns
         -------
         dict
-            For `client_report`, and as JSON for clients in other languages. Numbers of
+            For clients in other languages, as JSON. Numbers of
             64 bits are text, since not all languages read them exactly. It contains no
             secrets.
 
@@ -695,18 +670,3 @@ class FrequencyOracle(SupportCounts):
         for row, digest in enumerate(digests):
             reports.append(self.report(codes[row : row + 1], DigestSource(digest)))
         return np.concatenate(reports)
-
-    def n_states(self, n_values: int) -> int:
-        """Return the largest number of distinct permanent reports of a record.
-
-        Parameters
-        ----------
-        n_values : int
-            The number of values, including a replacement of unknown ones.
-
-        Returns
-        -------
-        int
-            The number of values, or the number of buckets.
-        """
-        return n_values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from fractions import Fraction
 from itertools import combinations
 from numbers import Real
@@ -39,32 +38,12 @@ class BitOracle(FrequencyOracle):
     has_bits = True
     is_encodable = True
 
-    @abstractmethod
-    def _first_supports(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return probabilities of the first value in order, except the first of all, whose bit is 1.
-
-        The two arrays are for each such value if it is true, and if the first value of all
-        is true.
-        """
-
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return check_bits(reports, self.k)
 
     @property
     def variation(self) -> Fraction:
         return self.p - self.q
-
-    def _guess_accuracy(
-        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
-    ) -> float | None:
-        """Guess the most frequent value whose bit is 1, or the most frequent of all."""
-        if groups is not None:
-            return None
-        shares = np.sort(prior)[::-1]
-        own, top = self._first_supports()
-        by_another = np.maximum(shares[1:] * own, shares[0] * top).sum()
-        # The bit of the most frequent value is 1, or no bit is 1.
-        return float(shares[0] * (1 - top.sum()) + by_another)
 
 
 class UnaryEncoding(BitOracle):
@@ -194,7 +173,6 @@ class UnaryEncoding(BitOracle):
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
         self._check_codes(codes)
-        self._check_size(codes.size)
         p_heads, q_heads = self._heads
         bits = bernoulli(source, q_heads, codes.size * self.k)
         places = np.arange(0, bits.size, self.k)
@@ -205,12 +183,6 @@ class UnaryEncoding(BitOracle):
     def channel(self) -> list[list[Fraction]]:
         one_hot = np.eye(self.k, dtype=int).tolist()
         return channel_of_bits(one_hot, self.k, (self.q, self.p))
-
-    def _first_supports(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        p = float(self.p)
-        q = float(self.q)
-        none_before = (1 - q) ** np.arange(1, self.k)
-        return none_before * p, none_before / (1 - q) * (1 - p) * q
 
 
 class TwoRoundUnaryEncoding(UnaryEncoding):
@@ -429,7 +401,6 @@ class SubsetSelection(BitOracle):
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
         self._check_codes(codes)
-        self._check_size(codes.size)
         is_honest = ~bernoulli(source, self._lie, codes.size)
         required = np.where(is_honest, codes.astype(np.int64), -1)
         bits = subsets(source, self.k, self.subset_size, codes.size, required)
@@ -449,17 +420,3 @@ class SubsetSelection(BitOracle):
         for value in range(self.k):
             table.append([high if value in members else low for members in sets])
         return table
-
-    def _first_supports(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        p = float(self.p)
-        n_others = self.k - 1
-        own = math.comb(n_others, self.subset_size - 1)
-        top = math.comb(n_others, self.subset_size)
-        # Sets of values of lower ranks.
-        n_sets = [
-            math.comb(n_others - rank, self.subset_size - 1)
-            for rank in range(1, self.k)
-        ]
-        own_fractions = np.array([number / own for number in n_sets])
-        top_fractions = np.array([number / top for number in n_sets])
-        return p * own_fractions, (1 - p) * top_fractions

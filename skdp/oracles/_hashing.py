@@ -25,16 +25,6 @@ from skdp.randomness import (
     uniform_integers,
 )
 
-
-def walsh_hadamard(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Multiply by the Hadamard matrix in Sylvester's order, in O(b log b)."""
-    for _ in range(numbers.size.bit_length() - 1):
-        even = numbers[::2]
-        odd = numbers[1::2]
-        numbers = np.concatenate([even + odd, even - odd])
-    return numbers
-
-
 # The largest prime below 2**16, so that residues are words of 16 bits.
 _SMALL_PRIME = 65_521
 
@@ -182,121 +172,6 @@ class AffineHash:
         return counts
 
 
-class LinearHash:
-    """Parities of the bits of a number, as a bucket of r bits.
-
-    A seed is r words of n bits. Bit i of the bucket of x is the parity of the bits that
-    x and word i have in common: a linear map over GF(2). For x ≠ y, the parities of x
-    XOR y are r independent fair coins, so that two values collide with probability
-    exactly ``2**-r``, the same for every pair.
-
-    Parameters
-    ----------
-    n_bits : int
-        The number n of bits of a value, from 1 to 62.
-    r : int
-        The number of bits of a bucket, from 1 to 16.
-
-    Attributes
-    ----------
-    g : int
-        The number of buckets.
-    collision : Fraction
-        The probability ``2**-r``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp.oracles import LinearHash
-    >>> family = LinearHash(4, 2)
-    >>> family(np.array([[0b0001, 0b0110]]), np.array([0b0111]))
-    array([1])
-    """
-
-    def __init__(self, n_bits: int, r: int) -> None:
-        self.n_bits = n_bits
-        self.r = r
-        self.g = 1 << r
-        self.collision = Fraction(1, self.g)
-
-    def draw(self, source: ByteSource, n: int) -> NDArray[np.int64]:
-        """Draw seeds.
-
-        Parameters
-        ----------
-        source : ByteSource
-            Source of the random bytes.
-        n : int
-            Number of seeds.
-
-        Returns
-        -------
-        ndarray of shape (n, r), dtype int64
-            Seeds, which may be public.
-        """
-        mask = np.uint64((1 << self.n_bits) - 1)
-        words = source.bytes(8 * n * self.r).view("<u8") & mask
-        return words.astype(np.int64).reshape(n, self.r)
-
-    def __call__(
-        self, seeds: NDArray[np.int64], values: NDArray[np.int64] | int
-    ) -> NDArray[np.int64]:
-        buckets = np.zeros(len(seeds), np.int64)
-        for place in range(self.r):
-            parity = np.bitwise_count(seeds[:, place] & values).astype(np.int64) & 1
-            buckets |= parity << place
-        return buckets
-
-    def count_matches(
-        self,
-        seeds: NDArray[np.int64],
-        buckets: NDArray[np.int64],
-        head: int,
-        n_tail: int,
-    ) -> NDArray[np.int64]:
-        """Count, for each value that differs from a head in its last bits only, the reports of the value's bucket.
-
-        Parameters
-        ----------
-        seeds : ndarray of shape (n, r), dtype int64
-            The seeds of the reports.
-        buckets : ndarray of shape (n,), dtype int64
-            Their buckets.
-        head : int
-            A value whose last `n_tail` bits are 0.
-        n_tail : int
-            The number of bits of a tail.
-
-        Returns
-        -------
-        ndarray of shape (2**n_tail,), dtype int64
-            The count for the sum of the head and each tail, in O(n 2^r + n_tail
-            2^n_tail).
-        """
-        # A report of bucket y supports x if the sum over all u of r bits of (-1)**(u ·
-        # (h(x) + y)) is 2**r; otherwise the sum is 0. Of a tail, u · h(tail) is the
-        # parity of the bits that it and the sum of the words in u have in common: for
-        # all tails, the sum over the reports is a Walsh-Hadamard transform.
-        n_tails = 1 << n_tail
-        characters = np.arange(self.g)
-        signs = 1.0 - 2 * (np.bitwise_count(characters[:, np.newaxis] & characters) & 1)
-        differences = buckets ^ self(seeds, head)
-        tail_words = seeds & (n_tails - 1)
-        sums = np.zeros(n_tails, np.int64)
-        step = max(1, BLOCK >> self.r)
-        for start in range(0, len(seeds), step):
-            part = tail_words[start : start + step]
-            # The sum of the words in each u, for each report: (g, n_reports).
-            words = np.zeros((self.g, len(part)), np.int64)
-            for place, word in enumerate(part.T):
-                half = 1 << place
-                words[half : 2 * half] = words[:half] ^ word
-            weights = np.take(signs, differences[start : start + step], axis=1)
-            total = np.bincount(words.ravel(), weights.ravel(), minlength=n_tails)
-            sums += total.astype(np.int64)  # whole numbers: exact
-        return walsh_hadamard(sums) >> self.r
-
-
 class LocalHashing(FrequencyOracle):
     """Local hashing on codes: report a public seed and the randomized bucket of the value.
 
@@ -429,7 +304,6 @@ class LocalHashing(FrequencyOracle):
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint64]:
         self._check_codes(codes)
-        self._check_size(codes.size, np.dtype(np.uint64).itemsize)
         seeds = self.hash_family.draw(source, codes.size)
         buckets = self.hash_family(seeds, codes)
         return np.column_stack([seeds, self._inner.report(buckets, source)])
@@ -466,9 +340,6 @@ class LocalHashing(FrequencyOracle):
         bucket_bytes = buckets.astype(">i8").view(np.uint8).reshape(-1, 8)
         reports = self._inner._draw_keyed(buckets, digests("report", bucket_bytes))
         return np.column_stack([seeds, reports])
-
-    def n_states(self, n_values: int) -> int:
-        return self.n_buckets
 
     def _read(self, columns: NDArray[Any]) -> NDArray[np.uint64]:
         reports = columns.astype(np.uint64, copy=False)

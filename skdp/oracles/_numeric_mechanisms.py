@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.exact import exp_bounds, round_up
+from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     LocalMechanism,
     capped_epsilon,
@@ -85,15 +85,6 @@ class NumericMechanism(LocalMechanism):
     @abstractmethod
     def _row(self, position: int) -> list[Fraction]: ...
 
-    @property
-    def loss(self) -> PureLoss:
-        """The privacy loss of a report, which dominates the losses of all pairs of positions."""
-        ratio = self.worst_ratio
-        if ratio == 1:
-            return PureLoss(self.epsilon, share=1.0)
-        share = min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
-        return PureLoss(self.epsilon, share=round_up(share))
-
     def report(
         self, positions: NDArray[np.integer], source: ByteSource
     ) -> NDArray[np.int64]:
@@ -160,14 +151,10 @@ class NumericMechanism(LocalMechanism):
         return {"mechanism": type(self).__name__, "grid_size": self.steps}
 
 
-def mean_error(mechanism: NumericMechanism, inclusion: float = 1.0) -> float:
-    """Return n times the mean squared error of a mean, in squared ranges, if some of n records report."""
-    # For numbers that are uniform over the grid. Sampling a proportion of the records
-    # adds (1 / proportion - 1) times the variance of the true numbers.
+def mean_error(mechanism: NumericMechanism) -> float:
+    """Return n times the mean squared error of a mean of n uniform numbers, in squared ranges."""
     positions = np.arange(mechanism.steps + 1)
-    noise = mechanism.variances(positions).mean() / inclusion
-    sampling = (1 / inclusion - 1) * positions.var()
-    return float((noise + sampling) / mechanism.steps**2)
+    return float(mechanism.variances(positions).mean() / mechanism.steps**2)
 
 
 def check_steps(steps: Any) -> int:

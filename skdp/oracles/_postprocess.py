@@ -17,21 +17,11 @@ References
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from skdp.oracles._base import FrequencyOracle
-
-Counts = NDArray[np.float64]
-Sums = NDArray[np.int64]
-
-
-class Postprocessor(Protocol):
-    """Protocol of a function that estimates counts from a tally."""
-
-    def __call__(self, oracle: FrequencyOracle, support: Sums, n: int) -> Counts: ...
 
 
 def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
@@ -72,24 +62,22 @@ def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
     return np.maximum(counts - excess[max(n_positive, 1) - 1], 0)
 
 
-def _none(oracle: FrequencyOracle, support: Sums, n: int) -> Counts:
-    return oracle.estimate(support, n)
+def keep_counts(counts: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+    """Return unbiased counts."""
+    return counts
 
 
-def _clip(oracle: FrequencyOracle, support: Sums, n: int) -> Counts:
-    return np.clip(oracle.estimate(support, n), 0, n)
-
-
-def _simplex(oracle: FrequencyOracle, support: Sums, n: int) -> Counts:
-    return project_to_simplex(oracle.estimate(support, n), n)
+def clip_counts(counts: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+    """Clip counts to [0, total]."""
+    return np.clip(counts, 0, total)
 
 
 Postprocess = Literal["none", "clip", "simplex"]
 """The values of ``postprocess=``."""
 
-# The function of each postprocess.
-POSTPROCESSORS: dict[str, Postprocessor] = {
-    "none": _none,
-    "clip": _clip,
-    "simplex": _simplex,
+# The function of each postprocess, of estimated counts and their total.
+POSTPROCESSORS: dict[str, Callable[[Any, float], NDArray[np.float64]]] = {
+    "none": keep_counts,
+    "clip": clip_counts,
+    "simplex": project_to_simplex,
 }

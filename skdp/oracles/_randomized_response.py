@@ -182,19 +182,3 @@ class RandomizedResponse(FrequencyOracle):
             row[value] = self.p
             table.append(row)
         return table
-
-    def _guess_accuracy(
-        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None
-    ) -> float:
-        """Guess the group of the reported value, or the most frequent one."""
-        if groups is None:
-            groups = np.arange(self.k)
-        p = float(self.p)
-        q = float(self.q)
-        totals = np.bincount(groups, prior)
-        # A reported value supports its own group, and all other groups equally little:
-        # of these the most frequent one is guessed.
-        first, second = np.sort(np.append(totals, 0.0))[::-1][:2]
-        guess_another = np.where(groups == totals.argmax(), second, first)
-        guess_reported = q * totals[groups] + (p - q) * prior
-        return float(np.maximum(guess_reported, q * guess_another).sum())

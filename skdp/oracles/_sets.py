@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     CELLS,
-    SupportCounts,
+    FrequencyOracle,
     capped_epsilon,
     pure_noise,
 )
@@ -65,7 +65,7 @@ def pad_sets(
     return padded
 
 
-class SetSelection(SupportCounts):
+class SetSelection(FrequencyOracle):
     """Set selection on sets of codes ("PrivSet"): report a set of values that probably meets the true set.
 
     The true set is padded to m members (`pad_sets`), out of m further codes that stand for "none". A
@@ -231,22 +231,7 @@ class SetSelection(SupportCounts):
         p, q = float(self.p), float(self.q)
         return float(_largest_error(self.k, self.max_size, p, q)) / self.k
 
-    def check_size(self, n: int) -> None:
-        """Refuse a number of reports that would take more than 2 GiB.
-
-        Parameters
-        ----------
-        n : int
-            The number of reports.
-
-        Raises
-        ------
-        ValueError
-            If they are too many.
-        """
-        self._check_size(n)
-
-    def report(
+    def report(  # type: ignore[override]
         self, sets: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
         """Randomize sets.
@@ -266,7 +251,7 @@ class SetSelection(SupportCounts):
         Raises
         ------
         ValueError
-            If the sets have another shape, or the reports would take more than 2 GiB.
+            If the sets have another shape.
         """
         if sets.ndim != 2 or sets.shape[1] != self.max_size:
             raise ValueError(f"sets must have the shape (n, {self.max_size})")
@@ -275,7 +260,6 @@ class SetSelection(SupportCounts):
         last_code = self._n_codes - 1
         if sets.max(initial=0) > last_code or sets.min(initial=0) < 0:
             raise ValueError(f"codes must be between 0 and {last_code}")
-        self.check_size(len(sets))
         reports = np.empty((len(sets), self.k), np.uint8)
         step = max(1, CELLS // self._n_codes)
         for start in range(0, len(sets), step):

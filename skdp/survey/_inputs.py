@@ -131,9 +131,9 @@ def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
     questions = []
     for index, field in enumerate(protocol.fields):
         # Given a value that it supports, a report is more probable by the factor
-        # `support_ratio`. A row that does not report the field has the same likelihood
+        # `worst_ratio`. A row that does not report the field has the same likelihood
         # for all values.
-        excess = float(field.oracle.support_ratio - 1)
+        excess = float(field.oracle.worst_ratio - 1)
         supports = field.oracle.supports(reports[index])
         supports = supports & is_reported[:, index, np.newaxis]
         values = list(field.domain.cells())

@@ -51,8 +51,6 @@ def audited_transformers(epsilon=1.0, k=4):
     for title, mechanism in mechanisms.items():
         options = {"mechanism": mechanism, "bounds": numbers, "grid_size": 32}
         yield title, NumericPerturber(epsilon, **options)
-    options = {"bounds": dict.fromkeys(("low", "high"), (0.0, 1.0)), "grid_size": 32}
-    yield "two numbers, sample", NumericPerturber(epsilon, strategy="sample", **options)
     yield "table, margins", LocalTableEncoder(epsilon, categories=two, bounds=numbers, mechanism="laplace")
     options = {"categories": {name: list(range(k)) for name in "abc"}}
     options |= {"purpose": "pairs"}

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy.stats import beta, binom
 
-from skdp import LocalHashingEncoder, NumericPerturber, RapporEncoder
+from skdp import LocalHashingEncoder, RapporEncoder
 from skdp.evaluation.audits._audit import exact_epsilon
 from skdp.evaluation.audits._events import epsilon_lower_bound, find_bound, row_draws
 from skdp.evaluation.audits._outputs import hash_column, read_rows
@@ -73,12 +73,7 @@ class TestExactValue:
         channels = [[[Fraction(1, k + 1), Fraction(k, k + 1)], [Fraction(1, 2), Fraction(1, 2)]] for k in (2, 9)]
         assert exact_epsilon(SimpleNamespace(channel=lambda: channels)) == pytest.approx(math.log(1.5 * 5))
 
-    @each("n_sampled", [1, 2])
-    def test_of_sampled_attributes_it_is_that_of_the_largest(self, n_sampled):
-        numbers = pd.DataFrame({"u": [0.5], "v": [0.5], "w": [0.5]})
-        options = {"bounds": dict.fromkeys(numbers, (0, 1)), "grid_size": 2}
-        sampled = NumericPerturber(1.5, strategy="sample", n_sampled=n_sampled, **options).fit(numbers)
-        assert exact_epsilon(sampled) == sampled.guarantee_.epsilon
+    def test_of_sampled_attributes_it_is_that_of_the_largest(self):
         table = LocalTableEncoder(1.5, categories={"a": [0, 1, 2], "b": [0, 1]}).fit(pd.DataFrame({"a": [0], "b": [0]}))
         assert exact_epsilon(table) <= table.guarantee_.epsilon * (1 + 1e-12)
 

@@ -51,7 +51,7 @@ def test_ends_and_equal_shares(k):
 
 @pytest.mark.parametrize("k", often([4, 6, 8], [4, 6]))
 @each("epsilon", EPSILONS)
-def test_closed_forms_equal_the_sum_over_the_channel(k, epsilon):
+def test_it_is_the_sum_over_the_channel(k, epsilon):
     rng = np.random.default_rng(k)
     oracles = [RandomizedResponse(k, epsilon)]
     oracles += [UnaryEncoding(k, epsilon, variant=variant) for variant in ("optimized", "symmetric")]
@@ -67,10 +67,10 @@ def test_closed_forms_equal_the_sum_over_the_channel(k, epsilon):
         assert max(prior) - 1e-12 <= exact <= guessing_bound(prior, oracle.epsilon) + 1e-12
 
 
-def test_many_values_are_no_problem_and_hashing_has_no_table():
+def test_large_channels_and_hashing_have_no_sum():
     prior = np.full(1000, 1 / 1000)
-    for oracle in (RandomizedResponse(1000, 1.0), UnaryEncoding(1000, 1.0), SubsetSelection(1000, 1.0)):
-        assert 1 / 1000 < bayes_accuracy(oracle, prior) < guessing_bound(prior, 1.0) + 1e-12
+    assert 1 / 1000 < bayes_accuracy(RandomizedResponse(1000, 1.0), prior) < guessing_bound(prior, 1.0) + 1e-12
+    assert bayes_accuracy(UnaryEncoding(1000, 1.0), prior) is None
     assert bayes_accuracy(LocalHashing(5, 1.0), [0.2] * 5) is None
 
 

@@ -49,10 +49,6 @@ TRANSFORMERS = {
     "best": (FrequencyOracleEncoder(categories=VALUES), PEOPLE),
     "numbers": (NumericPerturber(bounds=BOUNDS, grid_size=16), NUMBERS),
     "Laplace noise": (NumericPerturber(bounds=BOUNDS, mechanism="laplace", grid_size=16), NUMBERS),
-    "sampled numbers": (
-        NumericPerturber(bounds=BOUNDS, strategy="sample", n_sampled=2, mechanism="laplace", grid_size=16),
-        NUMBERS,
-    ),
     "table": (LocalTableEncoder(4.0, categories=VALUES, bounds=BOUNDS, mechanism="laplace"), PEOPLE.join(NUMBERS)),
     "pairs": (LocalTableEncoder(4.0, categories=VALUES, purpose="pairs"), PEOPLE),
     "lists": (SetValuedEncoder(categories={"tags": ["a", "b", "c", "d"]}, max_size=2), LISTS),

@@ -5,7 +5,8 @@ import math
 import pickle
 import string
 import weakref
-from itertools import product
+from fractions import Fraction
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -17,8 +18,15 @@ from sklearn.base import clone
 from skdp import PrivacyLedger
 from skdp.exact import exp_bounds
 from skdp.local import HeavyHitters
-from skdp.local._heavy_hitters import PrefixProtocol, WordCoder
-from skdp.oracles import LinearHash, support_variance
+from skdp.local._heavy_hitters import (
+    PrefixProtocol,
+    WordCoder,
+    count_tail_matches,
+    draw_seeds,
+    find_buckets,
+)
+from skdp.oracles import support_variance
+from skdp.randomness import SeededSource
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6
@@ -35,7 +43,6 @@ class TestProtocol:
         protocol = protocol_of(epsilon)
         assert protocol.oracle.worst_ratio <= exp_bounds(epsilon)[0]
         assert protocol.oracle.epsilon <= epsilon
-        assert protocol.oracle.k == protocol.hash_family.g
         channel = protocol.oracle.channel()
         assert max(max(column) / min(column) for column in zip(*channel, strict=True)) <= exp_bounds(epsilon)[0]
 
@@ -43,10 +50,9 @@ class TestProtocol:
     def test_the_estimate_of_every_table_has_the_stated_mean_and_variance(self, n_bits, epsilon):
         """For each prefix and each true one, enumerate all hash functions and all buckets."""
         protocol = protocol_of(epsilon)
-        channel, r = protocol.oracle.channel(), protocol.hash_family.r
-        family = LinearHash(n_bits, r)
+        channel, r = protocol.oracle.channel(), protocol.n_words
         seeds = np.array([*product(range(1 << n_bits), repeat=r)])
-        buckets = [family(seeds, value).tolist() for value in range(1 << n_bits)]
+        buckets = [find_buckets(seeds, value).tolist() for value in range(1 << n_bits)]
         supported = [
             [sum(channel[b][a] for a, b in zip(x, own, strict=True)) / len(seeds) for own in buckets] for x in buckets
         ]
@@ -84,12 +90,46 @@ class TestProtocol:
         reports = finder.report(["abcd"] * 60_000)
         whole = reports[reports[:, 0] == 1]
         (number,) = protocol.coder.number_prefixes(protocol.coder.encode(["abcd"]), 2, 4)
-        own = protocol.hash_family(whole[:, 2:], number)
+        own = find_buckets(whole[:, 2:], number)
         p = float(protocol.p)
         assert binom.cdf((own == whole[:, 1]).sum(), len(whole), p) > FALSE_ALARM
         assert binom.sf((own == whole[:, 1]).sum() - 1, len(whole), p) > FALSE_ALARM
         shift = (whole[:, 1] - own) % protocol.oracle.k
         assert chisquare(np.bincount(shift, minlength=protocol.oracle.k)[1:]).pvalue > FALSE_ALARM
+
+
+@each("n_bits, r", [(1, 1), (4, 1), (3, 2), (2, 3)])
+def test_two_words_collide_with_the_stated_probability(n_bits, r):
+    """Enumerated: all seeds; and each bucket of two values that are not 0 is as frequent as any other."""
+    seeds = np.array([*product(range(1 << n_bits), repeat=r)])
+    buckets = [find_buckets(seeds, value) for value in range(1 << n_bits)]
+    for one, other in combinations(range(1 << n_bits), 2):
+        assert Fraction(int((buckets[one] == buckets[other]).sum()), len(seeds)) == Fraction(1, 1 << r)
+        if one > 0:
+            pairs = np.bincount(buckets[one] << r | buckets[other], minlength=1 << 2 * r)
+            assert (pairs == len(seeds) >> 2 * r).all()
+
+
+def test_seeds_of_parities_are_uniform_words():
+    seeds = draw_seeds(SeededSource(0), 50_000, 3, 40)
+    assert seeds.shape == (50_000, 3)
+    assert seeds.max() < 1 << 40
+    for place in range(40):
+        assert abs(int((seeds >> place & 1).sum()) - 75_000) < 5 * math.sqrt(150_000 / 4)
+
+
+@each("n_bits, r, n_tail, n", [(47, 2, 16, 200), (20, 1, 12, 200), (30, 6, 9, 3_000), (12, 4, 12, 200), (9, 3, 1, 9)])
+def test_matches_are_counted_as_hashing_says(n_bits, r, n_tail, n):
+    rng = np.random.default_rng(r)
+    seeds = draw_seeds(SeededSource(r), n, r, n_bits)
+    seeds[:2] = [[0] * r, [(1 << n_bits) - 1] * r]
+    for head in (0, (1 << n_bits) - (1 << n_tail), int(rng.integers(1 << n_bits - n_tail)) << n_tail):
+        own = head + int(rng.integers(1 << n_tail))
+        buckets = np.where(np.arange(n) < n // 2, find_buckets(seeds, own), rng.integers(0, 1 << r, n))
+        counts = count_tail_matches(seeds, buckets, head, n_tail)
+        assert counts.shape == (1 << n_tail,)
+        for tail in {0, 1, (1 << n_tail) - 1, (1 << n_tail) // 3, own - head} & {*range(1 << n_tail)}:
+            assert counts[tail] == (find_buckets(seeds, head + tail) == buckets).sum()
 
 
 def zipf(n, seed, *, size=5_000, longest=8, exponent=1.3):

@@ -1,20 +1,18 @@
-"""Numbers: epsilon is spent once by all columns or by those that a record reports; means and distributions."""
+"""Numbers: epsilon is spent once by all columns; means and distributions."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import chisquare
 
-from skdp import NumericPerturber, PrivacyLedger
+from skdp import NumericPerturber
 from skdp.datasets import load_adult
 from skdp.exact import exp_bounds
-from skdp.oracles import mean_error
 from tests.conftest import each, often
 
 FALSE_ALARM = 1e-6
@@ -153,104 +151,6 @@ class TestBounds:
     def test_bounds_that_do_not_fit(self, bounds, error, match):
         with pytest.raises(error, match=match):
             NumericPerturber(bounds=bounds).fit(pd.DataFrame({"a": [5], "b": [6]}))
-
-
-SAMPLING_BOUNDS = {"age": (0, 100), "hours": (0, 80), "gain": (0, 10)}
-PEOPLE = pd.DataFrame({"age": np.arange(600.0) % 90, "hours": np.arange(600.0) % 80, "gain": np.arange(600) % 10 / 2})
-
-
-def sampling_perturber(epsilon=4.0, **parameters):
-    return NumericPerturber(
-        epsilon, **{"strategy": "sample", "bounds": SAMPLING_BOUNDS, "random_state": 0} | parameters
-    )
-
-
-@pytest.mark.parametrize("n_sampled", [1, 2])
-@pytest.mark.parametrize("mechanism", ["optimal", "laplace", "square_wave"])
-def test_a_record_spends_epsilon_once(mechanism, n_sampled):
-    """Enumerate whole records: the columns that are reported, and their reports."""
-    fitted = sampling_perturber(1.5, mechanism=mechanism, n_sampled=n_sampled, grid_size=2).fit(PEOPLE)
-    tables, worst = fitted.channel(), Fraction(1)
-    for chosen in combinations(range(3), n_sampled):  # with the same probability for all records
-        for reports in product(*(range(len(tables[place][0])) for place in chosen)):
-            shares = [
-                math.prod(tables[place][record[place]][report] for place, report in zip(chosen, reports, strict=True))
-                for record in product(range(3), repeat=3)
-            ]
-            worst = max(worst, max(shares) / min(shares))
-    assert worst <= exp_bounds(1.5)[0]
-    assert worst <= exp_bounds(fitted.guarantee_.epsilon)[0]
-    assert fitted.guarantee_.epsilon == pytest.approx(1.5, rel=1e-6)
-
-
-@pytest.mark.parametrize("n_sampled", [1, 2])
-def test_columns_are_drawn_independently_of_values(n_sampled):
-    fitted = sampling_perturber(n_sampled=n_sampled, mechanism="laplace").fit(PEOPLE)
-    rows = pd.concat([PEOPLE] * 100, ignore_index=True)
-    first = fitted.transform(rows).notna()
-    assert fitted.fit(PEOPLE).transform(rows.max() - rows).notna().equals(first)
-    assert (first.sum(axis=1) == n_sampled).all()
-    assert first.mean().to_numpy() == pytest.approx(np.full(3, n_sampled / 3), abs=0.01)
-    if n_sampled == 2:  # all pairs alike
-        assert (first["age"] & first["hours"]).mean() == pytest.approx(1 / 3, abs=0.01)
-
-
-def test_the_number_of_columns_is_the_best_one():
-    for d, epsilon, mechanism in product((2, 5, 8), (0.3, 1, 4, 8), ("square_wave", "laplace")):
-        rows, settings = np.zeros((1, d)), {"mechanism": mechanism, "bounds": (0, 1), "grid_size": 64}
-        found = NumericPerturber(epsilon, strategy="sample", **settings).fit(rows)
-        errors = [
-            mean_error(NumericPerturber(epsilon / size, **settings).fit([[0]]).mechanism_, size / d)
-            for size in range(1, d + 1)
-        ]
-        assert found.n_sampled_ == 1 + np.argmin(errors)
-        assert mean_error(found.mechanism_, found.n_sampled_ / d) <= errors[-1]  # those of "split"
-        assert found.guarantee_.epsilon <= epsilon
-
-
-def test_intervals_cover_and_errors_are_as_stated():
-    rng = np.random.default_rng(3)
-    fitted = sampling_perturber(3.0, n_sampled=2, random_state=1).fit(PEOPLE)
-    truth = np.array([100, 80, 10]) * 2 / 7
-    inside, errors, stated = [], [], []
-    for _ in range(50):
-        rows = pd.DataFrame(rng.beta(2, 5, (400, 3)) * [100, 80, 10], columns=list(SAMPLING_BOUNDS))
-        means = fitted.estimate_mean(fitted.transform(rows))
-        inside.append((means["lower"] <= truth) & (truth <= means["upper"]))
-        errors.append(means["mean"] - truth)
-        stated.append(means["std_error"])
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.055)
-    spread = np.std(errors, axis=0)
-    assert (np.abs(np.mean(errors, axis=0)) < 5 * spread / math.sqrt(50)).all()
-    assert np.mean(stated, axis=0) == pytest.approx(spread, rel=0.2)
-
-
-def test_a_column_that_no_record_reports_is_not_known():
-    fitted = sampling_perturber(1.0, bounds={"age": (0, 100), "hours": (0, 80)}).fit(PEOPLE[["age", "hours"]])
-    reports = pd.DataFrame({"age": fitted.report_values_[0][:1], "hours": [np.nan]})
-    means = fitted.estimate_mean(reports)
-    assert means.loc["hours"].isna().tolist() == [True, False, False, False]
-    assert means.loc["hours", "std_error"] == math.inf
-    perturbed = fitted.set_params(mechanism="square_wave").fit(PEOPLE[["age", "hours"]])
-    reports = pd.DataFrame({"age": perturbed.report_values_[0][:1], "hours": [np.nan]})
-    assert perturbed.estimate_distribution(reports, n_bins=4).loc["hours", "frequency"].isna().all()
-
-
-@each(
-    "parameters, message",
-    [
-        ({"strategy": "joint"}, "strategy must be one of"),
-        ({"strategy": "split", "n_sampled": 2}, "n_sampled requires strategy='sample'"),
-        ({"n_sampled": 4}, "n_sampled must be between 1 and 3, got 4"),
-        ({"n_sampled": "many"}, "n_sampled must be an int, or 'auto'"),
-        ({"mechanism": [[1, 1, 1]]}, "'auto' with the name of a mechanism"),
-    ],
-)
-def test_odd_parameters_are_refused_before_any_charge(parameters, message):
-    ledger = PrivacyLedger(epsilon=10)
-    with pytest.raises(ValueError, match=message):
-        sampling_perturber(ledger=ledger, **parameters).fit_transform(PEOPLE)
-    assert ledger.spent.epsilon == 0
 
 
 def test_a_single_report_has_the_largest_variance_of_the_mechanism():

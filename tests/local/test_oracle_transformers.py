@@ -21,7 +21,7 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.oracles import ORACLES
+from skdp.oracles import ORACLES, project_to_simplex
 from tests.conftest import each, often
 from tests.oracles.conftest import all_reports, floats
 
@@ -249,12 +249,13 @@ def test_the_closed_form_is_the_variance_of_all_reports(name, column, monkeypatc
 def test_margins_are_sums_of_cells(name):
     encoder = KINDS[name].fit(PEOPLE)
     reports = encoder.transform(PEOPLE)
-    for postprocess in ("none", "simplex", "clip"):
-        cells = encoder.estimate_counts(reports, postprocess=postprocess)
-        for column in VALUES:
-            margin = encoder.estimate_counts(reports, columns=[column], postprocess=postprocess)
-            assert margin.index.tolist() == VALUES[column]
-            np.testing.assert_allclose(margin["count"], cells.groupby(level=column)["count"].sum()[VALUES[column]])
+    cells = encoder.estimate_counts(reports)
+    for column in VALUES:
+        margin = encoder.estimate_counts(reports, columns=[column])
+        assert margin.index.tolist() == VALUES[column]
+        np.testing.assert_allclose(margin["count"], cells.groupby(level=column)["count"].sum()[VALUES[column]])
+        simplex = encoder.estimate_counts(reports, columns=[column], postprocess="simplex")
+        np.testing.assert_allclose(simplex["count"], project_to_simplex(margin["count"], len(PEOPLE)))
     turned = encoder.estimate_counts(reports, columns=["age", "sex"])
     assert turned.index.names == ["age", "sex"]
     same = encoder.estimate_counts(reports).reorder_levels(["age", "sex"]).reindex(turned.index)

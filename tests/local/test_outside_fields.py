@@ -19,8 +19,6 @@ N = 400
 
 @dataclass(frozen=True, eq=False)
 class PermanentField(SaidField):
-    n_states = 3
-
     def report_permanent(self, codes, draws):
         value_bytes = codes[0].astype(">i8").view(np.uint8).reshape(-1, 8)
         reports = []

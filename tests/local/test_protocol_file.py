@@ -86,10 +86,6 @@ FITTED = {
     ),
     "array": (RandomizedResponseEncoder(1.0, categories=[["f", "m"]]), np.array([["f"], ["m"]])),
     "numbers": (NumericPerturber(1.0, bounds={"sex": (0, 1), "rooms": (1, 3)}), PEOPLE.assign(sex=0.5)),
-    "sampled numbers": (
-        NumericPerturber(3.0, strategy="sample", bounds={"sex": (0, 1), "rooms": (1, 3)}),
-        PEOPLE.assign(sex=0.5),
-    ),
     "rappor": (RapporEncoder(1.0, n_bits=16), PEOPLE[["sex"]]),
     "lists": (SetValuedEncoder(1.0, categories={"sex": ["f", "m"]}), PEOPLE[["sex"]].map(lambda value: [value])),
 }

@@ -8,8 +8,6 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from scipy.stats import binomtest, chisquare, norm
 
@@ -194,7 +192,7 @@ class TestDecoding:
         [
             ([], ValueError),
             (["a", "a"], ValueError),
-            ("a", TypeError),
+            ("a", ValueError),
             ([["secret"]], ValueError),
             ([None], ValueError),
         ],
@@ -220,23 +218,6 @@ def test_missing_words_are_refused_before_a_charge(make_frame):
     assert ledger.spent.epsilon == 0
 
 
-@each("make_series", [pd.Series, pl.Series, pa.array, np.asarray])
-def test_words_of_single_precision_are_refused_before_a_charge(make_series):
-    """As doubles they were other words than 0.1 and 0.2, with other permanent bits."""
-    ledger = PrivacyLedger(epsilon=9)
-    values = make_series(np.array([0.1, 0.2], "f4"))
-    if isinstance(values, pa.Array):
-        table = pa.table({"x": values})
-    elif isinstance(values, pl.Series):
-        table = pl.DataFrame({"x": values})
-    else:
-        table = pd.DataFrame({"x": values})
-    encoder = fitted(ledger=ledger)
-    with pytest.raises(TypeError, match="column 'x' must be text, integers or double-precision floats, got float"):
-        encoder.transform(table)
-    assert ledger.spent.epsilon == 0
-
-
 def test_candidates_with_equal_bits_have_no_errors():
     """With three words and two bits, two words set the same bit of the only cohort."""
     words = pd.DataFrame({"x": ["a", "b", "c"] * 500})
@@ -249,9 +230,3 @@ def test_candidates_with_equal_bits_have_no_errors():
 def test_the_field_has_the_epsilon_of_all_hashes(n_hashes):
     encoder = RapporEncoder(3.0, n_hashes=n_hashes).fit(pd.DataFrame({"x": ["a"]}))
     assert encoder.protocol_.fields[0].epsilon == encoder.guarantee_.epsilon
-
-
-def test_times_are_no_words():
-    times = pd.DataFrame({"x": np.full(3, "2020-01-01", "datetime64[ns]")})
-    with pytest.raises(ValueError, match="not text or numbers"):
-        RapporEncoder(1.0).fit(times)

@@ -28,7 +28,6 @@ class FlippedBits(FrequencyOracle):
 
     def report(self, codes, source):
         self._check_codes(codes)
-        self._check_size(codes.size)
         bits = bernoulli(source, self._heads, codes.size * self.k).reshape(codes.size, self.k)
         bits[np.arange(codes.size), codes] = bernoulli(source, ONE // 2, codes.size)
         return bits.view(np.uint8)

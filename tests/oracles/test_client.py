@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -9,19 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import skdp.oracles
 from skdp.oracles import (
     LocalHashing,
     RandomizedResponse,
     SubsetSelection,
     UnaryEncoding,
-    client_report,
 )
 from skdp.randomness import ONE
 from tests.conftest import each, often
 from tests.oracles.conftest import Script, all_reports, law_of
 
-VECTORS = Path(skdp.oracles.__file__).with_name("client_vectors.json")
+FOLDER = Path(__file__).parents[2] / "examples" / "client"
+SPEC = importlib.util.spec_from_file_location("client", FOLDER / "client.py")
+client = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(client)
+client_report = client.client_report
+VECTORS = FOLDER / "client_vectors.json"
 FINITE = [
     RandomizedResponse(2, 0.1),
     RandomizedResponse(3, 1.0),
@@ -38,7 +42,7 @@ FINITE = [
 @pytest.fixture
 def drawn(monkeypatch):
     """Return the report of a client whose draws are those of a script."""
-    monkeypatch.setattr(f"{client_report.__module__}.Draws", lambda script: script)
+    monkeypatch.setattr(client, "Draws", lambda script: script)
     return client_report
 
 

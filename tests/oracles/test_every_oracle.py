@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 from skdp.exact import exp_bounds, log_upper
 from skdp.oracles import (
     FrequencyOracle,
-    LocalHashing,
     RandomizedResponse,
     TwoRoundUnaryEncoding,
     UnaryEncoding,
     lie_threshold,
 )
-from skdp.randomness import ONE, SecureSource, SeededSource
+from skdp.randomness import ONE, SeededSource
 from tests.conftest import each
-from tests.oracles.conftest import ENUMERATED, ORACLES, all_reports, check_channel, floats
+from tests.oracles.conftest import ORACLES, all_reports, check_channel, floats
 
 SOME = [(2, 0.1), (3, 1.0), (5, 2.0), (6, 4.0)]
 TWO_ROUNDS = {
@@ -250,7 +249,6 @@ def test_columns_of_whole_numbers_are_read_as_reports(name):
     fields = oracle.fields("abcdef")
     assert fields == ([*"abcdef"] if oracle.has_bits else list(oracle.field_names))
     assert oracle.width == len(fields)
-    assert oracle.n_states(7) == (oracle.n_buckets if oracle.state == "bucket" else 7)
     reports = oracle.report((np.arange(600) % 6).astype(np.uint8), SeededSource(name))
     for dtype in (np.int64, np.uint64):
         read = oracle.read(reports.reshape(600, -1).astype(dtype))
@@ -280,21 +278,6 @@ def test_the_report_without_noise_supports_the_value_alone(make_oracle):
     else:
         with pytest.raises(ValueError, match=f"{type(oracle).__name__} has no encoding without noise"):
             oracle.encode(codes)
-
-
-@each("name", [name for name in ENUMERATED if ORACLES[name](2, 1.0).has_bits])
-def test_bits_beyond_the_memory_are_refused_with_their_size(name):
-    with pytest.raises(ValueError, match="20,000 reports of 1,000,000 cells would need 20,000,000,000 bytes"):
-        ORACLES[name](1_000_000, 1.0).report(np.zeros(20_000, np.uint32), NoSource())
-
-
-@each("make, itemsize", [(LocalHashing, 8)])
-def test_the_size_of_hashed_reports_counts_bytes(monkeypatch, make, itemsize):
-    monkeypatch.setattr(f"{FrequencyOracle.__base__.__module__}.MAX_REPORT_BYTES", 2 * itemsize * 10)
-    oracle = make(6, 1.0)
-    assert oracle.report(np.zeros(10, np.uint8), SecureSource()).nbytes == 2 * itemsize * 10
-    with pytest.raises(ValueError, match=rf"11 reports of 2 cells would need {2 * itemsize * 11} bytes"):
-        oracle.report(np.zeros(11, np.uint8), NoSource())
 
 
 @each("weight", [1, 2, Fraction(7, 3), 1000])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skdp.oracles._hashing as module
-from skdp.oracles import AffineHash, LinearHash, LocalHashing, RandomizedResponse
+from skdp.oracles import AffineHash, LocalHashing, RandomizedResponse
 from skdp.randomness import SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import check_channel
@@ -98,41 +98,6 @@ def test_parameters_out_of_range_are_refused(make, arguments, error):
 
 
 # Parities of bits, of which heavy hitters are found.
-
-
-@each("n_bits, r", [(1, 1), (4, 1), (3, 2), (2, 3)])
-def test_two_words_collide_with_the_stated_probability(n_bits, r):
-    """Enumerated: all seeds; and each bucket of two values that are not 0 is as frequent as any other."""
-    family = LinearHash(n_bits, r)
-    seeds = np.array([*product(range(1 << n_bits), repeat=r)])
-    buckets = [family(seeds, value) for value in range(1 << n_bits)]
-    for one, other in combinations(range(1 << n_bits), 2):
-        assert Fraction(int((buckets[one] == buckets[other]).sum()), len(seeds)) == family.collision
-        if one > 0:
-            pairs = np.bincount(buckets[one] * family.g + buckets[other], minlength=family.g**2)
-            assert (pairs == len(seeds) // family.g**2).all()
-
-
-def test_seeds_of_parities_are_uniform_words():
-    seeds = LinearHash(40, 3).draw(SeededSource(0), 50_000)
-    assert seeds.shape == (50_000, 3)
-    assert seeds.max() < 1 << 40
-    for place in range(40):
-        assert abs(int((seeds >> place & 1).sum()) - 75_000) < 5 * math.sqrt(150_000 / 4)
-
-
-@each("n_bits, r, n_tail, n", [(47, 2, 16, 200), (20, 1, 12, 200), (30, 6, 9, 3_000), (12, 4, 12, 200), (9, 3, 1, 9)])
-def test_matches_are_counted_as_hashing_says(n_bits, r, n_tail, n):
-    family, rng = LinearHash(n_bits, r), np.random.default_rng(r)
-    seeds = family.draw(SeededSource(r), n)
-    seeds[:2] = [[0] * r, [(1 << n_bits) - 1] * r]
-    for head in (0, (1 << n_bits) - (1 << n_tail), int(rng.integers(1 << n_bits - n_tail)) << n_tail):
-        own = head + int(rng.integers(1 << n_tail))
-        buckets = np.where(np.arange(n) < n // 2, family(seeds, own), rng.integers(0, family.g, n))
-        counts = family.count_matches(seeds, buckets, head, n_tail)
-        assert counts.shape == (1 << n_tail,)
-        for tail in {0, 1, (1 << n_tail) - 1, (1 << n_tail) // 3, own - head} & {*range(1 << n_tail)}:
-            assert counts[tail] == (family(seeds, head + tail) == buckets).sum()
 
 
 # Local hashing.

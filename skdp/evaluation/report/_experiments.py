@@ -45,7 +45,7 @@ from skdp.metrics import (
     marginal_error,
     train_on_synthetic,
 )
-from skdp.oracles import POSTPROCESSORS, RandomizedResponse
+from skdp.oracles import RandomizedResponse
 from skdp.privacy import local_epsilon
 from skdp.synthesis import DPMarginalSynthesizer
 from skdp.tables import read_table
@@ -348,7 +348,7 @@ def count_study(
                 releases.append(
                     pd.concat([truth, encoder.estimate_counts(tally)], axis=1)
                 )
-            counts = POSTPROCESSORS["none"](oracle, tally.counts[0], tally.n_reports)
+            counts = oracle.estimate(tally.counts[0], tally.n_reports)
             margin = Z * np.sqrt(oracle.variance(counts, tally.n_reports))
             errors.append(
                 {

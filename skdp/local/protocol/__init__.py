@@ -29,5 +29,4 @@ from skdp.local.protocol._oracle_fields import guarantee_of_one as guarantee_of_
 from skdp.local.protocol._protocol import ReportProtocol as ReportProtocol
 from skdp.local.protocol._sampling import SampledCounts as SampledCounts
 from skdp.local.protocol._sampling import Sampling as Sampling
-from skdp.local.protocol._sampling import quantile as quantile
 from skdp.local.protocol._sampling import read_weights as read_weights

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from skdp.local.protocol._columns import value_labels
 from skdp.local.protocol._estimation import (
     MAX_BLOCK_SIZE,
     CountOptions,
-    cell_groups,
     column_groups,
     field_weights,
     fields_with,
@@ -26,7 +24,6 @@ from skdp.local.protocol._estimation import (
 )
 from skdp.local.protocol._field import Reports
 from skdp.local.protocol._sampling import SampledCounts, Vector
-from skdp.oracles import POSTPROCESSORS
 from skdp.tables import as_objects
 
 
@@ -149,7 +146,7 @@ def joint_counts(
     # The sum of the squares, less the count, is the variance of the noise.
     noise = np.clip(squares - np.clip(sums, 0, None), 0, None)
     counts = SampledCounts.of(sums, noise, int(is_drawn.sum()), len(is_drawn))
-    table = count_options.make_table(counts, pd.RangeIndex(len(sums)))
+    table = count_options.make_table([counts], pd.RangeIndex(len(sums)))
     # Cells in the order of the fields become cells in the order of `columns`.
     sizes = [len(protocol.domain[name]) for name in names]
     axes = list(map(names.index, columns))
@@ -233,12 +230,11 @@ def weighted_frequencies(
     groups = column_groups(protocol, columns)
     estimates = []
     for group in groups:
-        counts = _estimate_weighted_group(
-            protocol, (arrays, tally), weights, group, count_options.postprocess
+        estimates.append(
+            _estimate_weighted_group(protocol, (arrays, tally), weights, group)
         )
-        estimates.append(counts)
     index = group_index(protocol.domain, groups)
-    return count_options.make_population_table(SampledCounts.joined(estimates), index)
+    return count_options.make_table(estimates, index, of_population=True)
 
 
 def _estimate_weighted_group(
@@ -246,40 +242,24 @@ def _estimate_weighted_group(
     reports: tuple[Any, ReportTally],
     weights: Vector,
     group: tuple[Any, ...],
-    postprocess: str,
 ) -> SampledCounts:
     """Estimate weighted counts of some columns from all fields that contain them."""
     arrays, tally = reports
     indices = reporting_fields(protocol, tally, group)
-    n_cells = protocol.domain.select(group).size
     shares = field_weights(protocol, indices, tally.sizes, group)
     means: Any = 0.0
     variances: Any = 0.0
-    shown: Any = 0.0
     kish = 0.0
     for index, share in zip(indices, shares, strict=True):
-        field, report = protocol.fields[index], arrays[index]
-        field_columns = tuple(field.columns)
         record_weights = weights * protocol.rows(arrays)[:, index]
-        cell_means, cell_variances = _weighted_moments(
-            field, report, record_weights, field_columns
+        field_means, field_variances = _weighted_moments(
+            protocol.fields[index], arrays[index], record_weights, group
         )
-        processed = _postprocess(
-            field.oracle, cell_means, tally.sizes[index], postprocess
-        )
-        if tuple(group) != field_columns:
-            cell_means, cell_variances = _weighted_moments(
-                field, report, record_weights, tuple(group)
-            )
-            cells = cell_groups(field.domain, group)
-            processed = np.bincount(cells, processed, n_cells).astype(float)
-        means = means + share * cell_means
-        variances = variances + share**2 * cell_variances
-        shown = shown + share * processed
+        means = means + share * field_means
+        variances = variances + share**2 * field_variances
         kish += share**2 * _kish_variance(record_weights)
     n, degrees = weights.sum(), len(weights) - 1
-    counts = SampledCounts.of_means(means, variances, n, kish, degrees)
-    return replace(counts, shown=shown * n)
+    return SampledCounts.of_means(means, variances, n, kish, degrees)
 
 
 def _weighted_moments(
@@ -302,7 +282,7 @@ def _weighted_moments(
     squares = sums[2] - 2 * means * sums[1] + means**2 * (weights**2).sum()
     n_rows = len(weights)
     variances = squares / total**2 * (n_rows / (n_rows - 1))
-    if columns == tuple(field.columns):
+    if tuple(columns) == tuple(field.columns):
         # A few equal reports have no empirical variance, but noise.
         smallest = np.min(field.oracle.variance([0, 1], 1))
         variances = np.maximum(variances, _kish_variance(weights) * smallest)
@@ -313,13 +293,3 @@ def _kish_variance(weights: Vector) -> float:
     """Compute the variance of the weighted mean of numbers with variance 1."""
     total = float(weights.sum())
     return float((weights**2).sum()) / total**2 if total else np.inf
-
-
-def _postprocess(oracle: Any, means: Vector, size: int, postprocess: str) -> Vector:
-    """Postprocess weighted frequencies like frequencies of `size` reports."""
-    # The estimate is linear in the sums, which are recovered from the frequencies.
-    constant = oracle.estimate(np.zeros(len(means)), size)
-    slope = oracle.estimate(np.ones(len(means)), 0)
-    sums: Any = (means * size - constant) / slope
-    processed: Vector = POSTPROCESSORS[postprocess](oracle, sums, size)
-    return processed / size

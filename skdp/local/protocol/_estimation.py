@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
@@ -51,20 +51,27 @@ class CountOptions:
         check_confidence_level(self.confidence_level)
         check_choice("rows", self.rows, ("population", "table"))
 
-    def make_table(self, estimates: SampledCounts, index: pd.Index) -> pd.DataFrame:
-        """Make a table of estimates of counts in the table of records."""
-        if self.rows == "population":
-            estimates = estimates.of_population()
-        return self.make_population_table(estimates, index)
-
-    def make_population_table(
-        self, estimates: SampledCounts, index: pd.Index
+    def make_table(
+        self,
+        estimates: Sequence[SampledCounts],
+        index: pd.Index,
+        *,
+        of_population: bool = False,
     ) -> pd.DataFrame:
-        """Make a table of estimates whose errors are of the target of inference."""
-        is_clipped = self.postprocess != "none"
-        table = estimates.table(
-            self.confidence_level, clipped=is_clipped, what=self.what, index=index
-        )
+        """Make a table of the estimates of several groups of columns.
+
+        `of_population` is True if their errors include the sampling from a population.
+        """
+        counts = SampledCounts.joined(estimates)
+        if self.rows == "population" and not of_population:
+            counts = counts.of_population()
+        table = counts.table(self.confidence_level, what=self.what, index=index)
+        if self.postprocess != "none":
+            process = POSTPROCESSORS[self.postprocess]
+            processed = [process(group.counts, group.n) for group in estimates]
+            largest = 1.0 if self.what == "frequency" else counts.n
+            table[self.what] = np.concatenate(processed) * (largest / counts.n)
+            table[["lower", "upper"]] = table[["lower", "upper"]].clip(0, largest)
         table.attrs["rows"] = self.rows
         return table
 
@@ -81,25 +88,23 @@ def estimate_counts(
     groups = column_groups(protocol, columns)
     estimates = []
     for group in groups:
-        counts = _estimate_group(protocol, tally, group, count_options.postprocess)
+        counts = _estimate_group(protocol, tally, group)
         # Permanent reports of several releases are not independent.
         if protocol.permanent_key is None:
             _warn_of_impossible(group, counts)
         estimates.append(counts)
-    index = group_index(protocol.domain, groups)
-    return count_options.make_table(SampledCounts.joined(estimates), index)
+    return count_options.make_table(estimates, group_index(protocol.domain, groups))
 
 
 def _estimate_group(
-    protocol: Any, tally: ReportTally, columns: Sequence[Any], postprocess: str
+    protocol: Any, tally: ReportTally, columns: Sequence[Any]
 ) -> SampledCounts:
     """Estimate the counts of some columns from all fields that contain them."""
     indices = reporting_fields(protocol, tally, columns)
     estimates = []
     for index in indices:
         field, sizes = protocol.fields[index], (tally.sizes[index], tally.n_reports)
-        sums = tally.counts[index]
-        estimates.append(estimate_field(field, sums, sizes, columns, postprocess))
+        estimates.append(estimate_field(field, tally.counts[index], sizes, columns))
     if len(estimates) == 1:
         return estimates[0]
     weights = field_weights(protocol, indices, tally.sizes, columns)
@@ -111,29 +116,22 @@ def estimate_field(
     sums: NDArray[np.int64],
     sizes: tuple[int, int],
     columns: Sequence[Any],
-    postprocess: str,
 ) -> SampledCounts:
     """Estimate the counts of some columns of a field.
 
     `sizes` are the numbers of records that report the field, and of all records.
     """
     size, n_reports = sizes
-    oracle = field.oracle
-    counts = oracle.estimate(sums, size)
-    processed = POSTPROCESSORS[postprocess](oracle, sums, size)
-    shown = processed * (n_reports / size if size else np.nan)
-    noise = counts
-    if tuple(columns) != tuple(field.columns):
-        cells = cell_groups(field.domain, columns)
-        cell_counts = counts
-        counts = np.bincount(cells, cell_counts).astype(float)
-        shown = np.bincount(cells, shown).astype(float)
-        noise = counts
-        if size:
-            noise = _marginal_variances(field, columns, cell_counts, size)
-    elif size:
-        noise = oracle.variance(counts, size)
-    return replace(SampledCounts.of(counts, noise, size, n_reports), shown=shown)
+    counts = field.oracle.estimate(sums, size)
+    if not size:
+        return SampledCounts.of(counts, counts, size, n_reports)
+    if tuple(columns) == tuple(field.columns):
+        noise = field.oracle.variance(counts, size)
+        return SampledCounts.of(counts, noise, size, n_reports)
+    noise = _marginal_variances(field, columns, counts, size)
+    cells = cell_groups(field.domain, columns)
+    marginal = np.bincount(cells, counts).astype(float)
+    return SampledCounts.of(marginal, noise, size, n_reports)
 
 
 def _marginal_variances(

@@ -50,8 +50,6 @@ class Field(ABC):
         If True, the report columns contain declared values of the record's columns.
     unknown : object
         Treatment of values outside the domain, as plain text, numbers and lists.
-    n_states : int or None
-        Number of distinct permanent reports of a record; None if there are none.
 
     See Also
     --------
@@ -80,7 +78,6 @@ class Field(ABC):
     epsilon: float
     reports_values: ClassVar[bool] = False
     unknown: Any = "error"
-    n_states: int | None = None
 
     # A release.
 
@@ -185,26 +182,6 @@ class Field(ABC):
         ValueError
             If the columns are not reports of this field.
         """
-
-    def are_reported(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
-        """Find the rows that report the field, if the protocol has no column for them.
-
-        Parameters
-        ----------
-        columns : sequence of 1-D arrays or series
-            Report columns.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-            False in rows with missing values.
-
-        Raises
-        ------
-        NotImplementedError
-            If missing values do not mark the sample.
-        """
-        raise NotImplementedError
 
     @property
     @abstractmethod

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +33,7 @@ from skdp.local.protocol._field import (
     Rows,
     declared_bytes,
 )
-from skdp.oracles import FrequencyOracle, SetSelection
+from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import uniform_integers
 
@@ -46,7 +45,7 @@ class OracleField(Field):
     """Base class of fields that an oracle reports."""
 
     domain: Domain
-    oracle: FrequencyOracle | SetSelection
+    oracle: FrequencyOracle
 
     @property
     def columns(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -125,11 +124,8 @@ class OracleField(Field):
         self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
     ) -> pd.DataFrame:
         count_options = CountOptions(**options)
-        sizes = size, n_reports
-        estimates = estimate_field(
-            self, sums, sizes, self.columns, count_options.postprocess
-        )
-        return count_options.make_table(estimates, self.domain.cells())
+        counts = estimate_field(self, sums, (size, n_reports), self.columns)
+        return count_options.make_table([counts], self.domain.cells())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,14 +150,7 @@ class CategoryField(OracleField):
     @property
     def loss(self) -> PureLoss:
         """Privacy loss of a report, or of all permanent reports of a value."""
-        return oracle_loss(self.first_round)
-
-    @property
-    def n_states(self) -> int:  # type: ignore[override]
-        # Values outside the domain have a permanent report of their own.
-        n_more = int(self.unknown == "uniform")
-        n_values = prod([size + n_more for size in self.domain.sizes])
-        return self.first_round.n_states(n_values)
+        return self.first_round.loss
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
         codes: Codes = self.domain.encode(columns)
@@ -169,7 +158,6 @@ class CategoryField(OracleField):
         if self.unknown == "error":
             for name in _columns_outside(self.domain, codes):
                 raise undeclared_error(name, self.domain[name], advice=UNIFORM)
-        self.oracle._check_size(len(codes[0]))
         return codes
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
@@ -305,29 +293,15 @@ class ValueField(CategoryField):
         return self._joined(codes)
 
 
-def oracle_loss(oracle: FrequencyOracle | SetSelection) -> PureLoss:
-    """Compute the privacy loss of a report of an oracle."""
-    ratio = oracle.worst_ratio
-    return PureLoss(log_upper(ratio), share=round_up(_loss_share(oracle, ratio)))
-
-
-def _loss_share(oracle: FrequencyOracle | SetSelection, ratio: Fraction) -> Fraction:
-    """Compute the total variation, relative to the largest one of the ratio."""
-    # The largest total variation of a ratio r is (r - 1) / (r + 1).
-    if ratio == 1:
-        return Fraction(1)
-    return min(Fraction(1), oracle.variation * (ratio + 1) / (ratio - 1))
-
-
 def guarantee_of_all(
-    oracles: Sequence[FrequencyOracle | SetSelection], **statement: Any
+    oracles: Sequence[FrequencyOracle], **statement: Any
 ) -> PrivacyGuarantee:
     """Make the guarantee of one report of each oracle."""
     # The reports are independent given the values, so their ratios multiply.
     ratio = Fraction(1)
     for oracle in oracles:
         ratio *= oracle.worst_ratio
-    losses = tuple(map(oracle_loss, oracles))
+    losses = tuple(oracle.loss for oracle in oracles)
     return PrivacyGuarantee(log_upper(ratio), losses=losses, **statement)
 
 
@@ -336,7 +310,7 @@ def guarantee_of_one(
 ) -> PrivacyGuarantee:
     """Make the guarantee of a report of one uniformly drawn oracle."""
     ratio = max(oracle.worst_ratio for oracle in oracles)
-    shares = [_loss_share(oracle, ratio) for oracle in oracles]
+    shares = [oracle.loss_share(ratio) for oracle in oracles]
     # The drawn field is public, so a report has the mean loss of all fields. Permanent
     # reports are of one field.
     mean = sum(shares, Fraction(0)) / len(shares)

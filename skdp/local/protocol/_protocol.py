@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
-from fractions import Fraction
 from itertools import chain
 from typing import Any, Self
 
@@ -53,10 +52,8 @@ class ReportProtocol:
         Its ``scope`` has the columns in their order.
     sampling : Sampling, default=None
         Random selection of the fields that a record reports, independent of its values.
-        None selects all.
-    states_sample : bool, default=True
-        If True, columns ``sampled`` contain the indices of the reported fields.
-        Otherwise the columns of the other fields are missing.
+        None selects all. The columns ``sampled`` contain the indices of the reported
+        fields.
     memo : Memo, default=None
         Key and context of permanent reports.
     chosen : mapping, default=None
@@ -80,7 +77,6 @@ class ReportProtocol:
     fields: tuple[Field, ...]
     guarantee: PrivacyGuarantee
     sampling: Sampling | None = None
-    states_sample: bool = True
     memo: Memo | None = None
     chosen: Mapping[str, Any] = attribute(default_factory=dict)
 
@@ -191,7 +187,7 @@ class ReportProtocol:
     @property
     def _sampled_names(self) -> list[str]:
         """Names of the columns with the indices of the reported fields."""
-        if self.sampling is None or not self.states_sample:
+        if self.sampling is None:
             return []
         if self.sampling.size == 1:
             return [SAMPLED]
@@ -340,9 +336,9 @@ class ReportProtocol:
         ordered = self.report_columns[: len(names)]
         if names != ordered:
             blocks = _pick(dict(zip(names, blocks, strict=True)), ordered)
-        if self._sampled_names:
+        if self.sampling is not None:
             dtype = np.min_scalar_type(len(self.fields) - 1)
-            blocks.append(_chosen_indices(drawn, self.n_sampled or 0, dtype))
+            blocks.append(_chosen_indices(drawn, self.sampling.size, dtype))
         X_out = table.rebuild(blocks, self.report_columns)
         # Fields that a record does not report are NaN in arrays, missing in frames.
         return X_out if drawn is None else missing_for_nan(X_out)
@@ -471,30 +467,14 @@ class ReportProtocol:
         columns = dict(zip(self.report_columns, table.columns, strict=True))
         field_columns = [_pick(columns, names) for names in self._names]
         drawn = None
-        if self.sampling is not None and self.states_sample:
+        if self.sampling is not None:
             drawn = self._read_sample(_pick(columns, self._sampled_names))
-        elif self.sampling is not None:
-            drawn = self._find_sample(field_columns)
         arrays = []
         for index, field in enumerate(self.fields):
             rows: Any = slice(None) if drawn is None else drawn[:, index]
             part = field.read(field_columns[index], rows)
             arrays.append(part if drawn is None else spread(part, rows))
         return arrays if drawn is None else [*arrays, drawn]
-
-    def _find_sample(self, field_columns: Sequence[Sequence[Any]]) -> NDArray[np.bool_]:
-        """Find the fields that each row reports, which are not missing."""
-        assert self.sampling is not None
-        reported = []
-        for field, own_columns in zip(self.fields, field_columns, strict=True):
-            reported.append(field.are_reported(own_columns))
-        drawn = np.array(reported).T
-        if (drawn.sum(axis=1) != self.sampling.size).any():
-            raise ValueError(
-                f"Each row of reports must have {self.sampling.size} of its "
-                f"{len(self.fields)} fields."
-            )
-        return drawn
 
     def _read_sample(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
         """Read the fields that each row reports."""
@@ -690,27 +670,6 @@ class ReportProtocol:
                 return worst_case
             pairs.append(pair)
         return combine_pairs(pairs, self.sampling, released) or worst_case
-
-    def cost_of_changes(self, n_values: int) -> Fraction:
-        """Sum the epsilons of the permanent reports of a record.
-
-        Parameters
-        ----------
-        n_values : int
-            Number of distinct values of each field.
-
-        Returns
-        -------
-        Fraction
-            Sum for the fields that a record reports, at most.
-        """
-        costs = []
-        for field in self.fields:
-            assert field.n_states is not None
-            costs.append(Fraction(field.epsilon) * min(n_values, field.n_states))
-        # The sampled fields are permanent.
-        largest_costs = sorted(costs, reverse=True)[: self.n_sampled]
-        return sum(largest_costs, Fraction(0))
 
     def without_secrets(self) -> Self:
         """Return the protocol without the key of permanent reports.

@@ -129,8 +129,6 @@ class SampledCounts:
     # Variance of sampling, as a multiple of count * (n - count).
     spread: Vector
     n: float
-    # Counts after post-processing.
-    shown: Vector
     # Degrees of freedom of the variances.
     degrees: float = math.inf
 
@@ -140,11 +138,11 @@ class SampledCounts:
         if size == 0:
             unknown = np.full(len(counts), np.nan)
             infinite = np.full(len(counts), np.inf)
-            return cls(unknown, infinite, np.zeros(len(counts)), n, unknown)
+            return cls(unknown, infinite, np.zeros(len(counts)), n)
         scaled = counts * (n / size)
         # Sampling without replacement from a finite population.
         spread = np.full(len(counts), (n - size) / size / max(n - 1, 1))
-        return cls(scaled, noise * (n / size) ** 2, spread, n, scaled)
+        return cls(scaled, noise * (n / size) ** 2, spread, n)
 
     @classmethod
     def of_means(
@@ -164,31 +162,25 @@ class SampledCounts:
         excess = variances - kish * possible_means * (1 - possible_means)
         noise = n**2 * np.clip(excess, 0, None)
         spread = np.full(len(means), kish)
-        return cls(n * means, noise, spread, n, n * means, degrees)
+        return cls(n * means, noise, spread, n, degrees)
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Concatenate the counts of several fields of the same records."""
         rows = np.concatenate(list(map(cls._rows, parts)), axis=1)
-        counts, noise, spread, shown = rows
-        return cls(counts, noise, spread, parts[0].n, shown, parts[0].degrees)
+        return cls(*rows, parts[0].n, parts[0].degrees)
 
     @classmethod
     def combined(cls, parts: Sequence[Self], weights: Vector) -> Self:
         """Average counts of the same cells from samples without a common record."""
         n = parts[0].n
         squares = weights**2
-        # (4, n_samples, n_cells)
-        counts, noise, spread, shown = np.stack(list(map(cls._rows, parts)), 1)
+        # (3, n_samples, n_cells)
+        counts, noise, spread = np.stack(list(map(cls._rows, parts)), 1)
         # Estimates of two samples without a common record have a negative correlation.
         spread = squares @ spread - (1 - squares.sum()) / max(n - 1, 1)
-        return cls(
-            weights @ counts,
-            squares @ noise,
-            np.clip(spread, 0, None),
-            n,
-            weights @ shown,
-        )
+        spread = np.clip(spread, 0, None)
+        return cls(weights @ counts, squares @ noise, spread, n)
 
     def of_population(self) -> Self:
         """Return the counts with the error of a random sample of a population."""
@@ -196,8 +188,8 @@ class SampledCounts:
         return replace(self, spread=self.spread + 1.0 / max(self.n, 1))
 
     def _rows(self) -> NDArray[np.float64]:
-        """Stack the numbers of each cell: (4, n_cells)."""
-        return np.array([self.counts, self.noise, self.spread, self.shown])
+        """Stack the numbers of each cell: (3, n_cells)."""
+        return np.array([self.counts, self.noise, self.spread])
 
     @property
     def variances(self) -> Vector:
@@ -224,19 +216,15 @@ class SampledCounts:
         self,
         confidence_level: float,
         *,
-        clipped: bool = False,
         what: str = "count",
         index: pd.Index | None = None,
     ) -> pd.DataFrame:
         """Make a table of counts or frequencies, with their errors and intervals."""
         lower, upper = self.interval(confidence_level)
-        if clipped:
-            lower = np.clip(lower, 0, self.n)
-            upper = np.clip(upper, 0, self.n)
         std_error = np.sqrt(self.variances)
         scale = self.n if what == "frequency" else 1
         # pandas is several times slower with four columns than with one block.
-        numbers = np.stack([self.shown, std_error, lower, upper], axis=1) / scale
+        numbers = np.stack([self.counts, std_error, lower, upper], axis=1) / scale
         names = [what, "std_error", "lower", "upper"]
         return pd.DataFrame(numbers, index=index, columns=names)  # (n_cells, 4)
 

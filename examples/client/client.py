@@ -43,12 +43,6 @@ def client_report(
 ) -> list[int]:
     """Randomize one code on the side of the client.
 
-    >>> from skdp.oracles import RandomizedResponse, client_report
-    >>> from skdp.randomness import SecureSource
-    >>> report = client_report(RandomizedResponse(4, 1.0).sampler(), 2, SecureSource())
-    >>> len(report), report[0] in range(4)
-    (1, True)
-
     Parameters
     ----------
     sampler : mapping
@@ -81,13 +75,17 @@ def client_report(
         raise TypeError(f"code must be an int, got {type(code).__name__}")
     kind = sampler["kind"]
     if kind not in _KINDS:
-        raise ValueError(f"kind must be one of {sorted(_KINDS)}, got {kind!r}")
+        raise ValueError(
+            f"kind must be one of {sorted(_KINDS)}, got {kind!r}"
+        )
     if not 0 <= code < sampler["k"]:
         raise ValueError(f"code must be between 0 and {sampler['k'] - 1}")
     return _KINDS[kind](sampler, code, Draws(source))
 
 
-def _response(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
+def _response(
+    sampler: Mapping[str, Any], code: int, draws: Draws
+) -> list[int]:
     word = draws.uniform(1 << sampler["word_bits"])
     quotient, remainder = divmod(word, sampler["k"])
     # A coin and a uniform value are always drawn: the time must not depend on the word.
@@ -100,14 +98,18 @@ def _response(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     return [code]
 
 
-def _bits(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
+def _bits(
+    sampler: Mapping[str, Any], code: int, draws: Draws
+) -> list[int]:
     p = int(sampler["p"])
     q = int(sampler["q"])
     heads = [p if value == code else q for value in range(sampler["k"])]
     return [int(draws.coin(threshold)) for threshold in heads]
 
 
-def _subset(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
+def _subset(
+    sampler: Mapping[str, Any], code: int, draws: Draws
+) -> list[int]:
     k = sampler["k"]
     is_uniform = draws.coin(int(sampler["lie"]))
     # The first positions of a shuffle. If the set is not uniform, the true value replaces
@@ -124,7 +126,9 @@ def _subset(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
     return bits
 
 
-def _hashing(sampler: Mapping[str, Any], code: int, draws: Draws) -> list[int]:
+def _hashing(
+    sampler: Mapping[str, Any], code: int, draws: Draws
+) -> list[int]:
     prime = sampler["prime"]
     factor = draws.uniform(prime)
     summand = draws.uniform(prime)
