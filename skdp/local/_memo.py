@@ -229,8 +229,8 @@ class Memo:
         return keyed_digests(self.key, (FORMAT, b"record"), records)[:, :MARK_BYTES]
 
     def sample(self, sampling: Any, marks: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Draw the fields that each record reports, independently of its values."""
-        weights = repr((sampling.weights, sampling.size)).encode()
+        """Draw the field that each record reports, independently of its values."""
+        weights = repr(sampling.weights).encode()
         context = framed(*self._contexts, weights)
         digests = self._digests(context, "sample", marks)
         return draw_by_row(

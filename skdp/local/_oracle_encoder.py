@@ -103,7 +103,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             encoder=name,
             fields=fields,
             guarantee=self._make_guarantee(domain, fields),
-            sampling=Sampling((1,) * len(fields), 1) if is_sampled else None,
+            sampling=Sampling((1,) * len(fields)) if is_sampled else None,
             memo=Memo(self.secret_key, name, fields) if self.memoize else None,
         )
 

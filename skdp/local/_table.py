@@ -68,8 +68,8 @@ class LocalTableEncoder(ReportTransformer):
     purpose : {'margins', 'pairs'}, default='margins'
         Statistics to estimate.
 
-        - 'margins': proportions of values, and means. A record reports some columns,
-          which are drawn with the best probabilities.
+        - 'margins': proportions of values, and means. A record reports all columns, or
+          one group of them, which is drawn with the best probabilities.
         - 'pairs': proportions of pairs of values, and means. A record reports one pair
           of columns, or one number.
 
@@ -111,8 +111,8 @@ class LocalTableEncoder(ReportTransformer):
     ``categories="auto"`` finds no declared dtype, and checks that numbers are finite.
     Each call of `transform` is a new release. :doc:`/guide/encoders` states the limits.
 
-    The columns of groups that a record does not report are missing or zero. The columns
-    ``sampled`` (or ``sampled_0``, …) have the indices of the reported groups in `plan_`.
+    The columns of groups that a record does not report are missing or zero. The column
+    ``sampled`` has the index of the reported group in `plan_`.
 
     References
     ----------
@@ -206,7 +206,7 @@ class LocalTableEncoder(ReportTransformer):
                 )
             else:
                 fields.append(CategoryField(values, oracle, unknown))
-        sampling = Sampling(plan.weights, plan.n_reported) if is_sampled else None
+        sampling = Sampling(plan.weights) if is_sampled else None
         guarantee = self._state_guarantee(fields, table.names, plan)
         return ReportProtocol(type(self).__name__, tuple(fields), guarantee, sampling)
 
@@ -446,10 +446,10 @@ class LocalTableEncoder(ReportTransformer):
                 f"reports must be a table for columns {chosen} of several groups, got a "
                 "ReportTally."
             )
-        if protocol.n_sampled is not None and protocol.n_sampled < len(chosen):
+        if protocol.sampling is not None:
             raise ValueError(
                 f"columns must be reported by one record, got {chosen}; a record makes "
-                f"{protocol.n_sampled} report(s). Use purpose='pairs'."
+                "one report. Use purpose='pairs'."
             )
         return joint_counts(protocol, arrays, chosen, **options)
 

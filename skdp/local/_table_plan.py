@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -71,12 +70,12 @@ class GroupReport:
 
 @dataclass(frozen=True, eq=False)
 class TablePlan:
-    """Groups of columns, and how many of them a record reports."""
+    """Groups of columns, of which a record reports one or all."""
 
     reported: tuple[GroupReport, ...]
     # Each of these reports has epsilon / n_reported.
     n_reported: int
-    # A record reports a group with probability n_reported * weight / sum of weights.
+    # A record that makes one report draws its group with these weights.
     weights: tuple[int, ...]
     epsilon: Fraction
 
@@ -100,7 +99,9 @@ class TablePlan:
     def reports(self) -> pd.DataFrame:
         """A row for each group: its report, and n times the mean squared error of a cell."""
         rows = []
-        inclusions = Sampling(self.weights, self.n_reported).inclusions
+        inclusions = [Fraction(1)] * len(self.reported)
+        if self.n_reported < len(self.reported):
+            inclusions = Sampling(self.weights).inclusions
         for report, inclusion in zip(
             self.reported, map(float, inclusions), strict=True
         ):
@@ -149,9 +150,7 @@ class Planner:
         if self.purpose == "pairs":
             return self.weigh([*combinations(self.sizes, 2), *numbers], 1)
         groups: list[Group] = [(name,) for name in self.importance]
-        plans = []
-        for n_reported in candidate_numbers(self.epsilon, len(groups)):
-            plans.append(self.weigh(groups, n_reported))
+        plans = [self.weigh(groups, 1), self.weigh(groups, len(groups))]
         # With a large epsilon, a joint report of columns is better than one of them.
         groups = [(name,) for name in self.sizes]
         for _ in groups[1:]:
@@ -171,8 +170,7 @@ class Planner:
         """Return the plan with the best probabilities of the groups."""
         share = self.epsilon / n_reported
         reported = tuple(self.describe(group, share) for group in groups)
-        weights = whole_inclusions(find_inclusions(reported, n_reported))
-        return TablePlan(reported, n_reported, weights, self.epsilon)
+        return TablePlan(reported, n_reported, find_weights(reported), self.epsilon)
 
     def describe(self, group: Group, share: Fraction) -> GroupReport:
         """Return the report of a group, and its error for the purpose."""
@@ -200,43 +198,20 @@ class Planner:
         return GroupReport(group, kind, cells, sum(weights), noise, spread)
 
 
-def candidate_numbers(epsilon: Fraction, n_columns: int) -> list[int]:
-    """Return the numbers of reports of a record that can have the smallest error."""
-    # Reports with an epsilon below 1 have more noise than fewer reports; all columns need
-    # no sample.
-    n_reported = [*range(1, min(n_columns, math.ceil(epsilon)) + 1), n_columns]
-    return list(dict.fromkeys(n_reported))
-
-
 def uniform_spread(k: int) -> float:
     """Return the variance of the indicator of one of k values that are equally frequent."""
     return (1 - 1 / k) / k
 
 
-def find_inclusions(reported: Sequence[GroupReport], n_reported: int) -> list[float]:
-    """Return probabilities, at most 1, with the smallest error; they add up to `n_reported`."""
-    # The error is a sum of costs / probabilities. The best probabilities are
-    # proportional to the roots of the costs; larger ones than 1 become 1, and the other
-    # groups share the rest.
+def find_weights(reported: Sequence[GroupReport]) -> tuple[int, ...]:
+    """Return probabilities of one report with the smallest error, as integers."""
+    # The error is a sum of costs / probabilities, so the best probabilities are
+    # proportional to the roots of the costs.
     costs = [report.weight * (report.noise + report.spread) for report in reported]
-    if n_reported == len(costs):
-        return [1.0] * len(costs)
+    if len({*costs}) == 1:
+        return (1,) * len(costs)
     roots = np.sqrt(costs)
-    inclusions = roots / roots.sum() * n_reported
-    while (inclusions > 1).any():
-        is_full = inclusions >= 1
-        n_left = n_reported - is_full.sum()
-        scaled = roots / roots[~is_full].sum() * n_left
-        inclusions = np.where(is_full, 1, scaled)
-    return inclusions.tolist()
-
-
-def whole_inclusions(inclusions: Sequence[float]) -> tuple[int, ...]:
-    """Return probabilities as integers, none above their sum over the number of reports."""
-    if len({*inclusions}) == 1:
-        return (1,) * len(inclusions)
-    # Rounding up keeps the sum at least at the number of reports.
-    units = np.ceil(np.array(inclusions) * INCLUSION_UNITS)
+    units = np.ceil(roots / roots.sum() * INCLUSION_UNITS)
     return tuple(map(int, units.tolist()))
 
 
@@ -270,7 +245,7 @@ def recommend_plan(
         Result with the attributes:
 
         - `groups`: columns of each report;
-        - `n_reported`: number of reports of a record;
+        - `n_reported`: number of reports of a record, one or all;
         - `error`: n times the mean squared error, a weighted mean over the groups;
         - `reports`: DataFrame of the oracle or mechanism, the number of cells, epsilon,
           the probability that a record makes the report, and the error of each group.

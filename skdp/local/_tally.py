@@ -119,7 +119,6 @@ class ReportTally:
             ("reports", f"{self.n_reports:,}"),
             ("sums", ", ".join(f"{sums.size:,}" for sums in self.counts)),
             ("encoder", self.protocol.get("encoder")),
-            ("n_sampled", self.protocol.get("n_sampled")),
         ]
         note = (
             "Sums of reports are biased counts; the encoder's estimates are unbiased."
@@ -186,10 +185,9 @@ class ReportTally:
         sizes, n_reports = content["sizes"], content["n_reports"]
         _check_counts([n_reports], MAX_REPORTS)
         _check_counts(sizes, n_reports)
-        # Each record reports `n_sampled` fields, or all of them.
-        n_sampled = content["protocol"]["n_sampled"]
-        _check_counts([n_sampled or 0], len(fields))
-        if sum(sizes) != n_reports * (len(fields) if n_sampled is None else n_sampled):
+        # Each record reports one of the weighted fields, or all fields.
+        n_reported = len(fields) if content["protocol"]["weights"] is None else 1
+        if sum(sizes) != n_reports * n_reported:
             raise ValueError
         counts = []
         for field, flat, size in zip(fields, content["counts"], sizes, strict=True):

@@ -15,41 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy import PureLoss, ReportPair, check_epsilon
-from skdp.randomness import BLOCK, MAX_ROWS, ONE, ByteSource, DigestSource, RowStreams
-
-# Values up to which one comparison each is faster than np.bincount.
-MAX_COMPARED_VALUES = 16
-
-# Length of rows that `column_sums` sums in bytes.
-SUM_WIDTH = 1 << 12
-
-
-def column_sums(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Count the ones of each column."""
-    n, k = bits.shape
-    # Long joined rows, and sums of 255 of them in bytes, are 70 times as fast as NumPy's
-    # sum of booleans.
-    n_joined = max(1, SUM_WIDTH // k)
-    n_whole = n - n % n_joined
-    sums = bits[n_whole:].sum(axis=0, dtype=np.int64)
-    joined = bits[:n_whole].view(np.uint8).reshape(-1, n_joined * k)
-    for start in range(0, len(joined), 255):
-        block = joined[start : start + 255].sum(axis=0, dtype=np.uint8)
-        sums += block.reshape(n_joined, k).sum(axis=0, dtype=np.int64)
-    return sums
-
-
-def count_numbers(numbers: NDArray[Any], n_values: int) -> NDArray[np.int64]:
-    """Count the occurrences of each integer below a limit."""
-    if n_values <= MAX_COMPARED_VALUES:
-        counts = [np.count_nonzero(numbers == value) for value in range(n_values)]
-        return np.array(counts, np.int64)
-    sums = np.zeros(n_values, np.int64)
-    step = max(BLOCK, n_values)
-    for start in range(0, numbers.size, step):
-        block = numbers[start : start + step].astype(np.intp, copy=False)
-        sums += np.bincount(block, minlength=n_values)
-    return sums
+from skdp.randomness import MAX_ROWS, ONE, ByteSource, DigestSource, RowStreams
 
 
 def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
@@ -97,9 +63,11 @@ class LocalMechanism(ABC):
     @property
     def loss(self) -> PureLoss:
         """The privacy loss of a report, which dominates the losses of all pairs of values."""
-        return PureLoss(self.epsilon, share=round_up(self.loss_share(self.worst_ratio)))
+        return PureLoss(
+            self.epsilon, share=round_up(self._loss_share(self.worst_ratio))
+        )
 
-    def loss_share(self, ratio: Fraction) -> Fraction:
+    def _loss_share(self, ratio: Fraction) -> Fraction:
         """Return the total variation, relative to the largest one of a ratio of probabilities."""
         # The largest total variation of a ratio r is (r - 1) / (r + 1).
         if ratio == 1:
@@ -366,7 +334,7 @@ class FrequencyOracle(LocalMechanism):
         support = np.zeros(self.k, np.int64)
         step = max(1, CELLS // self.k)
         for start in range(0, len(reports), step):
-            support += column_sums(self.supports(reports[start : start + step]))
+            support += self.supports(reports[start : start + step]).sum(axis=0)
         return support
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:

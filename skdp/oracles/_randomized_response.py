@@ -13,7 +13,6 @@ from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     FrequencyOracle,
     capped_epsilon,
-    count_numbers,
     draw_by_row,
     pure_noise,
 )
@@ -173,7 +172,7 @@ class RandomizedResponse(FrequencyOracle):
 
     def tally(self, reports: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
         self._check_codes(reports)
-        return count_numbers(reports, self.k)
+        return np.bincount(reports.astype(np.intp, copy=False), minlength=self.k)
 
     def channel(self) -> list[list[Fraction]]:
         table = []

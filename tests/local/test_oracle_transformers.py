@@ -15,7 +15,6 @@ from skdp import (
     Interval,
     LocalHashingEncoder,
     LocalTableEncoder,
-    PrivacyLedger,
     RandomizedResponseEncoder,
     SetValuedEncoder,
     SubsetSelectionEncoder,
@@ -199,15 +198,6 @@ class TestFrequencyOracle:
         narrow = FrequencyOracleEncoder(1.0, categories=[range(50_000)]).fit([[0]])
         assert wide.oracle_ == ["subset_selection"]
         assert narrow.oracle_ == ["local_hashing"]
-
-
-def test_reports_that_do_not_fit_are_refused_before_a_charge():
-    ledger = PrivacyLedger(epsilon=10)
-    table = pd.DataFrame({"x": np.zeros(60_000, int)})
-    encoder = UnaryEncodingTransformer(categories=[range(50_000)], ledger=ledger).fit(table)
-    with pytest.raises(ValueError, match="3,000,000,000 bytes"):
-        encoder.transform(table)
-    assert ledger.spent == (0, 0)
 
 
 VALUES = {"sex": ["f", "m"], "age": ["young", "middle", "old"]}

@@ -123,7 +123,7 @@ EDITS = {
         change("counts", to=lambda counts: [[5], *counts]),
         change("counts", 0, 0, to=0.5),
         change("protocol", "fields", 0, "domain", 0, to=["Female", "Male", "Other"]),
-        change("protocol", "n_sampled", to=1),
+        change("protocol", "weights", to=[1, 1]),
         *[change("counts", 0, 0, to=least) for least in (-(2**63), -(2**63) + 1, -6)],
     ],
     "sampled response": [change("sizes", to=lambda sizes: [sizes[0] + 1, sizes[1]])],
@@ -141,7 +141,7 @@ EDITS = {
     "table": [
         change("n_reports", to=59),
         change("protocol", "fields", to=lambda fields: fields[1:]),
-        *[change("protocol", "n_sampled", to=size) for size in ("x", True, 0, 1.0)],
+        change("protocol", "weights", to=None),
         change("counts", 0, 0, to=lambda count: count + 2_000),
     ],
 }

@@ -128,24 +128,18 @@ def joint_counts(
     # Reports of fields are independent given the record, so the product of unbiased
     # values is unbiased for the combination.
     count_options = CountOptions(**options)
-    indices = fields_with(protocol, *columns)
-    if not indices:
-        for index, field in enumerate(protocol.fields):
-            if not {*columns}.isdisjoint(field.columns):
-                indices.append(index)
-    # With sampled fields, only the records that report all of them.
-    is_drawn = protocol.rows(reports)[:, indices].all(axis=1)
     parts = []
     names: list[Any] = []
-    for index in indices:
-        field = protocol.fields[index]
+    for field, report in zip(protocol.fields, reports, strict=True):
         field_names = [name for name in field.columns if name in columns]
-        parts.append((field, reports[index][is_drawn], field_names))
-        names += field_names
+        if field_names:
+            parts.append((field, report, field_names))
+            names += field_names
     sums, squares = _sum_products(parts)
     # The sum of the squares, less the count, is the variance of the noise.
     noise = np.clip(squares - np.clip(sums, 0, None), 0, None)
-    counts = SampledCounts.of(sums, noise, int(is_drawn.sum()), len(is_drawn))
+    n = len(reports[0])
+    counts = SampledCounts.of(sums, noise, n, n)
     table = count_options.make_table([counts], pd.RangeIndex(len(sums)))
     # Cells in the order of the fields become cells in the order of `columns`.
     sizes = [len(protocol.domain[name]) for name in names]

@@ -310,7 +310,7 @@ def guarantee_of_one(
 ) -> PrivacyGuarantee:
     """Make the guarantee of a report of one uniformly drawn oracle."""
     ratio = max(oracle.worst_ratio for oracle in oracles)
-    shares = [oracle.loss_share(ratio) for oracle in oracles]
+    shares = [oracle._loss_share(ratio) for oracle in oracles]
     # The drawn field is public, so a report has the mean loss of all fields. Permanent
     # reports are of one field.
     mean = sum(shares, Fraction(0)) / len(shares)

@@ -51,9 +51,8 @@ class ReportProtocol:
         Guarantee of one call; for permanent reports, of all calls with unchanged values.
         Its ``scope`` has the columns in their order.
     sampling : Sampling, default=None
-        Random selection of the fields that a record reports, independent of its values.
-        None selects all. The columns ``sampled`` contain the indices of the reported
-        fields.
+        Random choice of the field that a record reports, independent of its values. The
+        column ``sampled`` contains its index. None selects all fields.
     memo : Memo, default=None
         Key and context of permanent reports.
     chosen : mapping, default=None
@@ -124,7 +123,8 @@ class ReportProtocol:
         # Reports in the columns of the input keep its order.
         if len(ordered) == len(inputs) and {*ordered} == {*inputs}:
             ordered = list(inputs)
-        ordered += self._sampled_names
+        if self.sampling is not None:
+            ordered.append(SAMPLED)
         if len({*ordered}) < len(ordered):
             raise ValueError(
                 "Two columns of the output would have the same name. Rename columns or "
@@ -143,7 +143,7 @@ class ReportProtocol:
     @property
     def n_sampled(self) -> int | None:
         """Number of fields that a record reports; None for all."""
-        return None if self.sampling is None else self.sampling.size
+        return None if self.sampling is None else 1
 
     @property
     def strategy(self) -> str | None:
@@ -157,8 +157,7 @@ class ReportProtocol:
             return None
         if self.sampling is None:
             return "split"
-        is_uniform = self.sampling.size == 1 and len({*self.sampling.weights}) == 1
-        return "sample" if is_uniform else None
+        return "sample" if len({*self.sampling.weights}) == 1 else None
 
     @property
     def oracles(self) -> tuple[Any, ...]:
@@ -183,15 +182,6 @@ class ReportProtocol:
                         declaration = list(declaration.values)
                     by_column[name] = declaration
         return declared | dict(self.chosen)
-
-    @property
-    def _sampled_names(self) -> list[str]:
-        """Names of the columns with the indices of the reported fields."""
-        if self.sampling is None:
-            return []
-        if self.sampling.size == 1:
-            return [SAMPLED]
-        return [f"{SAMPLED}_{number}" for number in range(self.sampling.size)]
 
     def names(self, inputs: Sequence[str]) -> list[Any]:
         """Name the report columns after the input columns.
@@ -337,8 +327,10 @@ class ReportProtocol:
         if names != ordered:
             blocks = _pick(dict(zip(names, blocks, strict=True)), ordered)
         if self.sampling is not None:
+            # The sum of the indices of True, which is one index.
             dtype = np.min_scalar_type(len(self.fields) - 1)
-            blocks.append(_chosen_indices(drawn, self.sampling.size, dtype))
+            indices = np.arange(len(self.fields), dtype=dtype) @ reports[-1].T
+            blocks.append(indices.reshape(-1, 1))
         X_out = table.rebuild(blocks, self.report_columns)
         # Fields that a record does not report are NaN in arrays, missing in frames.
         return X_out if drawn is None else missing_for_nan(X_out)
@@ -468,26 +460,14 @@ class ReportProtocol:
         field_columns = [_pick(columns, names) for names in self._names]
         drawn = None
         if self.sampling is not None:
-            drawn = self._read_sample(_pick(columns, self._sampled_names))
+            n_fields = len(self.fields)
+            drawn = mark_chosen(read_sampled(columns[SAMPLED], n_fields), n_fields)
         arrays = []
         for index, field in enumerate(self.fields):
             rows: Any = slice(None) if drawn is None else drawn[:, index]
             part = field.read(field_columns[index], rows)
             arrays.append(part if drawn is None else spread(part, rows))
         return arrays if drawn is None else [*arrays, drawn]
-
-    def _read_sample(self, columns: Sequence[Any]) -> NDArray[np.bool_]:
-        """Read the fields that each row reports."""
-        n_fields = len(self.fields)
-        numbers = [read_sampled(column, n_fields) for column in columns]
-        if len(columns) == 1:
-            return mark_chosen(numbers[0], n_fields)
-        chosen = np.column_stack(numbers)  # (n_records, n_sampled)
-        if (np.diff(chosen, axis=1) <= 0).any():
-            raise ValueError(f"The columns {self._sampled_names} must ascend.")
-        drawn = np.zeros((len(chosen), n_fields), bool, order="F")
-        np.put_along_axis(drawn, chosen, True, axis=1)
-        return drawn
 
     def rows(self, reports: Reports) -> NDArray[np.bool_]:
         """Return the fields that each row reports.
@@ -542,7 +522,6 @@ class ReportProtocol:
         return {
             "encoder": self.encoder,
             "fields": fields,
-            "n_sampled": self.n_sampled,
             "weights": weights,
         }
 
@@ -692,12 +671,3 @@ def _apply_sample(reports: Reports, drawn: NDArray[np.bool_]) -> Reports:
     for report, rows in zip(reports, drawn.T, strict=True):
         report[~rows] = 0
     return [*reports, drawn]
-
-
-def _chosen_indices(drawn: Any, size: int, dtype: np.dtype[Any]) -> NDArray[np.integer]:
-    """Return the ascending indices of the `size` fields that each row reports."""
-    if size == 1:
-        # The sum of the indices of True, which is one index.
-        indices: NDArray[np.integer] = np.arange(drawn.shape[1], dtype=dtype) @ drawn.T
-        return indices.reshape(-1, 1)
-    return np.nonzero(drawn)[1].reshape(len(drawn), size).astype(dtype)

@@ -21,43 +21,23 @@ from skdp.randomness import ByteSource, uniform_integers
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sample of `size` fields for each record, in proportion to their weights."""
+    """Choice of one field for each record, in proportion to the weights of the fields."""
 
     weights: tuple[int, ...]
-    size: int
 
     @property
     def inclusions(self) -> list[Fraction]:
         """Probability that a record reports each field."""
         total = sum(self.weights)
-        return [Fraction(self.size * weight, total) for weight in self.weights]
+        return [Fraction(weight, total) for weight in self.weights]
 
     def draw(self, source: ByteSource, n_rows: int) -> NDArray[np.bool_]:
-        """Draw the fields of each row, from a fixed number of random bytes."""
-        # Systematic sampling: intervals with the lengths of the weights, times `size`,
-        # follow each other in random order. Of a grid with the step of the sum of the
-        # weights and a uniform start, each interval contains at most one point, and
-        # those with a point are selected.
-        n = len(self.weights)
-        total = sum(self.weights)
-        start = uniform_integers(source, total, n_rows)
-        if self.size == 1:
-            # The interval with the start, in any order.
-            ends = np.cumsum(self.weights)
-            chosen = start if total == n else np.searchsorted(ends, start, "right")
-            return mark_chosen(chosen, n)
-        start = start.astype(np.int64)
-        words = np.empty((n_rows, n), np.uint64)
-        for column in range(n):
-            words[:, column] = source.bytes(8 * n_rows).view("<u8")
-        order = np.argsort(words, axis=1, kind="stable")
-        ends = np.cumsum(np.array(self.weights)[order] * self.size, axis=1)
-        # Number of points before the end of each interval: (n_rows, n).
-        n_points = (ends - start[:, np.newaxis] - 1) // total + 1
-        holds_point = np.diff(n_points, axis=1, prepend=0) > 0
-        drawn = np.empty((n_rows, n), bool, order="F")
-        np.put_along_axis(drawn, order, holds_point, axis=1)
-        return drawn
+        """Draw the field of each row, from a fixed number of random bytes."""
+        # Intervals with the lengths of the weights follow each other; a record reports
+        # the field whose interval contains a uniform integer.
+        place = uniform_integers(source, sum(self.weights), n_rows)
+        chosen = np.searchsorted(np.cumsum(self.weights), place, "right")
+        return mark_chosen(chosen, len(self.weights))
 
 
 def mark_chosen(chosen: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
@@ -108,12 +88,7 @@ def combine_pairs(
     # (u', v') and (v', u') between.
     if sampling is None:
         return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
-    if sampling.size == 1:
-        return (ReportPair.mixed(zip(sampling.inclusions, pairs, strict=True)),)
-    if not is_alike:
-        return None
-    # The probability of a set of fields cancels in all ratios.
-    return (ReportPair.product(pairs[: sampling.size]),)
+    return (ReportPair.mixed(zip(sampling.inclusions, pairs, strict=True)),)
 
 
 Vector = NDArray[np.float64]
