@@ -76,7 +76,14 @@ _MAX_PUBLIC_VALUES = 1_000
 _MAX_PUBLIC_NUMBERS = 64
 _N_PUBLIC_BINS = 32
 
-_FITTED_PARTS = {"domain", "guarantee", "columns", "named", "measured", "tables"}
+_FITTED = (
+    "domain_",
+    "guarantee_",
+    "measured_columns_",
+    "n_features_in_",
+    "feature_names_in_",
+    "_columns",
+)
 
 
 class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimator):
@@ -379,41 +386,19 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
 
     def _describe_fit(self) -> dict[str, Any]:
         """Return the fitted parts for `skdp.save`."""
-        if not hasattr(self, "guarantee_"):
-            return {}
-        return {
-            "domain": self.domain_,
-            "guarantee": self.guarantee_,
-            "columns": list(self._columns),
-            "named": hasattr(self, "feature_names_in_"),
-            "measured": [list(names) for names in self.measured_columns_],
-            "tables": self._model.describe(),
-        }
+        fitted = {name: vars(self)[name] for name in _FITTED if name in vars(self)}
+        return fitted | {"tables": self._model.describe()} if fitted else {}
 
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
         """Check the fitted parts from `skdp.load`, and set them."""
-        if fitted.keys() != _FITTED_PARTS:
+        parts = dict(fitted)
+        tables = parts.pop("tables")
+        if not parts.keys() <= {*_FITTED}:
             raise ValueError("a column synthesizer is fitted to other parts")
-        domain, guarantee = fitted["domain"], fitted["guarantee"]
-        if not isinstance(domain, Domain):
-            raise ValueError("a part is no Domain")
-        if not isinstance(guarantee, PrivacyGuarantee):
-            raise ValueError("a part is no PrivacyGuarantee")
-        names = list(guarantee.scope)
-        columns = list(fitted["columns"])
-        if names != self._check_columns() or not all(name in columns for name in names):
+        if list(parts["guarantee_"].scope) != self._check_columns():
             raise ValueError("the guarantee is of other columns")
-        public = [name for name in domain.columns if name not in names]
-        sizes = domain.select(names).sizes
-        public_sizes = [len(domain[name]) for name in public]
-        self._model = ColumnModel.read(fitted["tables"], sizes, public_sizes)
-        self.domain_ = domain
-        self.guarantee_ = guarantee
-        self.measured_columns_ = [tuple(names) for names in fitted["measured"]]
-        self.n_features_in_ = len(columns)
-        if fitted["named"] is True:
-            self.feature_names_in_ = np.array(columns, object)
-        self._columns = tuple(columns)
+        self._model = ColumnModel.read(tables)
+        vars(self).update(parts)
         self._calls = CallCounter()
 
     def _resample(

@@ -366,10 +366,8 @@ class TestRows:
     @each(
         "part value message",
         [
-            ("tables", [], "lacks a private column"),
-            ("measured", 3, "cannot be read"),
-            ("columns", ["job", "income"], "the guarantee is of other columns"),
-            ("domain", {"sex": ["f"]}, "a part is no Domain"),
+            ("tables", [{}], "cannot be read"),
+            ("guarantee_", 3, "cannot be read"),
             ("more", 1, "other parts"),
         ],
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -22,11 +21,6 @@ LOGIT_STD = 0.5
 
 MIN_CURVATURE = 0.05
 """Smallest curvature of a cell, in records."""
-
-GRADIENT_TOLERANCE = 0.2
-"""In standard deviations of a count."""
-
-MAX_STEPS = 300
 
 BLOCK_CELLS = 1 << 17
 """Number of probabilities in a block: one megabyte."""
@@ -56,32 +50,18 @@ class ColumnModel:
         return tables
 
     @classmethod
-    def read(
-        cls,
-        tables: Sequence[dict[str, Any]],
-        private_sizes: Sequence[int],
-        public_sizes: Sequence[int],
-    ) -> ColumnModel:
-        """Read the tables of a file for columns of these sizes."""
+    def read(cls, tables: Sequence[Mapping[str, Any]]) -> ColumnModel:
+        """Read the tables of a file."""
         crosses, all_logits = [], []
-        n_combinations = math.prod(private_sizes)
         for about in tables:
             parts = dict(about)
             logits = parts.pop("logits")
             cross = Cross(**parts)
-            n_codes = 1
-            if cross.public is not None:
-                n_codes = public_sizes[cross.public] + 1
-            has_codes = cross.cell_of is None or cross.cell_of.size == n_codes
             has_shape = logits.shape == (cross.n_cells, cross.n_values)
-            is_whole = has_codes and has_shape and cross.value_of.size == n_combinations
-            if not is_whole or not np.isfinite(logits).all():
-                raise ValueError("a table of the model does not fit its columns")
+            if not has_shape or not np.isfinite(logits).all():
+                raise ValueError("a table of the model is damaged")
             crosses.append(cross)
             all_logits.append(logits)
-        singles = [cross.private for cross in crosses if cross.is_single]
-        if singles != [(column,) for column in range(len(private_sizes))]:
-            raise ValueError("the model lacks a private column by itself")
         return cls(crosses, all_logits)
 
 
@@ -114,7 +94,8 @@ def fit_model(
         value = log_normalizer - logits @ counts + pull @ distance / 2
         return value, (layout.join(expected) - counts + pull) * units
 
-    options = {"maxiter": MAX_STEPS, "gtol": GRADIENT_TOLERANCE}
+    # The gradient is in standard deviations of a count: smaller ones are noise.
+    options = {"maxiter": 300, "gtol": 0.2}
     result = minimize(loss, prior / units, jac=True, method="L-BFGS-B", options=options)
     return ColumnModel(crosses, layout.split(result.x * units))
 

@@ -19,9 +19,6 @@ MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 """Mean absolute value of a standard normal number."""
 
 # Tuned by benchmarks/synthesis.py.
-CAUTION = 0.5
-"""Standard errors by which a score is lowered, because the largest scores are lucky."""
-
 SIGNIFICANT_STD_ERRORS = 3.0
 NOISE_COST = 0.5
 """Cost of a noisy cell, in standard errors: less than the mean error of 0.8, because the
@@ -56,11 +53,7 @@ class Scores:
     @property
     def gains(self) -> dict[Clique, float]:
         """The number of records that measuring a marginal puts right."""
-        gains = {}
-        for clique, score in self.noisy.items():
-            if clique not in self.dropped:
-                gains[clique] = score - CAUTION * self.std_errors[clique]
-        return gains
+        return {c: score for c, score in self.noisy.items() if c not in self.dropped}
 
     @property
     def excess(self) -> dict[Clique, float]:
