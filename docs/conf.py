@@ -85,7 +85,9 @@ def list_members(
     listed = []
     for member in dir(cls):
         owner = next(base for base in cls.__mro__ if member in vars(base))
-        is_ours = owner.__module__.startswith("skdp.")
+        value = vars(owner)[member]
+        source = getattr(value, "__module__", owner.__module__)
+        is_ours = source.startswith("skdp.")
         is_request = member.startswith("set_") and member.endswith(
             "_request"
         )
@@ -96,7 +98,6 @@ def list_members(
             or is_request
         ):
             continue
-        value = vars(owner)[member]
         if (is_user_class and member in EXTENSION_METHODS) != folded:
             continue
         if callable(value) or isinstance(
