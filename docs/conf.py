@@ -86,7 +86,7 @@ def list_members(
     for member in dir(cls):
         owner = next(base for base in cls.__mro__ if member in vars(base))
         value = vars(owner)[member]
-        source = getattr(value, "__module__", owner.__module__)
+        source = getattr(value, "__module__", None) or owner.__module__
         is_ours = source.startswith("skdp.")
         is_request = member.startswith("set_") and member.endswith(
             "_request"

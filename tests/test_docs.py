@@ -230,4 +230,6 @@ def test_examples_have_a_title_and_cells_and_a_name_of_their_own(path):
 def test_every_object_has_an_example(name):
     package, _, own = name.rpartition(".")
     thing = inspect.unwrap(getattr(importlib.import_module(package), own))
-    assert ">>> " in (inspect.getdoc(thing) or "")
+    head, _, examples = (inspect.getdoc(thing) or "").partition("\nExamples\n--------\n")
+    assert ">>> " not in head
+    assert re.search(r"^>>> .*\n(\.\.\. .*\n)*(?!>>> |\.\.\. |\n)", examples, re.MULTILINE), "has no output"

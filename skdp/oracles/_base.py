@@ -231,11 +231,6 @@ def draw_by_row(
 class FrequencyOracle(LocalMechanism):
     """A local protocol for one attribute with k values, on integer codes ``0, ..., k - 1``.
 
-    >>> from skdp.oracles import FrequencyOracle, RandomizedResponse
-    >>> oracle = RandomizedResponse(4, 1.0)
-    >>> isinstance(oracle, FrequencyOracle), round(float(oracle.p / oracle.q), 3)
-    (True, 2.718)
-
     A subclass defines how a code becomes a report and which values a report supports.
     All estimates follow from two probabilities (Wang et al. 2017, definition 1): a
     report supports the true value with probability p, and any other value with
@@ -265,6 +260,13 @@ class FrequencyOracle(LocalMechanism):
     ----------
     T. Wang, J. Blocki, N. Li, S. Jha (2017). Locally differentially private protocols
     for frequency estimation. USENIX Security.
+
+    Examples
+    --------
+    >>> from skdp.oracles import FrequencyOracle, RandomizedResponse
+    >>> oracle = RandomizedResponse(4, 1.0)
+    >>> isinstance(oracle, FrequencyOracle), round(float(oracle.p / oracle.q), 3)
+    (True, 2.718)
     """
 
     k: int
