@@ -835,17 +835,11 @@ def _warn_of_impossible(
 
 def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Numbers) -> None:
     """Warn if the reports of the groups do not have the same proportions (chi-squared test)."""
-    # Weighted proportions have the variances of fewer reports, by the mean design effect
-    # of a group (Rao and Scott 1981), or by the weights alone if all reports are equal.
+    # Weighted proportions have the variance of fewer reports of equal weights (Kish
+    # 1965).
     observed = counts.observed
-    linearized = (
-        1 - 2 * observed
-    ) * counts.squares + observed**2 * counts.group_squares
-    variances = linearized.sum(axis=1, keepdims=True)
-    binomial = (observed * (1 - observed)).sum(axis=1, keepdims=True)
-    effects = np.maximum(counts.group_squares, np.finfo(float).tiny)
-    np.divide(variances, binomial, out=effects, where=binomial > 0)
-    n_reports = counts.group_totals**2 / effects
+    squares = np.maximum(counts.group_squares, np.finfo(float).tiny)
+    n_reports = counts.group_totals**2 / squares
     # Proportions outside [0, 1] may have negative expected counts.
     fitted = np.clip(fitted, 0, 1)
     # Pearson's statistic; small expected counts reduce its power, not its level.

@@ -154,12 +154,9 @@ def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
 
 
 def convert_target_reports(y: Any, design: Any) -> Any:
-    """Return the reports of a target as a dataframe; an unnamed column is the only one."""
+    """Return the reports of a target as a dataframe."""
     if is_frame(y):
         return y
-    # Unnamed series have the name None in pandas, and an empty name in polars.
-    if nw.dependencies.is_into_series(y) and getattr(y, "name", None) not in (None, ""):
-        return y.to_frame()
     columns: list[Any] = []
     if isinstance(design, ReportDesign):
         columns = report_columns(design)
@@ -241,14 +238,7 @@ def build_rows(
     for name in table.columns:
         if name not in reported:
             known[name] = _validate_predictor(table[name])
-    rows = Rows(known, questions, _list_cells(questions), weights, clusters)
-    # The sums of as many clusters as terms do not vary in all directions.
-    if rows.degrees_of_freedom < len(rows.terms):
-        raise ValueError(
-            f"`clusters` must be more than the {len(rows.terms)} terms of the model, got "
-            f"{rows.degrees_of_freedom + 1}."
-        )
-    return rows
+    return Rows(known, questions, _list_cells(questions), weights, clusters)
 
 
 def _validate_predictor(column: pd.Series) -> Numbers:
