@@ -13,7 +13,6 @@ from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from skdp import __version__
 from skdp.cli._options import add_commands
@@ -32,9 +31,6 @@ STATUSES = (
 )
 
 STREAM = "-"
-
-# First bytes of formats, and their suffixes; other files are CSV.
-SUFFIXES = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"{": ".json"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -108,20 +104,14 @@ def _format(text: str, parser: argparse.ArgumentParser, kind: str = "error") -> 
 @contextmanager
 def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
     """Replace standard input and output (-) by temporary files."""
-    places = getattr(options, "data", None)
-    places = places if isinstance(places, list) else [places]
-    if places.count(STREAM) > 1:
-        raise ValueError("standard input (-) is given twice")
     out = getattr(options, options.output)
     has_output = str(out) == STREAM
     # A table is read several times, and a stream once. The folder is for its owner alone.
     with TemporaryDirectory() as folder:
-        if STREAM in places:
-            path = str(_store_input(Path(folder)))
-            if isinstance(options.data, list):
-                options.data[places.index(STREAM)] = path
-            else:
-                options.data = path
+        if getattr(options, "data", None) == STREAM:
+            options.data = str(Path(folder, "standard-input.csv"))
+            with open(options.data, "wb") as stored:
+                shutil.copyfileobj(sys.stdin.buffer, stored)
         if not has_output:
             yield
             return
@@ -132,19 +122,3 @@ def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
             yield
         with path_of_output.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
-
-
-def _store_input(folder: Path) -> Path:
-    """Write standard input to a file with the suffix of its format."""
-    stream: Any = sys.stdin.buffer
-    # The name of a file states its format, and a stream has no name.
-    start = stream.read(max(map(len, SUFFIXES)))
-    suffix = ".csv"
-    for first_bytes, suffix_of_format in SUFFIXES.items():
-        if start.startswith(first_bytes):
-            suffix = suffix_of_format
-    path = folder / f"standard-input{suffix}"
-    with path.open("wb") as file:
-        file.write(start)
-        shutil.copyfileobj(stream, file)
-    return path

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 # Formats of tables, and of reports.
-TABLE = ".csv, .tsv, .parquet, .arrow, .feather or .ipc; - is standard input"
+TABLE = ".csv, .tsv, .parquet, .arrow, .feather or .ipc; - is standard input, as CSV"
 REPORTS = (
     "a file (.csv, .tsv, also with .gz, .parquet, .arrow, .feather, .ipc; a path or a"
-    " URL), or a tally (.json); - is standard input"
+    " URL), or a tally (.json)"
 )
 SOURCES = (
     "reports (a file or URL that skdp privatize wrote, a tally, or the protocol of an"
@@ -32,41 +29,6 @@ POSTPROCESSORS = ("none", "clip", "simplex")
 MARGINALS = ("auto", "full", "independent")
 BINS = ("declared", "private")
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
-
-
-def _number(is_valid: Callable[[float], bool], expected: str) -> Callable[[str], float]:
-    """Return a parser of numbers for argparse."""
-
-    def parse(text: str) -> float:
-        # nan fails all conditions.
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if not is_valid(value):
-            raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
-        return value
-
-    return parse
-
-
-def _integer(minimum: int) -> Callable[[str], int]:
-    """Return a parser of integers for argparse."""
-
-    def parse(text: str) -> int:
-        # int accepts signs, spaces and underscores.
-        if not text.isdecimal() or int(text) < minimum:
-            raise argparse.ArgumentTypeError(
-                f"expected a whole number of at least {minimum}, got {text!r}"
-            )
-        return int(text)
-
-    return parse
-
-
-_epsilon = _number(lambda value: isfinite(value) and value > 0, "a finite number > 0")
-_delta = _number(lambda value: 0 <= value < 1, "a number in [0, 1)")
-_level = _number(lambda value: 0 < value < 1, "a number in (0, 1)")
 
 
 def _delimiter(text: str) -> str:
@@ -97,7 +59,7 @@ def _add_seed(command: Any) -> None:
         "--seed",
         dest="random_state",
         metavar="SEED",
-        type=_integer(0),
+        type=int,
         help="for reproducible, not secure runs (default: secure random bits)",
     )
 
@@ -109,8 +71,8 @@ def _add_release(command: Any) -> None:
     add("out", type=Path, help="a new file; - is standard output, as CSV")
     add("--domain", type=Path, help="the domain file; draft-domain writes a draft")
     add("--ledger", type=Path, help="a ledger to charge")
-    add("--budget", type=_epsilon, help="epsilon of a ledger that does not exist yet")
-    add("--budget-delta", type=_delta, default=0.0, help="its delta (default: 0)")
+    add("--budget", type=float, help="epsilon of a ledger that does not exist yet")
+    add("--budget-delta", type=float, default=0.0, help="its delta (default: 0)")
     _add_seed(command)
 
 
@@ -140,7 +102,7 @@ def _add_report(command: Any) -> None:
     add(
         "--epsilon",
         dest="epsilons",
-        type=_epsilon,
+        type=float,
         nargs="+",
         default=list(EPSILONS),
         help="privacy losses to try",
@@ -155,7 +117,7 @@ def _add_report(command: Any) -> None:
     add(
         "--jobs",
         dest="n_jobs",
-        type=_integer(1),
+        type=int,
         default=-1,
         help="processes that train classifiers (default: all cores)",
     )
@@ -195,13 +157,13 @@ def _add_draft_domain(command: Any) -> None:
     add("domain", type=Path, help="a new file, .toml; - is standard output")
     add(
         "--bins",
-        type=_integer(1),
+        type=int,
         default=32,
         help="largest number of bins of a column of numbers (default: 32)",
     )
     add(
         "--max-values",
-        type=_integer(1),
+        type=int,
         default=100,
         help="largest number of values of another column (default: 100)",
     )
@@ -211,8 +173,8 @@ def _add_synthesize(command: Any) -> None:
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
     _add_release(command)
-    add("--epsilon", type=_epsilon, help="privacy loss of the table and the model")
-    add("--delta", type=_delta, default=0.0, help="far below 1 / rows (default: 0)")
+    add("--epsilon", type=float, help="privacy loss of the table and the model")
+    add("--delta", type=float, default=0.0, help="far below 1 / rows (default: 0)")
     add("--marginals", choices=MARGINALS, default="auto", help="(default: auto)")
     add("--target", metavar="COLUMN", help="the column that models will predict")
     # Bins of numbers are public, or part of the release.
@@ -224,13 +186,13 @@ def _add_synthesize(command: Any) -> None:
     )
     add(
         "--rows",
-        type=_integer(0),
+        type=int,
         help="rows to write (default: the estimated number of records)",
     )
     # The guarantee is for all rows of a person if a column identifies persons.
     add(
         "--max-rows-per-person",
-        type=_integer(1),
+        type=int,
         default=1,
         help="largest number of rows of one person (default: 1)",
     )
@@ -263,7 +225,7 @@ def _add_privatize(command: Any) -> None:
         metavar="COLUMN",
         help="columns to privatize (default: all declared)",
     )
-    add("--epsilon", type=_epsilon, help="privacy loss of a row")
+    add("--epsilon", type=float, help="privacy loss of a row")
     add(
         "--strategy",
         choices=["split", "joint", "sample"],
@@ -320,7 +282,7 @@ def _add_privatize(command: Any) -> None:
 
 def _add_estimate(command: Any) -> None:
     add = command.add_argument
-    _add_table(command, f"the reports: {REPORTS}")
+    _add_table(command, f"the reports: {REPORTS}; - is standard input, as CSV")
     _add_protocol(command)
     add(
         "--rows",
@@ -334,7 +296,7 @@ def _add_estimate(command: Any) -> None:
     add("--postprocess", choices=POSTPROCESSORS, default="none", help="(default: none)")
     add(
         "--confidence-level",
-        type=_level,
+        type=float,
         default=0.95,
         help="of each interval (default: 0.95)",
         metavar="C",

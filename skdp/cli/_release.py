@@ -53,9 +53,6 @@ def run_draft_domain(options: argparse.Namespace) -> Path:
         raise ValueError(
             f"a domain file must end in .toml, got {options.domain.name!r}"
         )
-    table = TableFile(options.data, delimiter=options.delimiter)
-    if len(table.names) == 1 and options.delimiter is None and table.advice():
-        raise ValueError(f"{table.name} has a single column{table.advice()}")
     frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
     text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
     with options.domain.open("x", encoding="utf-8") as file:

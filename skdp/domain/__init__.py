@@ -13,7 +13,6 @@ from skdp.domain._domain import draft_domain_toml as draft_domain_toml
 from skdp.domain._domain import dtype_of_attribute as dtype_of_attribute
 from skdp.domain._domain import guarantee_fields as guarantee_fields
 from skdp.domain._domain import kind_of_attribute as kind_of_attribute
-from skdp.domain._draft import DECLARED as DECLARED
 from skdp.domain._draft import domains_of_dtypes as domains_of_dtypes
 from skdp.domain._draft import draft_columns as draft_columns
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date, datetime
 from fractions import Fraction
-from secrets import token_hex
 from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -29,18 +27,13 @@ from skdp.tables import (
 # A list of values, or bins.
 Values: TypeAlias = list[Any] | Interval
 
-# Key of the metadata that declares the values of an Arrow field, as JSON (an Arrow
-# dictionary has the values that occur). It differs between processes, so that a file cannot
-# declare anything.
-DECLARED = b"skdp.values." + token_hex(8).encode()
-
 
 def domains_of_dtypes(
     table: Table,
 ) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
     """Return the domains declared by dtypes, and the domains that dtypes may have from the data."""
-    # An Enum of Polars and an ENUM of DuckDB declare their values, and so do ordered
-    # categories of pandas. Unordered ones may be just the values that occur, and the
+    # An Enum of Polars declares its values, and so do ordered categories of pandas.
+    # Unordered ones may be just the values that occur, and the
     # bins of ``pandas.cut`` may have edges from the data. Only the dtype decides: whether
     # all categories occur may depend on one rare record.
     declared: dict[Any, list[Any]] = {}
@@ -53,19 +46,9 @@ def domains_of_dtypes(
             domains[name] = dtype.categories.tolist()
         elif not isinstance(column, np.ndarray | pd.Series):
             series = nw.from_native(column, series_only=True)
-            metadata = _field_metadata(table.native, name)
             if series.dtype == nw.Enum:
                 declared[name] = series.cat.get_categories().to_list()
-            elif DECLARED in metadata:
-                declared[name] = json.loads(metadata[DECLARED])
     return declared, observed
-
-
-def _field_metadata(native: Any, name: Any) -> Mapping[bytes, bytes]:
-    is_arrow = type(native).__module__.startswith("pyarrow")
-    if not is_arrow or name not in native.schema.names:
-        return {}
-    return native.schema.field(name).metadata or {}
 
 
 class _DraftError(ValueError):

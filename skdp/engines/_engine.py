@@ -68,10 +68,10 @@ def engine_of(frame: Any) -> Engine:
     """Return the engine of a frame, whose library is imported already."""
     location = _find_engine(frame)
     if location is None:
-        # Without `_duckdb`, as some versions of a library call themselves.
-        names = [" ".join(key) for key in _ENGINES if not key[0].startswith("_")]
         raise TypeError(
-            f"frame must be one of: {', '.join(names)}; got {type(frame).__name__}"
+            "frame must be a DataFrame of Dask, Spark, Polars or pandas, a LazyFrame, a "
+            "relation of DuckDB, or a Table or Dataset of pyarrow; got "
+            f"{type(frame).__name__}"
         )
     module, class_name = location
     engine: Engine = getattr(importlib.import_module(module), class_name)(frame)

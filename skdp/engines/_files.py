@@ -73,14 +73,11 @@ def open_filesystem(place: str) -> tuple[Any, str]:
 
 def check_delimiter(delimiter: Any) -> None:
     """Check that a delimiter of CSV files is None or one character that can be one."""
-    if delimiter is None:
-        return
-    if not isinstance(delimiter, str):
-        raise TypeError(f"delimiter must be a str, got {type(delimiter).__name__}")
-    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
+    is_character = isinstance(delimiter, str) and len(delimiter) == 1
+    if delimiter is not None and (not is_character or delimiter in '"\r\n\0'):
         raise ValueError(
-            "delimiter must be one ASCII character, and no quote and no end of line, "
-            f"got {delimiter!r}"
+            "delimiter must be one character, and no quote and no end of line, got "
+            f"{delimiter!r}"
         )
 
 
@@ -133,17 +130,10 @@ class TableFile:
             )
         absent = [name for name in required if name not in self.header]
         if absent:
-            raise ValueError(f"{self.name} lacks the columns {absent}{self.advice()}")
-
-    def advice(self) -> str:
-        """Advise to give `delimiter` if a header contains another one; the header may be a row, and is not shown."""
-        header = "".join(self.header)
-        if self.is_csv and any(sign in header for sign in ";,\t|"):
-            return (
-                ": if another character than its delimiter separates the values, give"
-                " `delimiter`"
+            advice = ". Give `delimiter` if another character separates the values"
+            raise ValueError(
+                f"{self.name} lacks the columns {absent}{advice if self.is_csv else ''}"
             )
-        return ""
 
     def protocols(self) -> set[str | None]:
         """Return the protocols in the metadata of the file; CSV has none."""

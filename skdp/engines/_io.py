@@ -107,10 +107,6 @@ def check_path(path: Any) -> Path | None:
         raise TypeError(
             f"path must be None, a str or a path, got {type(path).__name__}"
         )
-    if "://" in os.fspath(path):
-        raise ValueError(
-            "path must be a path of this machine; only Spark writes elsewhere"
-        )
     target = Path(path).absolute()
     if target.exists():
         raise FileExistsError(

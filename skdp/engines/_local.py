@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 
-from skdp.domain import DECLARED
 from skdp.engines._engine import (
     ROWS,
     Engine,
@@ -29,12 +27,6 @@ polars = Extra("polars", "polars")
 
 # Batches in memory, not the file.
 _READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}
-
-
-def _add_declared(schema: Any, index: int, values: list[str]) -> Any:
-    """Add the values of an Enum to the metadata: an empty dictionary array has no values."""
-    field = schema.field(index).with_metadata({DECLARED: json.dumps(values)})
-    return schema.set(index, field)
 
 
 # Memory
@@ -132,13 +124,7 @@ class PolarsTable(StreamTable):
     """A lazy frame, read in batches by the streaming engine."""
 
     def _make_empty_table(self) -> Any:
-        types = self._frame.collect_schema()
-        schema = polars.DataFrame(schema=types).to_arrow().schema
-        for index, column_type in enumerate(types.values()):
-            if isinstance(column_type, polars.Enum):
-                values = column_type.categories.to_list()
-                schema = _add_declared(schema, index, values)
-        return schema.empty_table()
+        return polars.DataFrame(schema=self._frame.collect_schema()).to_arrow()
 
     def column_names(self) -> list[Any]:
         return list(self._frame.collect_schema().names())
@@ -160,13 +146,7 @@ class DuckDBTable(StreamTable):
     """A relation, read as a stream of Arrow batches."""
 
     def _make_empty_table(self) -> Any:
-        schema = self._frame.limit(0).to_arrow_table().schema
-        for index, column_type in enumerate(self._frame.types):
-            if column_type.id == "enum":
-                # The Arrow type lacks the values of the enum.
-                ((_, values),) = column_type.children
-                schema = _add_declared(schema, index, values)
-        return schema.empty_table()
+        return self._frame.limit(0).to_arrow_table()
 
     def _read(self, columns: Sequence[Any]) -> Tables:
         selected = self._frame.project(", ".join(map(_quote, columns)))

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import refuse_protected_levels, warn_of_levels
 from skdp.domain import Domain
 from skdp.engines._io import Extra, RefusedBatch, run_check
 from skdp.local import (
@@ -26,7 +25,7 @@ from skdp.local import (
     read_record_ids,
 )
 from skdp.randomness import ByteSource
-from skdp.tables import Table, plain, read_table, without_unused_levels
+from skdp.tables import Table, plain, read_table
 
 pyarrow, types = Extra("pyarrow"), Extra("pyarrow.types")
 
@@ -230,8 +229,6 @@ def prepare_release(
             "(memoize=True, or a RapporEncoder with a key), and be None otherwise; got "
             f"{record_id!r}"
         )
-    refuse_protected_levels(sample, protocol.columns, what="the table")
-    warn_of_levels(sample)
     options: dict[str, Any] = {"keep": keep, "record_id": record_id}
     release = Release(protocol, **options)
     # Privatize a table without rows: unsupported transformers fail before the charge.
@@ -280,12 +277,9 @@ def _copy_columns(batch: Any, names: Sequence[str]) -> Any:
     """Copy kept columns, without values of other rows."""
     # A dictionary may have values that no row of the batch has, and a slice the memory of
     # the whole table. Categories of pandas are declared by their dtype.
-    frame = nw.from_native(batch, eager_only=True).select(*names)
-    native = frame.to_native()
-    if frame.implementation.is_pandas():
-        columns = native.copy()
-        columns.index = without_unused_levels(native.index)
-        return columns
+    native = nw.from_native(batch, eager_only=True).select(*names).to_native()
+    if isinstance(native, pd.DataFrame):
+        return native.copy()
     columns = [column.cast(_plain_type(column.type)) for column in native.columns]
     rows = pyarrow.array(np.arange(len(native)))
     return pyarrow.Table.from_arrays(

@@ -59,14 +59,11 @@ def test_values_are_separated_as_is_said(folder, run, source, options):
 
 
 def test_another_delimiter_is_advised_and_a_wrong_one_refused(folder, run):
-    PEOPLE.rename(columns={"a;b,c": "number"}).to_csv("single.csv", index=False, sep=";")
-    for words in (["privatize", "semicolons.csv", "r.csv", *PRIVATIZE], ["draft-domain", "single.csv", "d.toml"]):
-        told = run(*words)[2]
-        assert "if another character than its delimiter separates the values, give --delimiter" in told
-    assert run("draft-domain", "single.csv", "d.toml", "--delimiter", ";")[0] == 0
+    told = run("privatize", "semicolons.csv", "r.csv", *PRIVATIZE)[2]
+    assert "Give --delimiter if another character separates the values" in told
     status, _, told = run("privatize", "people.csv", "r.csv", *PRIVATIZE, "--delimiter", ";;")
     assert status == 2
-    assert "delimiter must be one ASCII character" in told
+    assert "delimiter must be one character" in told
 
 
 def test_reports_go_through_a_pipe(folder, run):
@@ -78,19 +75,11 @@ def test_reports_go_through_a_pipe(folder, run):
     assert status == 0
     assert pd.read_csv(io.BytesIO(estimates))["count"].sum() == pytest.approx(60)
     assert b"std_error" in run("estimate", "-", "--protocol", "protocol.json", given=reports)[1]
-    tally = run("tally", "-", "--protocol", "protocol.json", "--out", "-", given=reports)[1]
+    (folder / "sent.csv").write_bytes(reports)
+    tally = run("tally", "sent.csv", "--protocol", "protocol.json", "--out", "-")[1]
     (folder / "tally.json").write_bytes(tally)
     assert estimate_file(folder / "tally.json")["count"].sum() == pytest.approx(60)
-    assert sorted(path.name for path in folder.iterdir() if path.name[:1] in "rs") == ["semicolons.csv"]
-
-
-def test_a_stream_of_another_format_is_found_by_its_first_bytes(folder, run):
-    file = io.BytesIO()
-    PEOPLE.to_parquet(file)
-    status, reports, told = run("privatize", "-", "-", *PRIVATIZE, "--save", "p.json", given=file.getvalue())
-    assert status == 0, told
-    tally = run("tally", "-", "--protocol", "p.json", given=reports)[1]
-    assert run("estimate", "-", given=tally)[1] == run("estimate", "-", "--protocol", "p.json", given=reports)[1]
+    assert sorted(path.name for path in folder.iterdir() if path.name[:1] in "rs") == ["semicolons.csv", "sent.csv"]
 
 
 def test_drafts_and_synthetic_rows_go_through_a_pipe(folder, run):
@@ -102,9 +91,7 @@ def test_drafts_and_synthetic_rows_go_through_a_pipe(folder, run):
     assert (status, len(rows.splitlines())) == (0, 8)
 
 
-def test_what_streams_cannot_be_is_refused(folder, run):
-    given = (folder / "people.csv").read_bytes()
-    assert "standard input (-) is given twice" in run("tally", "-", "-", given=given)[2]
+def test_a_refused_stream_gives_no_output(folder, run):
     status, reports, told = run("privatize", "-", "-", *PRIVATIZE, given=b"sex\nf\nx\n")
     assert (status, reports) == (2, b"")
     assert "outside the declared categories" in told

@@ -77,7 +77,7 @@ def test_wrong_parameters_and_columns_are_refused_before_anything_is_made(people
     ledger, before = PrivacyLedger(epsilon=9), sorted(tmp_path.iterdir())
     for text, transformer, options in [
         ("check must be True", encoder(ledger=ledger), {"check": 1}),
-        ("delimiter must be a str, got int", encoder(ledger=ledger), {"delimiter": 3}),
+        ("delimiter must be one character", encoder(ledger=ledger), {"delimiter": 3}),
         ("must name distinct", encoder(ledger=ledger), {"keep": ["number", "number"]}),
         ("neither privatized nor", encoder(ledger=ledger), {"keep": ["size"]}),
         ("OnFitOnly", OnFitOnly(encoder(ledger=ledger)), {}),

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from skdp import Domain, DPHistogram, RandomizedResponseEncoder
+from skdp import Domain, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
 from skdp.tables import open_large, read_table
@@ -140,11 +140,6 @@ def test_enum_of_duckdb():
     with duckdb.connect() as connection:
         connection.sql("CREATE TYPE letter AS ENUM ('b', 'c', 'a')")
         connection.sql("CREATE TABLE rows AS SELECT unnest(['b', NULL, 'a', 'b'])::letter AS it FROM range(50)")
-        full = connection.table("rows").filter("it IS NOT NULL")
-        encoder = RandomizedResponseEncoder(9.0, random_state=0)
-        assert tally(privatize(full, encoder), encoder).counts[0].tolist() == [100, 0, 50]
-        assert encoder.domain_ == Domain({"it": ["b", "c", "a"]})  # in its own order
-        assert abs(DPHistogram(9.0, random_state=0).fit(full).counts_ - [100, 0, 50]).max() < 5
         domain = Domain({"it": ["a", "b", "c", None]})
         (counts,) = count(connection.table("rows"), domain, [(0,)])
         assert counts.tolist() == [50, 100, 0, 50]
