@@ -496,14 +496,10 @@ class Bounds(NamedTuple):
     low: float
     high: float
     median: float
-    centre: float
 
     def find_whole(self) -> tuple[int, int]:
-        """Return the smallest and the largest whole number between the bounds."""
-        # Cells above the centre lack their upper end, and cells below it their lower end.
-        is_below, is_above = self.low < self.centre, self.high > self.centre
-        low = math.floor(self.low) + 1 if is_below else math.ceil(self.low)
-        high = math.ceil(self.high) - 1 if is_above else math.floor(self.high)
+        """Return the smallest and the largest whole number between the bounds, without the upper one."""
+        low, high = math.ceil(self.low), math.ceil(self.high) - 1
         return min(low, high), max(low, high)
 
 
@@ -524,13 +520,8 @@ class Cells:
         """Count numbers by cell, in their order, and missing values; infinite ones are in none."""
         with np.errstate(over="ignore"):
             finite = np.nan_to_num(numbers[np.isfinite(numbers)] - self.centre)
-        # A distance is ``fraction * 2**power``, with a fraction from 1/2 to 1.
-        fractions, powers = np.frexp(np.abs(finite))
-        in_octave = ((2 * fractions - 1) * self.parts).astype(np.int64)
-        cells = (powers - 1 - MIN_POWER) * self.parts + in_octave
-        cells = np.clip(cells, -1, self.side - 1) + 1
-        cells[finite == 0] = 0
-        places = self.side + np.where(finite < 0, -cells, cells)
+        # Outer cells also hold all numbers beyond them.
+        places = np.searchsorted(self.edges()[1:-1], finite, side="right")
         counts = np.bincount(places, minlength=2 * self.side + 1)
         return np.append(counts, np.isnan(numbers).sum())
 
@@ -593,7 +584,7 @@ class CellCounts:
             high = 0.0
         if not floats_between(low, high):
             return None
-        return Bounds(low, high, float(median + centre), centre)
+        return Bounds(low, high, float(median + centre))
 
     def _find_clear_cells(self, counts: Floats) -> tuple[int, int] | None:
         """Return the first and the last cell in windows that noise alone hardly ever fills."""

@@ -219,7 +219,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     ----------
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less.
+        `skdp.privacy.Mu`) gets Gaussian noise.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge, or
         found by `discover_domain`. None among the values declares missing as a category.

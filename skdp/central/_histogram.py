@@ -43,7 +43,6 @@ from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
 from skdp.randomness import ByteSource
 
 Method = Literal["auto", "flat", "hierarchical"]
-_MAX_CELLS = 1 << 26
 _COLUMNS = ("count", "std_error", "lower", "upper")
 
 
@@ -54,7 +53,7 @@ class DPHistogram(CentralStatistic):
     ----------
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all counts together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less.
+        `skdp.privacy.Mu`) gets Gaussian noise.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
         The publicly known values of each column; an `Interval` cuts a numeric column into bins, and a single one is for
         all columns. A polars Enum needs no declaration, nor do ordered categories of pandas. None among the values
@@ -173,11 +172,6 @@ class DPHistogram(CentralStatistic):
         check_choice("method", self.method, get_args(Method))
         check_confidence_level(self.confidence_level)
         domain = declared_domain(rows.table, self.domain, "domain")
-        if domain.size > _MAX_CELLS:
-            raise ValueError(
-                f"the domain has {domain.size:,} cells; at most {_MAX_CELLS:,} are "
-                "counted"
-            )
         library = library_of(rows.table)
         if library != "pandas":
             check_different([*domain.columns, *_COLUMNS])

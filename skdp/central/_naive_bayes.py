@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
+from scipy.stats import norm
 
 from skdp.base import (
     Bounds,
@@ -461,12 +462,11 @@ class DPGaussianNB(NaiveBayes):
     def _log_likelihood(self, table: Table) -> Floats:
         numbers = np.stack(read_numbers(table), axis=1)
         numbers = np.clip(numbers, *self.bounds_.T)  # as in `fit`
-        # Log densities of normal laws, less a constant that all classes share.
-        log_densities = np.zeros((len(numbers), len(self.classes_)))
-        for code, mean in enumerate(self.theta_):
-            deviation = np.sqrt(self.var_[code])
-            squares = ((numbers - mean) / deviation) ** 2
-            log_densities[:, code] = -squares.sum(axis=1) / 2 - np.log(deviation).sum()
+        # (n_rows, n_classes, n_columns)
+        densities = norm.logpdf(
+            numbers[:, np.newaxis, :], self.theta_, np.sqrt(self.var_)
+        )
+        log_densities: Floats = densities.sum(axis=2)
         return log_densities
 
 

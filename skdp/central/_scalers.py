@@ -70,7 +70,7 @@ class DPStandardScaler(AffineScaler):
     ----------
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less.
+        `skdp.privacy.Mu`) gets Gaussian noise.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
@@ -210,7 +210,7 @@ def _warn_of_drowned(names: Sequence[Any], drowned: NDArray[np.bool_]) -> None:
     )
 
 
-class DPMinMaxScaler(InvertibleTransformer):
+class DPMinMaxScaler(AffineScaler):
     """Scale each column to a given range, from public bounds or quantiles that are released with differential privacy.
 
     With bounds alone, nothing is read from the data and nothing is spent. The least and the greatest value of a column
@@ -326,20 +326,15 @@ class DPMinMaxScaler(InvertibleTransformer):
         self.scale_ = (high - low) / np.where(is_constant, 1.0, self.data_range_)
         self.min_ = low - self.data_min_ * self.scale_
 
+    def _shift_and_scale(self) -> tuple[Floats, Floats]:
+        return -self.min_ / self.scale_, 1 / self.scale_
+
     def _transform_columns(self, columns: Columns) -> Columns:
-        scaled = []
-        for column, scale, shift in zip(columns, self.scale_, self.min_, strict=True):
-            scaled.append(column * scale + shift)
+        scaled = super()._transform_columns(columns)
         if not self.clip:
             return scaled
         low, high = self._read_feature_range()
         return [np.clip(column, low, high) for column in scaled]
-
-    def _invert_columns(self, columns: Columns) -> Columns:
-        values = []
-        for column, scale, shift in zip(columns, self.scale_, self.min_, strict=True):
-            values.append((column - shift) / scale)
-        return values
 
     def _read_feature_range(self) -> tuple[float, float]:
         low, high = _read_pair("feature_range", self.feature_range)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -33,7 +33,6 @@ from skdp.central.statistics import (
     NoisySums,
     Rows,
     as_float,
-    choice_loss,
     choice_name,
     choose,
     moments_of,
@@ -44,7 +43,7 @@ from skdp.central.statistics import (
 )
 from skdp.domain import Domain
 from skdp.oracles import check_size
-from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
@@ -193,7 +192,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
             SelectionPlan(rows, sums, classes, of_choice, of_scores, k),
             noises,
             f"{of_moments.name} on sums, {choice_name(share)}",
-            _losses(noises, of_choice, of_scores, k),
+            # How far a row changes the scores depends on noisy counts.
+            losses=(),
         )
 
     def _measure(self, plan: Plan, source: ByteSource) -> Placed:
@@ -292,18 +292,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         return ~np.isnan(self.scores_)
-
-
-def _losses(
-    noises: Sequence[Noise], of_choice: Share, of_scores: Share, k: int
-) -> tuple[Loss, ...]:
-    """Return the losses of noise, k choices and their scores; () if they are not pure."""
-    if of_choice.kind != "epsilon":
-        return ()
-    choices = replace(choice_loss(of_choice), count=k)
-    # How far a row changes the scores depends on noisy counts, so of their noise only
-    # epsilon is known before.
-    return (*(noise.loss for noise in noises), choices, of_scores.loss())
 
 
 def _count_classes(rows: Rows, n_classes: int) -> NDArray[np.int64]:

@@ -30,11 +30,10 @@ from skdp.central.statistics import (
     count_cells,
     declared_domain,
     find_missing,
-    moments_of,
+    mean_estimates,
     n_numbers,
     plan_quantiles,
     sum_columns,
-    to_values,
 )
 from skdp.domain import DomainLike
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
@@ -51,7 +50,7 @@ class DPSimpleImputer(CentralTransformer):
     ----------
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise where that is less, and the exponential mechanism.
+        `skdp.privacy.Mu`) gets Gaussian noise, and the exponential mechanism.
     strategy : {"mean", "median", "most_frequent"}, default="mean"
         The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
         ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;
@@ -190,10 +189,9 @@ class DPSimpleImputer(CentralTransformer):
         if self.strategy == "mean":
             (noise,), sums = plan.noises, plan.exact
             noisy = NoisySums.draw(sums, noise, source)
-            moments = moments_of(noisy, noise.error)
-            half_widths = (sums.bounds[:, 1] - sums.bounds[:, 0]) / 2
-            self.statistics_ = to_values(moments.mean[0], sums.bounds)
-            self.statistics_std_error_ = half_widths * moments.mean_error[0]
+            estimate = mean_estimates(noisy, sums.bounds, noise, 0.95)
+            self.statistics_ = estimate.value[0]
+            self.statistics_std_error_ = estimate.std_error[0]
         elif self.strategy == "median":
             self.statistics_ = plan.exact.draw(source)[:, 0]
         else:

@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss, r2_score
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPAdditiveClassifier, DPAdditiveRegressor, Interval, PrivacyLedger
-from skdp.central.additive._residuals import STEPS, ClassResiduals, NumberResiduals, bin_sums, size_counts
+from skdp.central.additive._backfitting import STEPS, ClassResiduals, NumberResiduals, bin_sums, size_counts
 from skdp.central.statistics import Noise
 from skdp.domain import Categories, Domain
 from skdp.privacy import Mu, read_share

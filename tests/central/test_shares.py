@@ -10,19 +10,16 @@ import pytest
 
 from skdp import (
     BudgetExceeded,
-    DPHistogram,
     DPKBinsDiscretizer,
     DPMean,
     PrivacyLedger,
 )
-from skdp.privacy import GaussianLoss, Mu, Rho, gaussian_delta, gaussian_epsilon, read_share, zcdp_epsilon
+from skdp.privacy import GaussianLoss, Mu, Rho, gaussian_delta, gaussian_epsilon, read_share
 from tests.conftest import each
 
 DELTA = 1e-6
 AMOUNTS = [1e-6, 0.01, 0.3, 1.0, 5.0, 12.0]
 NUMBERS = pd.DataFrame({"a": np.linspace(3, 97, 200), "b": np.linspace(0, 100, 200) ** 0.5})
-CODES = pd.DataFrame({"job": ["x", "y", "y", "z"] * 50})
-DOMAIN = {"job": ["x", "y", "z"]}
 
 
 def renyi(p, q, order):
@@ -108,13 +105,3 @@ class TestGuarantee:
             assert guarantee.losses == (GaussianLoss(0.2),)
             assert guarantee.epsilon == pytest.approx(gaussian_epsilon(0.2, DELTA))
             assert guarantee.rho == pytest.approx(0.02)
-
-    def test_laplace_noise_where_it_is_less(self):
-        # Rounded Gaussian noise of variance 1 / 20 is 0 unless it is beyond 2.2 standard deviations.
-        histogram = DPHistogram(Rho(10.0, DELTA), domain=DOMAIN).fit(CODES)
-        assert histogram.guarantee_.mechanism == "discrete Laplace"
-        (loss,) = histogram.guarantee_.losses
-        assert loss.epsilon * math.tanh(loss.epsilon / 2) <= 10
-        assert histogram.guarantee_.rho == 10
-        assert histogram.guarantee_.epsilon <= zcdp_epsilon(10.0, DELTA)
-        assert DPHistogram(Rho(0.1, DELTA), domain=DOMAIN).fit(CODES).guarantee_.mechanism == "rounded Gaussian"

@@ -21,15 +21,14 @@ from skdp.base import (
 from skdp.central._base import Plan, Unknown, check_column_names
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.additive._backfitting import Start, backfit
-from skdp.central.additive._residuals import encode_bins
-from skdp.central.additive._smoothing import Floats
+from skdp.central.additive._smoothing import fine_cells, merge_cells
 from skdp.central.statistics import (
     Batches,
-    Bins,
+    Floats,
     Noise,
     declared_domain,
-    fine_cells,
-    merge_cells,
+    encode_declared,
+    read_values,
     select_columns,
     warn_of_objects,
 )
@@ -59,11 +58,8 @@ _MAX_BINS = 256
 _MAX_DECLARED_VALUES = 4096
 
 
-# Bins are supported with a count of so many deviations of its noise at least, and an
-# outer one, of a tail, if it is at most so many times as wide as that beside it. With
-# independent columns, intervals of 95 % held 92 to 98 % of such outer bins, and 77 to
-# 89 % of the other ones.
-MIN_COUNT, MAX_WIDTH_RATIO = 3.0, 2.0
+# Smallest count of a supported bin, in standard deviations of its noise.
+MIN_COUNT = 3.0
 
 # Bins are not supported after fewer epochs: with so much noise, functions are still far
 # from their positions. With 3 to 8 independent columns, intervals of 95 % held 50 to 80 %
@@ -217,7 +213,6 @@ class AdditiveModel(SupervisedStatistic):
             exact.numbers,
             counts,
             noise,
-            n_rows=start.n_rows,
             max_bins=self.max_bins,
             source=source,
         )
@@ -239,12 +234,11 @@ class AdditiveModel(SupervisedStatistic):
         self.intercept_ = shapes.intercept
         self.shapes_, self.shape_std_errors_ = values, errors
         self.bin_counts_ = [column.sizes for column in bins]
+        is_settled = shapes.n_epochs >= MIN_SETTLED_EPOCHS
         self.bin_supported_ = []
-        for name, column in zip(domain.columns, bins, strict=True):
-            is_number = name in exact.numbers
-            is_supported = supported_bins(column, is_number)
-            is_supported &= shapes.n_epochs >= MIN_SETTLED_EPOCHS
-            self.bin_supported_.append(is_supported)
+        for column in bins:
+            is_clear = column.counts > MIN_COUNT * np.sqrt(column.variances)
+            self.bin_supported_.append(is_clear & is_settled)
 
     @property
     def _columns(self) -> tuple[Any, ...]:
@@ -280,7 +274,7 @@ class AdditiveModel(SupervisedStatistic):
             prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`, given the functions of the other
             columns; the noisy `counts` of rows, by which the mean of the values is 0; and whether each bin
             `is_supported`. Otherwise its value may be farther from the truth than its error states, because it may have
-            no rows, because it is a wide outer bin, or because there were fewer than four epochs.
+            no rows, or because there were fewer than four epochs. Intervals of wide outer bins cover less often, too.
 
         Raises
         ------
@@ -317,14 +311,14 @@ def _check_numbers(table: Table) -> None:
             )
 
 
-def supported_bins(bins: Bins, is_number: bool) -> NDArray[np.bool_]:
-    """Return the bins that have clearly more rows than noise, except wide outer bins of numbers."""
-    is_supported = bins.counts > MIN_COUNT * np.sqrt(bins.variances)
-    if is_number and isinstance(bins.attribute, Interval):
-        widths = np.diff(bins.attribute.edges)
-        if len(widths) > 1:
-            last = len(widths) - 1
-            # Divided, as widths may be as large as floats are.
-            is_supported[0] &= widths[0] / MAX_WIDTH_RATIO <= widths[1]
-            is_supported[last] &= widths[last] / MAX_WIDTH_RATIO <= widths[last - 1]
-    return np.asarray(is_supported)
+def encode_bins(table: Table, domain: Domain, handle_unknown: str) -> list[Any]:
+    """Return the bin of each row in each column; numbers beyond all bins are in the outer ones."""
+    columns = []
+    for name, column in zip(domain.columns, table.columns, strict=False):
+        attribute = domain[name]
+        if isinstance(attribute, Interval) and isinstance(attribute.edges[0], float):
+            (numbers,) = read_values(Table((name,), (column,), table.native))
+            column = np.clip(numbers, attribute.edges[0], attribute.edges[-1])
+        columns.append(column)
+    features = Table(domain.columns, tuple(columns), table.native)
+    return list(encode_declared(features, domain, handle_unknown))

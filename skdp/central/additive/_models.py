@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from skdp.base import Bounds, TableLike
+from skdp.base import Bounds, TableLike, read_numbers
 from skdp.central._base import Plan, Unknown
 from skdp.central._supervised import (
     Classes,
@@ -19,22 +19,31 @@ from skdp.central._supervised import (
     read_all_bounds,
     read_target_bounds,
 )
-from skdp.central.additive._backfitting import LOOKS, Start
+from skdp.central.additive._backfitting import (
+    LOOKS,
+    STEPS,
+    ClassResiduals,
+    Integers,
+    NumberResiduals,
+    Start,
+)
 from skdp.central.additive._base import (
     SIZE_PART,
     AdditiveModel,
 )
-from skdp.central.additive._residuals import (
-    STEPS,
-    ClassResiduals,
-    NumberResiduals,
-    place_target,
+from skdp.central.statistics import (
+    GRID,
+    Batches,
+    Floats,
+    Noise,
+    as_float,
+    to_places,
+    warn_of_few,
 )
-from skdp.central.additive._smoothing import Floats
-from skdp.central.statistics import Batches, Noise, as_float, warn_of_few
 from skdp.domain import Domain, DomainLike, copy_guarantee
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
+from skdp.tables import Table
 
 
 class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
@@ -444,3 +453,10 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         # The bounds of the target are the last.
         low, high = self.bounds_[-1]
         return np.clip(response, low, high)
+
+
+def place_target(target: Table, ends: Floats) -> Integers:
+    """Put a numeric target, in `STEPS` from the middle between its bounds."""
+    (numbers,) = read_numbers(target)
+    places = to_places(numbers, *ends) * (STEPS / GRID)
+    return np.rint(places).astype(np.int64)

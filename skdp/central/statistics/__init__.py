@@ -7,10 +7,6 @@ from skdp.central.statistics._batches import read_persons as read_persons
 from skdp.central.statistics._batches import rows_within as rows_within
 from skdp.central.statistics._batches import select_columns as select_columns
 from skdp.central.statistics._batches import without_column as without_column
-from skdp.central.statistics._bins import Bins as Bins
-from skdp.central.statistics._bins import cells_of as cells_of
-from skdp.central.statistics._bins import fine_cells as fine_cells
-from skdp.central.statistics._bins import merge_cells as merge_cells
 from skdp.central.statistics._cells import count_cells as count_cells
 from skdp.central.statistics._cells import count_marginals as count_marginals
 from skdp.central.statistics._cells import declared_domain as declared_domain

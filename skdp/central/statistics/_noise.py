@@ -64,28 +64,23 @@ class Noise:
 
     @classmethod
     def of(cls, share: Share, l1: int = 1, l2_squared: int | None = None) -> Noise:
-        """Return the least noise for integers that a row changes by at most this in L1 and in squared L2 norm."""
+        """Return the noise for integers that a row changes by at most this in L1 and in squared L2 norm."""
         if l2_squared is None:
             l2_squared = l1**2
-        return cls._least(share, l1, 1, l2_squared)
+        return cls._of_kind(share, l1, 1, l2_squared)
 
     @classmethod
     def joint(cls, share: Share, largest: int, dimension: int) -> Noise:
-        """Return the least noise for blocks of integers, one of which a row changes, by at most `largest` each."""
-        return cls._least(share, largest, dimension, dimension * largest**2)
+        """Return the noise for blocks of integers, one of which a row changes, by at most `largest` each."""
+        return cls._of_kind(share, largest, dimension, dimension * largest**2)
 
     @classmethod
-    def _least(
+    def _of_kind(
         cls, share: Share, sensitivity: int, dimension: int, l2_squared: int
     ) -> Noise:
-        pure_sensitivity = share.rows * sensitivity
         if share.kind == "epsilon":
-            return cls("epsilon", share.amount, pure_sensitivity, dimension)
-        gaussian = cls("mu", share.mu_squared, share.rows**2 * l2_squared)
-        if share.kind == "mu":
-            return gaussian
-        pure = cls("epsilon", share.pure, pure_sensitivity, dimension)
-        return pure if pure.error < gaussian.error else gaussian
+            return cls("epsilon", share.amount, share.rows * sensitivity, dimension)
+        return cls("mu", share.mu_squared, share.rows**2 * l2_squared)
 
     @property
     def name(self) -> str:

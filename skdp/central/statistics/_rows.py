@@ -251,12 +251,8 @@ def choose_limit(
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
     counts = noise.add(source, rows.counts(limits).tolist())
     n_rows = as_float(max(sum(counts), 0))
-    n_longer = sum(counts)
-    for limit, count in zip(limits, counts, strict=True):
-        n_longer -= count
-        if n_longer <= min(cut * n_rows, most):
-            return limit, n_rows
-    return limits[-1], n_rows
+    n_longer = sum(counts) - np.cumsum(np.array(counts, object))
+    return limits[int(np.argmax(n_longer <= min(cut * n_rows, most)))], n_rows
 
 
 def largest_moments(square: int, largest: int) -> int:

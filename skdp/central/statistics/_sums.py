@@ -197,8 +197,8 @@ class NoisySums:
 
     counts: Floats
     places: Floats
-    # Sums of squares, from half the grid.
-    squares: Floats | None
+    # Sums of squares, from half the grid; without them, an empty array.
+    squares: Floats
 
     @classmethod
     def draw(
@@ -226,9 +226,7 @@ class NoisySums:
     def of(cls, numbers: Floats, n_counts: int, *, squares: bool) -> NoisySums:
         """Split noisy `GroupSums.numbers`."""
         counts, sums = numbers[:, :n_counts], numbers[:, n_counts:]
-        if not squares:
-            return cls(counts, sums, None)
-        n_columns = sums.shape[1] // 2
+        n_columns = sums.shape[1] // (2 if squares else 1)
         return cls(counts, sums[:, :n_columns], sums[:, n_columns:])
 
 
@@ -255,7 +253,7 @@ class Moments(NamedTuple):
 
 
 def moments_of(noisy: NoisySums, noise_error: Fraction) -> Moments:
-    """Turn noisy sums into moments: arrays (n_groups, n_columns)."""
+    """Turn noisy sums with squares into moments: arrays (n_groups, n_columns)."""
     is_counted = noisy.counts > 0
     counts = np.where(is_counted, noisy.counts, 1.0)
     # Clip to the range without noise; then no quotient overflows.
@@ -263,18 +261,15 @@ def moments_of(noisy: NoisySums, noise_error: Fraction) -> Moments:
     error = as_float(noise_error)
     share = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)
     mean_error = np.minimum(share * np.hypot(1, mean), 1.0)
-    variance = np.full(mean.shape, UNIFORM_VARIANCE)
-    variance_error = np.ones(mean.shape)
-    if noisy.squares is not None:
-        squares = (np.clip(noisy.squares / counts, -1, 1) + 1) / 2
-        exact = np.maximum(squares - mean**2, 0)
-        # The slopes of the variance in the three sums, 1/2, 2 m and m² - v + 1/2; and
-        # positions are rounded, by up to half a step.
-        slopes = np.sqrt(0.25 + (2 * mean) ** 2 + (mean**2 - exact + 0.5) ** 2)
-        variance_error = np.minimum(share * slopes + 1 / GRID, 1.0)
-        variance_error = np.where(is_counted, variance_error, 1.0)
-        is_known = variance_error < UNIFORM_VARIANCE
-        variance[is_known] = np.maximum(exact, variance_error)[is_known]
+    squares = (np.clip(noisy.squares / counts, -1, 1) + 1) / 2
+    exact = np.maximum(squares - mean**2, 0)
+    # The slopes of the variance in the three sums, 1/2, 2 m and m² - v + 1/2; and
+    # positions are rounded, by up to half a step.
+    slopes = np.sqrt(0.25 + (2 * mean) ** 2 + (mean**2 - exact + 0.5) ** 2)
+    variance_error = np.minimum(share * slopes + 1 / GRID, 1.0)
+    variance_error = np.where(is_counted, variance_error, 1.0)
+    is_known = variance_error < UNIFORM_VARIANCE
+    variance = np.where(is_known, np.maximum(exact, variance_error), UNIFORM_VARIANCE)
     return Moments(mean, mean_error, variance, variance_error)
 
 
