@@ -28,7 +28,6 @@ from skdp.exact import exp_bounds, log_upper
 from skdp.oracles import check_size
 from skdp.pages import warn
 from skdp.privacy import (
-    Loss,
     Mu,
     PrivacyGuarantee,
     PrivacyLedger,
@@ -36,7 +35,6 @@ from skdp.privacy import (
     Share,
     check_delta,
     check_epsilon,
-    laplace_loss,
     read_share,
 )
 from skdp.randomness import ByteSource, discrete_laplace, uniform_integers
@@ -501,7 +499,6 @@ def sample_and_aggregate(
         ledger,
         random_state,
         mechanism="sample and aggregate",
-        losses=_losses(share),
     )
     places = []
     for members in draw_chunks(source, n_chunks, n_rows):
@@ -547,16 +544,6 @@ def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
     # or mu**2; half of an epsilon, as at most half of rho.
     of_totals = Noise.of(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2)
     return of_totals, Noise.of(share, 2)
-
-
-def _losses(share: Share) -> tuple[Loss, ...]:
-    """Return the losses of the totals, if the budget is an epsilon; in rho and mu, the budget is as exact."""
-    if share.kind != "epsilon":
-        return ()
-    # Each link changes the position of one chunk, or the number of chunks with a value: it
-    # has at most half of epsilon, as a change of a position by up to the width is two of
-    # up to half of it. So a row is at most two links.
-    return (laplace_loss(share.amount, 2),)
 
 
 def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:

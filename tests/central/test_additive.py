@@ -12,10 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, r2_score
 from sklearn.preprocessing import OneHotEncoder
 
-from skdp import DPAdditiveClassifier, DPAdditiveRegressor, Interval, PrivacyLedger
+from skdp import DPAdditiveClassifier, DPAdditiveRegressor, PrivacyLedger
 from skdp.central.additive._backfitting import STEPS, ClassResiduals, NumberResiduals, bin_sums, size_counts
 from skdp.central.statistics import Noise
-from skdp.domain import Categories, Domain
 from skdp.privacy import Mu, read_share
 from tests.conftest import each
 
@@ -173,20 +172,6 @@ def test_a_column_of_very_many_values_is_refused_before_the_charge():
     assert ledger.spent.epsilon == 0
 
 
-def test_a_shape_is_of_a_column():
-    model = regressor().fit(X, NUMBER)
-    for feature in ("d", ("a", "b")):
-        with pytest.raises(ValueError, match=r"feature must be a column of X, got .*; X has \['a', 'b', 'c'\]"):
-            model.shape_(feature)
-
-
-def test_categories_of_all_columns_need_no_bounds():
-    declared = {"a": Interval(-1, 1, bins=4), "b": Interval(0, 8, bins=4), "c": ["x", "y", "z"]}
-    model = regressor(bounds=None, categories=declared).fit(X, NUMBER)
-    assert model.domain_ == Domain(declared)
-    assert r2_score(NUMBER, model.predict(X)) > 0.7
-
-
 def test_noise_of_rare_classes_makes_no_large_functions():
     random = np.random.default_rng(0)
     columns = random.normal(size=(5_000, 4))
@@ -197,12 +182,6 @@ def test_noise_of_rare_classes_makes_no_large_functions():
         losses.append(log_loss(target, model.fit(columns, target).predict_proba(columns)))
     # The logarithm of the shares of the classes has a loss of .11; a fit in thirty is above .2.
     assert np.median(losses) < 0.15
-
-
-def test_without_rows_there_are_few_bins_and_no_error():
-    with pytest.warns(UserWarning, match="the noise is about as large as"):
-        model = classifier(1.0).fit(X[:0], CLASS[:0])
-    assert np.isfinite(model.predict_proba(X)).all()
 
 
 def covered(n_fits, epsilon):
@@ -261,48 +240,6 @@ def test_bands_of_several_classes_cover():
 @each("epsilon, least", [(0.5, 0.8), (1.0, 0.9), (4.0, 0.9)])
 def test_bands_cover_as_often_as_stated(epsilon, least):
     assert covered(40, epsilon) > least
-
-
-def test_bands_of_shapes_count_the_noise_of_their_centre():
-    """Functions are 0 on average by noisy counts: of skewed columns, this moves all bins together."""
-    ratios = []
-    for seed in range(12):
-        random = np.random.default_rng(seed)
-        income = np.exp(random.normal(10, 1, 2_000))
-        function = np.log(income)
-        target = function + random.normal(0, 0.3, 2_000)
-        model = DPAdditiveRegressor(bounds=(0, 1e7), target_bounds=(5, 15), random_state=seed)
-        shape = model.fit(income[:, np.newaxis], target).shape_("x0")
-        codes = shape.bins.encode(income)
-        n_rows = np.bincount(codes, minlength=len(shape.values))
-        sums = np.bincount(codes, weights=function - function.mean(), minlength=len(n_rows))
-        has_rows = n_rows > 0
-        errors = shape.values[has_rows] - sums[has_rows] / n_rows[has_rows]
-        # Of most bins, so that the last one, whose tail is cut, has no say.
-        ratios.append(np.median(errors / shape.std_error[has_rows]))
-    assert np.sqrt(np.mean(np.square(ratios))) < 1.5
-
-
-@each("kind", ["ordered", "dates", "days"])
-def test_declared_orders_are_those_of_numbers(kind):
-    """Only numbers and times were in order, whatever was declared: neighbours did not tell of each other."""
-    codes = np.random.default_rng(3).integers(0, 20, 500)
-    targets = (codes > 9).astype(int)
-    dates = pd.date_range("2024-01-01", periods=20)
-    words = [f"grade {chr(97 + code)}" for code in range(20)]
-    values, declared = {
-        "ordered": (words, Categories(words, ordered=True)),
-        "dates": (dates.to_list(), dates.to_list()),
-        "days": (list(dates.date), list(dates.date)),
-    }[kind]
-
-    def shape(values, declared):
-        table = pd.DataFrame({"x": np.array(values, object)[codes]})
-        return classifier(1.0, bounds=None, categories={"x": declared}).fit(table, targets).shape_("x").values
-
-    numbers = shape(range(20), list(range(20)))
-    np.testing.assert_array_equal(shape(values, declared), numbers)
-    assert not np.array_equal(shape(words, words), numbers)
 
 
 @each("n_classes", [2, 3])

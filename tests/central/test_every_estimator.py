@@ -10,11 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
-from sklearn import preprocessing
-from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import QuantileTransformer
 
 import skdp.engines  # so that `fit` knows the engines
 from skdp import PrivacyLedger, central
@@ -22,10 +18,8 @@ from skdp.base import rows_and_target
 from skdp.privacy import Mu, Rho
 from tests.central.estimators import (
     EVERY,
-    NUMBERS,
     NUMERIC,
     OTHERS,
-    VALUES,
     WITH_GAPS,
     N,
     fitted,
@@ -35,12 +29,6 @@ from tests.central.estimators import (
 )
 from tests.conftest import each
 from tests.persistence.forgery import forged, saved
-
-# Another kind of each is fitted alike; all of them in `make test-long`.
-SOME = [
-    pytest.param(name, marks=[] if name in ("DPGaussianNB", "DPGroupBy", "DPTargetEncoder") else pytest.mark.long)
-    for name in EVERY
-]
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:the noise:UserWarning"),  # there are few rows
@@ -118,43 +106,6 @@ def test_a_stated_error_is_that_of_the_noise(name, number, error, n_draws):
     assert ((ratios > 0.75) & (ratios < 1.25)).all(), ratios
 
 
-SCALERS = [preprocessing.MinMaxScaler, preprocessing.RobustScaler, preprocessing.StandardScaler]
-OTHER_KINDS = [QuantileTransformer, SimpleImputer, preprocessing.TargetEncoder]
-
-
-@each("kind", [*SCALERS, *OTHER_KINDS])
-def test_what_takes_missing_values_in_scikit_learn_takes_them_here(kind):
-    name, rng = f"DP{kind.__name__}", np.random.default_rng(0)
-    gaps = whole(name).mask(rng.random(whole(name).shape) < [0.2, 0.2, *[0] * (whole(name).shape[1] - 2)])
-    table = pd.concat([gaps] * 10, ignore_index=True)
-    declared = {"categories": {column: [*values, None] for column, values in VALUES.items()}}
-    model = made(name, epsilon=1e6, **declared if "categories" in OTHERS.get(name, [()])[0] else {})
-    rows, target = rows_and_target(model, table)
-    model.fit(rows, target)
-    filled = name in ("DPSimpleImputer", "DPTargetEncoder")
-    assert np.isnan(model.transform(rows).to_numpy(float)).any() != filled
-    wanted = kind(**{"n_quantiles": 9} if kind is QuantileTransformer else {}).fit(rows, target)
-    for attribute in {"mean_", "var_", "center_", "statistics_"} & set(dir(wanted)):
-        assert np.allclose(getattr(model, attribute), getattr(wanted, attribute), atol=1e-3)
-
-
-@pytest.mark.parametrize("name", [name for name in SOME if EVERY[name.values[0]][1] is NUMBERS])
-def test_truths_and_decimals_are_numbers(name):
-    table = whole(name)
-    numbers = table.astype(dict.fromkeys(NUMBERS, bool))
-    decimals = table.assign(**{column: [Decimal(int(value)) for value in NUMBERS[column]] for column in NUMBERS})
-    arrow = pa.Table.from_pandas(decimals)
-    lazy = pl.from_arrow(arrow).lazy()
-    wanted = released(fitted(made(name), table))
-    nullable = numbers.astype(dict.fromkeys(NUMBERS, "boolean"))
-    in_memory = name in ("DPPCA", "DPSelectKBest") or name.endswith(("Classifier", "Regressor", "Regression", "Ridge"))
-    for same in (numbers, nullable, pl.from_pandas(numbers), decimals, arrow, *([] if in_memory else [lazy])):
-        found = fitted(made(name), same)
-        assert released(found) == wanted
-        for method in {"transform", "predict"} & set(dir(found)) if same is not lazy else ():
-            getattr(found, method)(rows_and_target(found, same)[0])
-
-
 NO_NUMBERS = ["secret", b"secret", [1.0], 1j, Decimal("sNaN"), np.datetime64(0, "s")]
 """Of an object column; a number beyond all floats is an infinite one."""
 
@@ -191,18 +142,6 @@ def test_what_is_no_number_is_an_error_where_a_missing_value_is_one(name):
         assert ledger.report().empty
 
 
-@each("name", ["DPCategoricalNB", "DPHistogram", "DPTargetEncoder"])
-def test_missing_values_of_declared_columns_are_an_error_unless_ignored(name):
-    table = whole(name)
-    table.loc[3, "a"] = None
-    assert not made(name).__sklearn_tags__().input_tags.allow_nan
-    with pytest.raises(ValueError, match="column 'a' holds a value, or a NaN or inf"):
-        fitted(made(name), table)
-    ignoring = made(name, handle_unknown="ignore")
-    assert ignoring.__sklearn_tags__().input_tags.allow_nan
-    fitted(ignoring, table)
-
-
 def test_a_column_of_objects_is_told_by_its_dtype_alone():
     for values in ([1.0, 2.0], [1.0, "secret"], [None, None], ["a", "b"], []):
         table = pd.DataFrame({"a": pd.Series(values, dtype=object), "b": np.ones(len(values))})
@@ -230,12 +169,6 @@ def test_an_edited_guarantee_is_not_loaded(name):
 
         with pytest.raises(ValueError, match="does not follow from"):
             skdp.load(io.BytesIO(forged(data, change)))
-
-
-def test_a_guarantee_of_other_parameters_is_not_saved():
-    estimator = fitted(made("DPMean"), whole("DPMean")).set_params(epsilon=0.01)
-    with pytest.raises(ValueError, match="does not follow from"):
-        saved(estimator)
 
 
 @each("name", list(EVERY))

@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from skdp import Domain, DPHistogram, Interval
 from skdp.central import Estimate
-from skdp.central.statistics import Hierarchy, count_interval, count_std, plan_hierarchy
+from skdp.central.statistics import Hierarchy, count_interval, plan_hierarchy
 from skdp.privacy import Share
 from tests.conftest import each
 
@@ -121,31 +121,6 @@ def empty(*names):
 
 
 class TestAccuracy:
-    @pytest.mark.parametrize(
-        ("size", "branching", "gain"), [(64, 8, 0.9), pytest.param(1024, 11, 0.27, marks=pytest.mark.long)]
-    )
-    def test_all_ranges_err_as_computed(self, size, branching, gain):
-        """Over 100 runs; the standard error of a mean squared error is taken from the runs."""
-        rng = np.random.default_rng(0)
-        values = rng.integers(0, size, 5000)
-        truth = np.concatenate([[0], np.bincount(values, minlength=size).cumsum()])
-        X, domain = values[:, np.newaxis], Interval(0, size, bins=size)
-        expected = {}
-        for method in ("flat", "hierarchical"):
-            errors = []
-            for seed in range(100):
-                histogram = DPHistogram(1.0, domain=domain, method=method, random_state=seed).fit(X)
-                noise = np.concatenate([[0], histogram.counts_.cumsum()]) - truth
-                # The mean over all pairs of ends of the squared difference of their errors.
-                pairs = size * (size + 1) / 2
-                errors.append(((size + 1) * (noise**2.0).sum() - float(noise.sum()) ** 2) / pairs)
-            tree = Hierarchy(size, histogram.branching_)
-            expected[method] = count_std(Share("epsilon", Fraction(1)), len(tree.sizes)) ** 2 * mean_variance(tree)
-            rounding = 0 if method == "flat" else 1 / 6
-            assert abs(np.mean(errors) - expected[method] - rounding) < 5 * np.std(errors) / math.sqrt(100)
-        assert expected["hierarchical"] < gain * expected["flat"]
-        assert DPHistogram(1.0, domain=domain).fit(X).branching_ == branching
-
     @pytest.mark.long
     @pytest.mark.parametrize("parameters", [{"method": "flat"}, {"method": "hierarchical"}])
     @pytest.mark.parametrize("epsilon", [0.1, 1.0])

@@ -173,19 +173,6 @@ def test_several_classes_of_any_kind():
     assert (model.predict(X) == model.classes_[model.decision_function(X).argmax(axis=1)]).all()
 
 
-def test_columns_keep_their_units_and_the_intercept_its_place():
-    kinds = rng.integers(0, 3, (4_000, 2))
-    X = np.hstack([np.eye(3)[kinds[:, 0]], np.eye(3)[kinds[:, 1]]])
-    y = rng.random(4_000) < np.where(kinds[:, 0] == 2, 0.9, 0.2)
-    model = DPLogisticRegression(2.0, bounds=(0, 1), classes=[False, True], random_state=0).fit(X, y)
-    scaled = DPLogisticRegression(2.0, bounds=(0, 8), classes=[False, True], random_state=0).fit(8 * X, y)
-    assert np.allclose(8 * scaled.coef_, model.coef_)
-    assert np.allclose(scaled.intercept_, model.intercept_)
-    shares = model.predict_proba(X)[:, 1]
-    assert shares[kinds[:, 0] == 2].mean() == pytest.approx(0.9, abs=0.05)
-    assert shares[kinds[:, 0] != 2].mean() == pytest.approx(0.2, abs=0.05)
-
-
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
 def test_a_target_may_have_the_name_of_the_column_that_it_is_computed_from(library):
     """As in ``y = X["a"] > 0``."""

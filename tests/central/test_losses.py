@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 
-from skdp import DPMean, PrivacyGuarantee, PrivacyLedger
-from skdp.central import DPKBinsDiscretizer, sample_and_aggregate
+from skdp import DPMean, PrivacyGuarantee
+from skdp.central import DPKBinsDiscretizer
 from skdp.privacy import GaussianLoss, PureLoss, compose, gaussian_epsilon, laplace_loss
 from tests.central.estimators import fitted
 from tests.central.test_contract import NUMBERS, SUBJECTS
@@ -57,26 +57,6 @@ def test_every_pure_release_states_losses_that_are_not_more_than_epsilon(subject
         assert (ten < 0.999 * bare_ten) == (not is_as_bad_as_stated(estimator))
 
 
-@pytest.mark.parametrize("subject", PURE, ids=name_of)
-def test_a_ledger_counts_no_more_than_without_losses(subject):
-    estimator, table = subject
-    guarantee = fitted(estimator, table).guarantee_
-    if guarantee.delta or not guarantee.epsilon:
-        return
-    neighbours = {"relation": "add_remove"}
-    if guarantee.relation == "replace_values":
-        neighbours = {"relation": "replace_values", "columns": guarantee.scope}
-    for budget in ({"epsilon": guarantee.epsilon}, {"rho": 1e4}, {"mu": 1e4}):
-        ledgers = []
-        for one in (guarantee, without_losses(guarantee)):
-            ledgers.append(PrivacyLedger(**budget, **neighbours))
-            ledgers[-1].charge(one, "release")
-        spent, bare = (ledger.balance().loc["spent"] for ledger in ledgers)
-        assert (spent <= bare).all()
-    # One of just this epsilon, where parts might add up to more.
-    PrivacyLedger(guarantee.epsilon, **neighbours).charge(guarantee, "release")
-
-
 def test_means_and_gaussian_noise_compose_as_their_laws():
     """The figure of docs/guide: 30 Laplace and 20 Gaussian means, by the exact laws 7.96."""
     mean = DPMean(0.3, bounds=BOUNDS).fit(NUMBERS[["age"]]).guarantee_
@@ -93,10 +73,3 @@ def test_halvings_of_two_columns(n_bins, n_levels):
     guarantee = fitted(DPKBinsDiscretizer(0.6, bounds=BOUNDS, n_bins=n_bins), NUMBERS).guarantee_
     assert [(type(loss), loss.count) for loss in guarantee.losses] == [(PureLoss, 2 * n_levels)]
     assert 0.5 < guarantee.losses[0].share < 0.6
-
-
-def test_a_row_changes_a_chunk_and_the_number_of_them():
-    release = sample_and_aggregate(
-        lambda X: X.mean(), NUMBERS[["age"]].to_numpy(), bounds=BOUNDS, n_chunks=20, epsilon=2.0
-    )
-    assert release.guarantee.losses == (laplace_loss(Fraction(2.0), 2),)

@@ -11,13 +11,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
-from scipy import sparse
 from sklearn.feature_selection import SelectorMixin
 
 import skdp.engines
 from skdp import DPHistogram, PrivacyLedger
 from skdp.privacy import Rho
-from tests.central.estimators import EVERY, NUMBERS, NUMERIC, VALUES, WORDS, Y, fitted, made, whole
+from tests.central.estimators import EVERY, NUMBERS, VALUES, WORDS, Y, fitted, made, whole
 from tests.conftest import each
 
 RHO = Rho(0.1, delta=1e-6)
@@ -55,13 +54,10 @@ def test_parameters_that_all_have(name):
         (None, "`bounds` must be"),
         ((1, 1), "bounds of column 'a' must be finite with low < high"),
         ((0, math.inf), "bounds of column 'a' must be finite with low < high"),
-        ((0, math.nan), "bounds of column 'a' must be finite with low < high"),
         ((-1e308, 1e308), "bounds of column 'a' must be finite with low < high, and as far apart"),
-        ((False, True), "bounds of column 'a' must be two numbers"),
         ((1e17, 1e17 + 16), "as far apart as floats distinguish"),
         ([(0, 1)] * 4, "bounds has 4 rows; X has 2 columns"),
         ({"a": (0, 1)}, "bounds declares nothing for the columns"),
-        ({"a": (0, 1), "b": (0, 1), "c": (0, 1)}, "bounds declares columns that X does not have"),
         (5, "bounds must be"),
     ],
 )
@@ -79,11 +75,7 @@ def test_bounds(name, bounds, match):
         ),
         *(("DPMinMaxScaler", {"quantile_range": x}, "quantile_range must") for x in ((0.1, 0.9), 0.5, (60, 40), "ab")),
         ("DPMinMaxScaler", {"clip": 1}, "clip must be True or False"),
-        ("DPRobustScaler", {"quantile_range": (75.0, 25.0)}, "must be ascending"),
-        ("DPRobustScaler", {"quantile_range": (0, 100)}, r"above 0 and below 100, in per cent, got \(0, 100\)"),
         ("DPRobustScaler", {"quantile_range": (0.25, 0.75)}, r"Pass \(25.0, 75.0\) for the quartiles"),
-        ("DPRobustScaler", {"quantile_range": ("1", 2)}, "must be two numbers"),
-        ("DPRobustScaler", {"quantile_range": 0.5}, r"quantile_range must be a pair \(low, high\), got float"),
         *(("DPKBinsDiscretizer", {"n_bins": x}, "n_bins must be") for x in (1, 10_001, 2.0, "5", True, None, [3])),
         ("DPQuantileTransformer", {"n_quantiles": 2}, "n_quantiles must be between 3 and 10000"),
         ("DPQuantileTransformer", {"output_distribution": "beta"}, "output_distribution must be one of"),
@@ -91,24 +83,17 @@ def test_bounds(name, bounds, match):
         ("DPSimpleImputer", {"strategy": "most_frequent"}, "declare"),
         ("DPHistogram", {"method": "tree"}, "method must be one of"),
         ("DPHistogram", {"method": "hierarchical"}, "method='hierarchical' is for one column"),
-        ("DPHistogram", {"handle_unknown": "drop"}, "handle_unknown must be one of"),
         ("DPHistogram", {"domain": "auto"}, "domain must be declared"),
         ("DPHistogram", {"domain": {"a": VALUES["a"]}}, r"domain declares .*\['b'\]"),
-        ("DPHistogram", {"domain": {"a": ["x", "x"], "b": VALUES["b"]}}, "column 'a'"),
         ("DPGroupBy", {"by": "town"}, r"by must name columns of X, got \['town'\]"),
         ("DPGroupBy", {"by": ["a", "a"]}, "by must name one or several different columns"),
         ("DPGroupBy", {"statistics": "median"}, "statistics must be one of"),
         ("DPGroupBy", {"statistics": []}, "X has no columns for statistics="),
-        ("DPGroupBy", {"keys": "auto"}, "keys must be declared"),
         ("DPGroupBy", {"keys": ["x", "y"]}, r"keys has 2 lists of values; it needs one .* columns \['a'\]"),
-        ("DPGroupBy", {"bounds": None}, "`bounds` must be"),
-        ("DPTargetEncoder", {"bounds": "public"}, "bounds must be"),
         ("DPTargetEncoder", {"handle_unknown": "clip"}, "handle_unknown must be one of"),
-        ("DPCategoricalNB", {"delta": 1.0}, "delta"),
         *((name, {"classes": [0]}, "classes must be at least 2") for name in ("DPGaussianNB", "DPLogisticRegression")),
         *((name, {"classes": [0, 2]}, "one that classes does not") for name in ("DPGaussianNB", "DPSelectKBest")),
         ("DPLogisticRegression", {"classes": [0, 1, None]}, "classes must not hold a missing value"),
-        ("DPLogisticRegression", {"delta": 0}, "delta"),
         ("DPRidge", {"target_bounds": 3}, "target_bounds of column 'y' must be a pair"),
         ("DPRidge", {"target_bounds": None}, "target_bounds must be"),
         ("DPRidge", {"alpha": "1"}, "alpha must be a number, got str"),
@@ -122,30 +107,6 @@ def test_bounds(name, bounds, match):
 )
 def test_parameters(name, parameters, match):
     refuse(name, whole(name), match, **parameters)
-
-
-@each("name", [name for name in NUMERIC if name != "DPGroupBy"])
-@each(
-    "X",
-    [
-        [73519, 2, 3],
-        np.array([["hush"], ["73519"]]),
-        np.array([[73519 + 1j]]),
-        np.array([["2026-01-01"]], "M8[D]"),
-        np.ma.masked_array([[73519.0]], [[True]]),
-        sparse.csr_array([[73519.0]]),
-        pd.DataFrame({"a": pd.Categorical(["hush"])}),
-        pd.DataFrame({"a": ["hush"]}, dtype="string"),
-        pl.DataFrame({"a": [[73519]]}),
-        pl.DataFrame({"a": ["hush"]}),
-        pa.table({"a": ["hush"]}),
-        pd.DataFrame(),
-    ],
-)
-def test_tables_of_other_kinds(name, X):
-    y = np.zeros(len(X) if isinstance(X, list) else X.shape[0])
-    parameters = {"bounds": (0, 1)} if "bounds" in EVERY[name][0].get_params() else {}
-    refuse(name, X, "", y, **parameters)
 
 
 @each("name", ["DPRidge", "DPPCA", "DPSelectKBest", "DPGaussianNB"])

@@ -17,15 +17,11 @@ from skdp import (
     DPHistogram,
     DPLogisticRegression,
     DPMarginalSynthesizer,
-    DPSelectKBest,
     DPTargetEncoder,
     PrivacyGuarantee,
-    PrivacyLedger,
     privacy_statement,
 )
 from skdp.central.statistics import GRID, Noise, choose
-from skdp.cli import main
-from skdp.persistence import save
 from skdp.privacy import Mu, Rho, Share, read_share
 from skdp.randomness import SeededSource
 from tests.conftest import each
@@ -112,34 +108,6 @@ class TestUnit:
             assert estimator.guarantee_.unit == "person"
         assert counted == {(1.0, 0.0), (0.0, 1.0)}
 
-    @each("name", list(RELEASES))
-    @each("rows", [1, 3])
-    def test_all_five_places_state_it(self, name, rows):
-        ledger = PrivacyLedger(epsilon=1.0)
-        _, estimator = RELEASES[name](epsilon=1.0, max_rows_per_person=rows, ledger=ledger, random_state=0)
-        guarantee = estimator.guarantee_
-        statement = privacy_statement(estimator)
-        record = statement.to_dict()
-        texts = {
-            "text": str(guarantee),
-            "html": guarantee._repr_html_(),
-            "json": PrivacyGuarantee.from_json(guarantee.to_json())._format_unit(),
-            "statement": str(statement),
-            "ledger": ledger.report()["unit"].item(),
-            "statement of the ledger": str(privacy_statement(ledger)),
-        }
-        if name != "synthesizer":  # its transform reveals the number of rows
-            texts["meaning"] = record["meaning"]["unit"]
-            assert record["total"]["unit"] == "person"
-        assert not [place for place, text in texts.items() if "all rows of one person" not in text]
-        assert not [place for place, text in texts.items() if "one record" in text]
-        assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
-
-    def test_without_groups_it_is_one_record(self):
-        guarantee = DPHistogram(1.0, domain=DECLARED).fit(SECOND[["x"]]).guarantee_
-        assert guarantee.unit == "record"
-        assert "adding or removing one record" in str(guarantee)
-
     def test_sums_are_for_persons_with_as_many_rows_as_records_are_protected(self):
         of_rows = {
             unit: [PrivacyGuarantee(1.0, relation="add_remove", unit=unit, max_rows_per_person=n) for n in (1, 2)]
@@ -172,11 +140,6 @@ def state_encoder(who):
     return [fit_persons(encoder, ["x"], "y", who)]
 
 
-def state_selector(who):
-    selector = DPSelectKBest(k=1, epsilon=1.0, bounds=(0, 1), classes=[0, 1], random_state=0)
-    return [fit_persons(selector, ["x"], "y", who)]
-
-
 def state_beside_a_count(who):
     histogram = DPHistogram(1.0, domain={"x": [0, 1]}, random_state=0)
     return [fit_persons(histogram, ["x"], who=who), StandardScaler().fit(PERSONS[["y"]])]
@@ -185,7 +148,6 @@ def state_beside_a_count(who):
 REVEALING = {
     "synthesizer": state_synthesizer,
     "target encoder": state_encoder,
-    "selector": state_selector,
     "histogram": state_beside_a_count,
 }
 
@@ -203,19 +165,6 @@ class TestRevealedNumberOfRows:
             assert "a guarantee for replacing all rows of one person would hold, and none follows" in text
             assert "epsilon = 2" not in text
             assert ("If only fit and sample are used" in text) == ("synthesizer" in name)
-
-    def test_a_saved_model_in_the_command_line(self, tmp_path, capsys):
-        save(state_synthesizer("who")[0], tmp_path / "model.skops")
-        assert main(["statement", str(tmp_path / "model.skops")]) == 0
-        assert "a guarantee for replacing all rows of one person would hold, and none follows" in (
-            text := capsys.readouterr().out
-        )
-        assert "epsilon = 2" not in text
-
-    @each("name", list(REVEALING))
-    def test_records_are_replaced(self, name):
-        statement = privacy_statement(REVEALING[name](None))
-        assert (statement.total.epsilon, statement.total.relation, statement.total.unit) == (2.0, "replace", "record")
 
     def test_values_of_a_person_are_replaced_in_as_many_rows(self):
         model = DPLogisticRegression(1.0, bounds=(0, 1), classes=[0, 1], protect="target", random_state=0)

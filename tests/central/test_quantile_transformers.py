@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import polars as pl
 import pytest
 from sklearn.preprocessing import QuantileTransformer, RobustScaler
 
@@ -15,14 +14,6 @@ from skdp import (
     DPRobustScaler,
 )
 from skdp.datasets import load_adult
-
-
-def test_quantile_bins_hold_as_many_values_each():
-    rows = np.random.default_rng(0).lognormal(3, 1, (30_000, 2))
-    fitted = DPKBinsDiscretizer(4.0, n_bins=4, bounds=(0, 1000)).fit(rows)
-    assert all(edges[0] == 0 and edges[-1] == 1000 for edges in fitted.bin_edges_)
-    for column in fitted.transform(rows).T:
-        assert np.bincount(column) / len(rows) == pytest.approx([0.25] * 4, abs=0.005)
 
 
 def test_quantiles_that_fall_together_are_one_edge():
@@ -41,12 +32,6 @@ def test_a_bin_holds_its_left_edge_and_the_last_one_its_right_too():
     fitted = DPKBinsDiscretizer(1e6, n_bins=2, bounds=(0, 10)).fit([[0.0], [5.0], [5.0], [10.0]])
     rows = [[-math.inf], [-1.0], [0.0], [4.9], [5.0], [10.0], [11.0], [math.inf]]
     assert fitted.transform(rows).ravel().tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
-
-
-def test_what_is_missing_stays_missing():
-    frame = pl.DataFrame({"age": [20.0, None, 60.0, float("nan")]})
-    bins = DPKBinsDiscretizer(1e6, n_bins=2, bounds=(0, 100))
-    assert bins.fit_transform(frame)["age"].to_list() == [0, None, 1, None]
 
 
 rng = np.random.default_rng(5)
@@ -76,17 +61,6 @@ class TestQuantileTransformer:
         there = ours.transform(finite)
         assert ours.inverse_transform(there) == pytest.approx(theirs.inverse_transform(there), nan_ok=True)
 
-    def test_output_is_nearly_uniform_or_normal(self):
-        fitted = DPQuantileTransformer(bounds=BOUNDS, random_state=0).fit(ROWS)
-        assert fitted.quantiles_.shape == (33, 2)
-        assert (np.diff(fitted.quantiles_, axis=0) >= 0).all()
-        assert fitted.quantiles_[[0, -1]].tolist() == [[0, 0], [100, 100]]
-        shares = np.sort(fitted.transform(ROWS)[:, 0])
-        assert np.abs(shares - np.arange(4_000) / 4_000).max() < 0.03
-        assert fitted.inverse_transform(fitted.transform(ROWS))[:, 0] == pytest.approx(ROWS[:, 0], abs=0.5)
-        normal = fitted.set_params(output_distribution="normal").fit_transform(ROWS)[:, 0]
-        assert (normal.mean(), normal.std()) == pytest.approx((0, 1), abs=0.05)
-
 
 class TestRobustScaler:
     @pytest.mark.parametrize("quantile_range", [(25.0, 75.0), (10, 50)])
@@ -99,7 +73,3 @@ class TestRobustScaler:
         theirs.center_, theirs.scale_ = ours.center_, ours.scale_
         assert ours.transform(ROWS) == pytest.approx(theirs.transform(ROWS))
         assert ours.inverse_transform(ours.transform(ROWS)) == pytest.approx(ROWS)
-
-    def test_quantiles_that_coincide_are_scaled_as_if_they_differed_by_1(self):
-        scaler = DPRobustScaler(1e6, bounds=BOUNDS).fit(np.full((50, 1), 7.0))
-        assert (scaler.center_.item(), scaler.scale_.item()) == (7, 1)

@@ -9,12 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp import DPKBinsDiscretizer, DPRobustScaler
+from skdp import DPKBinsDiscretizer
 from skdp.central.statistics import _quantiles, read_probability
 from skdp.central.statistics._quantiles import QuantilePlan, count_cells
-from skdp.domain import cut_evenly
 from skdp.privacy import Mu, Share
-from skdp.randomness import SeededSource
 from tests.conftest import each
 from tests.sensitivity import check_sensitivity
 
@@ -109,25 +107,8 @@ class TestHalving:
         for mass in range(-1, 4 * sum(counts) + 3):
             assert cells.first_cut(mass) == np.searchsorted(masses, mass)
 
-    @pytest.mark.parametrize("epsilon", [Fraction(1, 10**30), Fraction(1)])
-    @pytest.mark.parametrize("rows", [[], [2.0, 3.0]], ids=len)
-    def test_little_is_known(self, rows, epsilon):
-        grid, share = cut_evenly(0, 1, 5000), Share("epsilon", epsilon)
-        cells = count_cells(np.array(rows), grid)
-        (released,) = QuantilePlan([cells], [grid], QUARTILES, share).draw(SeededSource("tiny"))
-        assert (np.diff(released) >= 0).all()
-        assert np.isin(released, grid).all()
-
 
 @pytest.mark.parametrize("epsilon", [1.0, pytest.param(Mu(0.4, 1e-6), marks=pytest.mark.long)], ids=str)
 def test_the_replayed_noise_covers_a_record(epsilon):
     rows = np.array([[0.0], [0.0], [99.5]])
     check_sensitivity(DPKBinsDiscretizer(epsilon, n_bins=10, bounds=(0, 100)), rows)
-
-
-def test_a_robust_scaler_of_a_log_normal_column():
-    """The range of quartiles is off by 4 % on the average."""
-    column = np.random.default_rng(0).lognormal(size=(2000, 1))
-    low, high = np.quantile(column, [0.25, 0.75])
-    scales = [DPRobustScaler(0.1, bounds=(0, 1000), random_state=seed).fit(column).scale_[0] for seed in range(20)]
-    assert np.mean(np.abs(np.array(scales) / (high - low) - 1)) < 0.1

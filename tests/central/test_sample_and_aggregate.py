@@ -73,13 +73,6 @@ class TestSampleAndAggregate:
         assert release.value == pytest.approx(90, abs=1)
         assert 100 < release.n_failed < 160
 
-    @pytest.mark.parametrize("rows", [0, 1])
-    def test_tables_of_no_rows_and_of_one(self, rows):
-        with pytest.warns(UserWarning, match="gave no value in about"):
-            release = aggregate(np.full((rows, 1), 100.0), epsilon=500.0, n_chunks=4)
-        assert release.n_failed == 4 - rows
-        assert math.isnan(release.value)
-
     def test_the_order_and_the_labels_of_the_rows_do_not_show(self):
         # One row at the front moved an answer by 99.5: each chunk knew where its rows stood.
         ages = pd.DataFrame({"age": np.arange(200.0)})

@@ -15,10 +15,6 @@ from tests.conftest import often
 pytestmark = pytest.mark.filterwarnings("ignore:the columns .* are of dtype object:UserWarning")
 
 
-def table(n, columns=1, seed=0):
-    return np.random.default_rng(seed).beta(2, 5, size=(n, columns)) * 80 + 10
-
-
 def fits(kind, X, repeats, **parameters):
     return [kind(random_state=seed, **parameters).fit(X) for seed in range(repeats)]
 
@@ -83,31 +79,6 @@ class TestLittleData:
             assert scaler.scale_ == pytest.approx(10 / math.sqrt(12))
             assert scaler.drowned_.all()
             assert (scaler.mean_std_error_ > 0).all()
-
-    def test_noise_as_large_as_the_variance_is_its_floor(self):
-        """A column of one value: its variance cannot be told from what the noise makes of it."""
-        at_floor = []
-        for run in fits(DPStandardScaler, np.full((5000, 1), 0.0), 100, bounds=(-1, 1)):
-            assert not run.drowned_.any()
-            assert run.scale_[0] > 0
-            at_floor.append(run.scale_[0] == pytest.approx(1.96 * run.scale_std_error_[0], rel=1e-4))
-        assert np.mean(at_floor) > 0.5
-
-    def test_no_variance_is_larger_than_bounds_allow(self):
-        X = np.repeat([[0.0], [8.0]], 300, axis=0)
-        runs = fits(DPStandardScaler, X, 100, epsilon=0.5, bounds=(0, 8))
-        variances = np.array([run.var_[0] for run in runs])
-        assert variances.max() <= 16
-        assert np.median(variances) > 15
-
-
-class TestData:
-    def test_one_column_may_lack_what_another_has(self):
-        X = table(4000, 2)
-        X[::2, 1] = np.nan
-        scaler = DPStandardScaler(20.0, bounds=(0, 100), random_state=0).fit(X)
-        assert scaler.mean_ == pytest.approx(np.nanmean(X, axis=0), abs=0.3)
-        assert scaler.scale_ == pytest.approx(np.nanstd(X, axis=0), abs=0.5)
 
 
 ATTRIBUTES = ["data_min_", "data_max_", "data_range_", "scale_", "min_"]

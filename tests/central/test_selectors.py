@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 
@@ -57,15 +56,6 @@ def test_the_right_columns_are_found(epsilon, delta):
         for seed in range(2)
     ]
     assert all(one.ranking_.tolist() in ([5, 2], [2, 5]) for one in found)
-
-
-def test_columns_are_passed_on_as_they_are():
-    selector = DPSelectKBest(k=2, epsilon=50.0, **DECLARED).fit(TABLE, CLASSES)
-    assert selector.transform(TABLE).equals(TABLE[["c2", "c5"]])
-    assert selector.transform(pl.DataFrame(TABLE)).equals(pl.DataFrame(TABLE)[["c2", "c5"]])
-    assert list(selector.get_feature_names_out()) == ["c2", "c5"]
-    assert selector.inverse_transform(TABLE[["c2", "c5"]])[:, 5].tolist() == TABLE["c5"].tolist()
-    assert DPSelectKBest(k=40, **DECLARED).fit(TABLE, CLASSES).get_support().all()
 
 
 @pytest.mark.parametrize(("share", "growth"), [(3.0, 3), (Mu(0.5, delta=1e-6), 3), (Rho(0.1, delta=1e-6), 3)])

@@ -46,28 +46,8 @@ def columns_of(rows):
     return summed(list(columns), [(0.0, 100.0), (-30.0, 10.0)])
 
 
-def largest_changes(numbers, *, missing=True):
-    """Return the largest change of each number by a record more."""
-    values = (0.0, 40.0, 100.0), (-30.0, 3.3, 10.0)
-    records = list(itertools.product(*((*each, math.nan) if missing else each for each in values)))
-    changes = []
-    for n in range(3):
-        for others in itertools.combinations_with_replacement(records[:: n + 1], n):
-            before = numbers(list(others))
-            changes += [np.abs(numbers([*others, record]) - before) for record in records]
-    return np.max(changes, axis=0).tolist()
-
-
 class TestSums:
     """Of numbers between bounds."""
-
-    @pytest.mark.parametrize("shared_count", [False, True])
-    def test_numbers_of_means(self, shared_count):
-        def numbers(rows):
-            return columns_of(rows).numbers(squares=False, shared_count=shared_count)[0]
-
-        # Each number changes by half a width at most, which the densities of `Noise.joint` are for.
-        assert largest_changes(numbers, missing=not shared_count) == [GRID] * (3 if shared_count else 4)
 
     @pytest.mark.parametrize(
         ("values", "n_columns", "most_rows"), [((-3.0, 0.0, 50.0, math.nan), 1, 4), ((0.0, 1.0, math.nan), 2, 3)]

@@ -28,10 +28,6 @@ Integers = NDArray[np.int64]
 # hold the sums of 2**32 residuals exactly.
 STEPS = 1 << 20
 
-# Smallest curvature of the logistic loss: a class that is certain in floats has more
-# than 0. It is reached beyond logits of 28.
-MIN_CURVATURE = 2.0**-40
-
 
 class Residuals(Protocol):
     """The part of the targets that a model leaves: an integer for each row and output."""
@@ -81,7 +77,7 @@ class ClassResiduals:
             least = probabilities.min(axis=1, keepdims=True)
             longest = np.sqrt(norms + 1 - 2 * least)
         weights = math.sqrt(self.square) / CERTAIN / longest
-        variances = np.maximum(probabilities * (1 - probabilities), MIN_CURVATURE)
+        variances = probabilities * (1 - probabilities)
         return weights * variances, weights**2 * variances
 
 

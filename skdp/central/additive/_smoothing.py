@@ -19,7 +19,7 @@ from skdp.randomness import ByteSource
 # epsilon 1 by less than 0.01 (benchmarks/central_models.py).
 
 # Cells of equal width between two bounds, beside the skewed ones.
-N_EVEN_CELLS = 128
+N_EVEN_CELLS = 64
 
 # Octaves from the far bound towards the near one, with two edges each: for skewed
 # numbers, 49 edges down to a 24-millionth of the width, which is 2**-24.5.
