@@ -28,6 +28,7 @@ from skdp.central.statistics import (
     NoisySums,
     as_float,
     clip_floats,
+    count_interval,
     declared_domain,
     library_of,
     make_frame,
@@ -400,9 +401,6 @@ class DPGroupBy(CentralStatistic):
 
 def _estimate_counts(counts: Floats, noise: Noise, level: float, unit: int) -> Estimate:
     """Estimate numbers of rows from noisy numbers in units."""
-    margin = as_float(noise.reach(level)) / unit
     value = np.clip(np.rint(counts / unit), -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
     error = np.full_like(counts, as_float(noise.error) / unit)
-    lower = np.clip(np.floor(value - margin), -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
-    upper = np.clip(np.ceil(value + margin), -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
-    return Estimate(value, error, lower, upper)
+    return Estimate(value, error, *count_interval(value.astype(np.int64), error, level))
