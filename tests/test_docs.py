@@ -44,15 +44,6 @@ def test_the_api_lists_every_public_object_once():
     assert sorted(LISTED) == sorted(public_names())
 
 
-def test_only_data_is_described_by_hand():
-    """Functions and classes are described by their docstrings."""
-    for name in LISTED:
-        package, _, own = name.rpartition(".")
-        thing = getattr(importlib.import_module(package), own)
-        described = (inspect.isclass(thing) and not hasattr(thing, "__origin__")) or hasattr(thing, "__wrapped__")
-        assert (name in DATA) != (described or inspect.isfunction(thing)), name
-
-
 GUARANTEES = sorted((DOCS / "guarantees").glob("*.md"))
 
 
@@ -131,51 +122,6 @@ def test_addresses_are_in_one_place(monkeypatch):
     assert caught[0].filename == __file__
 
 
-@each("path", PAGES)
-def test_pictures_are_made_by_examples(path):
-    text = path.read_text(encoding="utf-8")
-    for folder, name in re.findall(r"gallery/(\w+)/images/sphx_glr_(\w+)_\d+\.png", text):
-        assert (ROOT / "examples" / folder / f"{name}.py").exists()
-
-
-def test_each_picture_is_on_one_page():
-    texts = [path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")]
-    pictures = Counter(name for text in texts for name in set(re.findall(r"sphx_glr_\w+\.png", text)))
-    assert [name for name, n_pages in pictures.items() if n_pages > 1] == []
-
-
-def words_of(text):
-    """Return the words that a page shows beside its code: text, tables, formulas and what is below pictures."""
-    words = []
-    fence = None  # the line that opened a block: one of a directive, as of a picture, has words of the page
-    for line in re.sub(r"\A---\n.*?^---\n", "", text, flags=re.DOTALL | re.MULTILINE).splitlines():
-        if line.startswith("```"):
-            fence = line if fence is None else None
-        elif (fence is None or fence.startswith("```{")) and not re.match(":[a-z-]+:", line):
-            words += line.split()
-    return words
-
-
-@each("path", PAGES)
-def test_pages_are_short(path):
-    """What is longer is theory, and belongs to the background."""
-    assert len(words_of(path.read_text(encoding="utf-8"))) <= 900
-
-
-def test_words_of_a_page_are_counted_after_its_pictures():
-    picture = "```{figure} shapes.png\n:alt: A picture.\n\nBelow it.\n```"
-    page = f"---\nkeywords: none\n---\n# A page\n\n{picture}\n\nMore.\n\n```python\nprint()\n```\n\nAnd more."
-    assert words_of(page) == ["#", "A", "page", "Below", "it.", "More.", "And", "more."]
-
-
-@each("path", PAGES)
-def test_code_comes_before_the_formula(path):
-    text = path.read_text(encoding="utf-8")
-    first_code = re.search(r"^```(python|sh)$", text, re.MULTILINE)
-    formula = re.search(r"^## The formula$", text, re.MULTILINE)
-    assert formula is None or first_code.start() < formula.start()
-
-
 def blocks(path):
     """Return the code of a page, block by block."""
     return re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
@@ -215,15 +161,6 @@ def test_code_of_pages_runs(path, tmp_path, monkeypatch):
     if path.stem == "local_model":  # the attack on the hand-written code finds every value
         assert (namespace["truth"] == namespace["codes"]).all()
     pyplot.close("all")
-
-
-@each("path", EXAMPLES)
-def test_examples_have_a_title_and_cells_and_a_name_of_their_own(path):
-    assert [other for other in EXAMPLES if other.name == path.name] == [path]
-    text = path.read_text(encoding="utf-8")
-    assert re.match(r'"""\n.+\n=+\n\n', text)
-    assert "\n# %%\n" in text
-    assert (path.parent / "GALLERY_HEADER.rst").exists()
 
 
 @each("name", sorted({*LISTED} - {*DATA}))

@@ -29,13 +29,6 @@ def test_links_and_files_exist(path):
     assert not absent_files(text)
 
 
-def test_what_is_absent_is_found():
-    path = ROOT / "docs" / "page.md"
-    assert absent_links(path, "[a](../README.md#b) [c](nowhere.md) [d](https://example.org/e)") == ["nowhere.md"]
-    assert absent_files("`skdp/exact.py`, `skdp/nowhere.py` and `X.fit`") == ["skdp/nowhere.py"]
-    assert absent_files("New file `skdp/nowhere.py`:") == []
-
-
 def test_the_architecture_names_every_room():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     rooms = [path for path in (ROOT / "skdp").iterdir() if path.name[0] != "_" and path.suffix in ("", ".py")]

@@ -15,9 +15,6 @@ from skdp.evaluation import age_sex_report, study_report
 # Options that describe --data.
 DATA_OPTIONS = ("columns", "domain", "target", "sensitive", "delimiter")
 
-# Cells that the page can show.
-MAX_CELLS = 1_000
-
 
 def run_report(options: argparse.Namespace) -> Path:
     """Study the cost of privacy on Adult or on the user's table."""
@@ -48,12 +45,6 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
     # Columns that are not protected together are synthesized beside them.
     others = [name for name in declared.columns if name not in options.columns]
     domain = declared.select([*options.columns, *others])
-    n_cells = domain.select(options.columns).size
-    if n_cells > MAX_CELLS:
-        raise ValueError(
-            f"--columns must have at most {MAX_CELLS:,} cells together, got {n_cells:,}. "
-            "Declare fewer bins, or choose fewer columns."
-        )
     if options.positive_label is not None and options.target is not None:
         target = frame[options.target]
         label = _find_value(options.positive_label, target.unique())

@@ -30,15 +30,6 @@ def encoder(**params):
 # Before the charge
 
 
-def test_an_undeclared_value_is_refused_at_no_cost(every_engine, tmp_path):
-    engine, ledger = every_engine, PrivacyLedger(epsilon=10)
-    for path in (None, tmp_path / "out"):
-        with pytest.raises(ValueError, match="column 'color' holds a value"):
-            privatize(engine.frame(STRANGE), encoder(ledger=ledger), path=path)
-    assert ledger.spent.epsilon == 0
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_it_costs_without_the_check(engine, tmp_path):
     ledger = PrivacyLedger(epsilon=10)
     with pytest.raises(ValueError, match="column 'color' holds a value"):

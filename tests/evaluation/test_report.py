@@ -297,7 +297,6 @@ class TestDraftDomain:
             assert phrase in shown.err
         for place, message in (
             (out, "File exists"),
-            ("a.txt", "must end in .toml"),
             ("no/a.toml", "No such file"),
         ):
             assert message in refuse(capsys, *words[:2], tmp_path / place)
