@@ -112,14 +112,16 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
         return transformer, columns
     domain = _load_domain(options)
     domain = domain.select(_split_names(options.columns, domain))
-    parameters |= {"epsilon": options.epsilon, "strategy": options.strategy}
+    parameters["epsilon"] = options.epsilon
     if key is not None:
         parameters["memoize"] = True
     if options.transformer == "numeric":
-        _refuse(options, ["handle_unknown"], "requires another --transformer")
+        names = ["handle_unknown", "strategy"]
+        _refuse(options, names, "requires another --transformer")
         parameters["bounds"] = domain
     else:
         parameters |= {"categories": domain, "handle_unknown": options.handle_unknown}
+        parameters["strategy"] = options.strategy
     return TRANSFORMERS[options.transformer](**parameters), list(domain.columns)
 
 
