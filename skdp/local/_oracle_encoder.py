@@ -263,8 +263,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             by (column, value) for several columns, and by the values of all columns
             with ``strategy="joint"``. Standard errors and intervals (normal
             approximation) refer to the unbiased estimate; with a postprocess, intervals
-            are clipped to [0, n]. In an index with 0 or 1, booleans are written as
-            ``"True"`` and ``"False"``.
+            are clipped to [0, n].
 
         Raises
         ------

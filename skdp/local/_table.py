@@ -37,7 +37,6 @@ from skdp.local.protocol import (
     concat_columns,
     estimate_counts,
     fields_with,
-    joint_counts,
     read_sample_weight,
     weighted_frequencies,
 )
@@ -256,24 +255,16 @@ class LocalTableEncoder(ReportTransformer):
 
     def _declared_domain(self) -> Domain:
         """Return the declared values and bounds of the columns, before or after `fit`."""
-        declared: Mapping[str, Any] = {
-            "categories": self.categories,
-            "bounds": check_bounds(self.bounds),
-        }
         if hasattr(self, "protocol_"):
-            declared = {"categories": {}, "bounds": {}} | self.protocol_.declared
-        elif not isinstance(self.categories, Mapping | Domain):
-            raise ValueError(
-                "categories must be a mapping or a Domain for a table of an engine, got "
-                f"{type(self.categories).__name__}."
-            )
-        categories = declared["categories"]
-        if isinstance(categories, Domain):
-            categories = {name: categories[name] for name in categories.columns}
-        numbers = {}
-        for name, pair in declared["bounds"].items():
-            numbers[name] = Interval(*pair, bins=1)
-        return Domain({**categories, **numbers})
+            declared = self.protocol_.declared
+            categories = declared.get("categories", {})
+            bounds = declared.get("bounds", {})
+        else:
+            bounds = check_bounds(self.bounds)
+            domain = self._domain_of_categories()
+            categories = {name: domain[name] for name in domain.columns}
+        numbers = {name: Interval(*pair, bins=1) for name, pair in bounds.items()}
+        return Domain(categories | numbers)
 
     def estimate_counts(
         self,
@@ -403,9 +394,8 @@ class LocalTableEncoder(ReportTransformer):
 
         Parameters
         ----------
-        reports : output of `transform`
-            Privatized rows. For columns that are reported as one group, a ReportTally
-            is enough.
+        reports : output of `transform`, or ReportTally
+            Privatized rows, or their sums.
         columns : sequence of column names
             The columns to combine, mostly two.
         confidence_level : float, default=0.95
@@ -436,22 +426,14 @@ class LocalTableEncoder(ReportTransformer):
         protocol = self.protocol_
         column_names = () if protocol.domain is None else protocol.domain.columns
         chosen = check_columns(column_names, columns)
-        arrays, tally = self._read_reports(reports)
-        options: dict[str, Any] = {"confidence_level": confidence_level, "rows": rows}
         if fields_with(protocol, *chosen):
+            _, tally = self._read_reports(reports)
+            options = {"confidence_level": confidence_level, "rows": rows}
             return estimate_counts(protocol, tally, chosen, **options)
-        # No group has all of the columns: products of the reports of a record.
-        if arrays is None:
-            raise ValueError(
-                f"reports must be a table for columns {chosen} of several groups, got a "
-                "ReportTally."
-            )
-        if protocol.sampling is not None:
-            raise ValueError(
-                f"columns must be reported by one record, got {chosen}; a record makes "
-                "one report. Use purpose='pairs'."
-            )
-        return joint_counts(protocol, arrays, chosen, **options)
+        raise ValueError(
+            f"columns must be reported as one group, got {chosen}. Use "
+            "purpose='pairs', or the products of `debias`."
+        )
 
     def estimate_mean(
         self, reports: Any, *, confidence_level: float = 0.95

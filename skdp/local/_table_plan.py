@@ -13,13 +13,12 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from skdp.base import TableLike, check_choice, read_bounds, read_domain
-from skdp.domain import Domain, DomainLike
+from skdp.base import check_choice, read_bounds
+from skdp.domain import Domain
 from skdp.local._numeric import MECHANISMS, make_mechanism
 from skdp.local.protocol import Sampling, margin_error
 from skdp.oracles import ORACLES, choose_oracle, mean_error
 from skdp.privacy import check_epsilon
-from skdp.tables import is_frame, read_table
 
 Purpose: TypeAlias = Literal["margins", "pairs"]
 Importance: TypeAlias = Literal["uniform"] | Mapping[Any, float]
@@ -216,7 +215,7 @@ def find_weights(reported: Sequence[GroupReport]) -> tuple[int, ...]:
 
 
 def recommend_plan(
-    domain: DomainLike | TableLike | None,
+    domain: Domain | Mapping[Any, Any] | None,
     epsilon: float,
     *,
     bounds: Mapping[Any, tuple[float, float]] | None = None,
@@ -228,10 +227,8 @@ def recommend_plan(
 
     Parameters
     ----------
-    domain : Domain, mapping, list of array-like, dataframe, or None
-        Columns of categories and their values, as the `categories` of an encoder; None
-        for a table of numbers. A dataframe is `categories="auto"`: its dtypes declare
-        the values, or they are inferred from the data with a warning.
+    domain : Domain, dict or None
+        Columns of categories and their values; None for a table of numbers.
 
     epsilon : float
         Privacy loss of one record over all columns together, > 0.
@@ -250,11 +247,6 @@ def recommend_plan(
         - `reports`: DataFrame of the oracle or mechanism, the number of cells, epsilon,
           the probability that a record makes the report, and the error of each group.
 
-    Warns
-    -----
-    PrivacyLeakWarning
-        If categories are inferred from the data of a dataframe.
-
     See Also
     --------
     LocalTableEncoder : Reports by such a plan.
@@ -272,7 +264,14 @@ def recommend_plan(
     0     sex  randomized_response       0.11
     1    town     subset_selection       0.89
     """
-    sizes = value_counts(None if domain is None else read_declaration(domain))
+    if isinstance(domain, Mapping):
+        domain = Domain(domain)
+    if domain is not None and not isinstance(domain, Domain):
+        raise TypeError(
+            f"domain must be a Domain or a dict, got {type(domain).__name__}. Use "
+            "Domain.from_frame for a table."
+        )
+    sizes = value_counts(domain)
     names = [*sizes, *check_bounds(bounds)]
     return plan_table(
         check_epsilon(epsilon),
@@ -331,22 +330,6 @@ def read_importance(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
         title = f"the weight of column {name!r}"
         importance[name] = float(check_epsilon(weights[name], name=title))
     return importance
-
-
-def read_declaration(declared: Any) -> Domain:
-    """Return a domain from any form of declaration."""
-    if isinstance(declared, Domain):
-        return declared
-    if isinstance(declared, Mapping):
-        return Domain(declared)
-    if is_frame(declared):
-        return read_domain(read_table(declared), "auto", name="domain")
-    if isinstance(declared, Sequence | np.ndarray) and not isinstance(declared, str):
-        return Domain({f"x{number}": values for number, values in enumerate(declared)})
-    raise TypeError(
-        "domain must be a Domain, mapping, list or dataframe, got "
-        f"{type(declared).__name__}."
-    )
 
 
 def check_bounds(bounds: Any) -> dict[Any, Any]:

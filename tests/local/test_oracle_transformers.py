@@ -14,9 +14,7 @@ from skdp import (
     FrequencyOracleEncoder,
     Interval,
     LocalHashingEncoder,
-    LocalTableEncoder,
     RandomizedResponseEncoder,
-    SetValuedEncoder,
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
@@ -278,20 +276,3 @@ def test_intervals_of_large_counts_reach_as_far_as_their_errors():
     support, n = np.array([3_000_000_000, 1_000_000_000]), np.array([4_000_000_000])
     found = encoder.estimate_counts(encoder.protocol_.empty_tally().with_sums([support, n, n]))
     assert ((found["upper"] - found["lower"]) / 2).tolist() == pytest.approx((1.959964 * found["std_error"]).tolist())
-
-
-ENCODERS = [RandomizedResponseEncoder, UnaryEncodingTransformer, LocalTableEncoder, SetValuedEncoder]
-
-
-@each("kind", ENCODERS)
-@each("others, truths", [([1, 2], ["True", "False"]), ([0.0, 5.0], ["True", "False"]), (["1", "0"], [True, False])])
-def test_truth_values_beside_0_or_1_are_text(kind, others, truths):
-    """`True` read as 1: they share a level of the index, in which pandas keeps the first of what is equal."""
-    values = {"a": others, "b": [True, False]}
-    rows = pd.DataFrame({name: known * 50 for name, known in values.items()})
-    rows = rows.map(lambda value: [value]) if kind is SetValuedEncoder else rows
-    encoder = kind(2.0, categories=values, random_state=0)
-    index = encoder.estimate_counts(encoder.fit_transform(rows)).index
-    assert index.names == ["column", "category"]
-    expected = [*(("a", value) for value in others), *(("b", truth) for truth in truths)]
-    assert list(map(repr, index)) == list(map(repr, expected))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.base import read_array
 from skdp.domain import MAX_SHOWN_VALUES, Domain
-from skdp.tables import Table, is_frame, kind_of, read_table
+from skdp.tables import Table, is_frame, read_table
 
 # Column with the index of the reported field, for strategy="sample".
 SAMPLED = "sampled"
@@ -51,12 +51,6 @@ def column_index(
     """Make the index of the values of several columns, by column and value."""
     names = list(labels)
     cell_labels = list(chain.from_iterable(labels.values()))
-    # In a level of a pandas index, True equals 1, so booleans become text.
-    kinds = list(map(kind_of, cell_labels))
-    for kind, label in zip(kinds, cell_labels, strict=True):
-        if kind == "number" and label in (0, 1):
-            cell_labels = _write_booleans(cell_labels, kinds)
-            break
     # pandas would make levels of column names that are tuples.
     columns = np.empty(len(names), dtype=object)
     columns[:] = names
@@ -65,14 +59,6 @@ def column_index(
     return pd.MultiIndex.from_arrays(
         [column_cells, cell_labels], names=["column", level]
     )
-
-
-def _write_booleans(labels: Sequence[Any], kinds: Sequence[str]) -> list[Any]:
-    """Write booleans as text, and keep the other labels."""
-    texts = []
-    for label, kind in zip(labels, kinds, strict=True):
-        texts.append(str(label) if kind == "boolean" else label)
-    return texts
 
 
 def concat_columns(

@@ -235,17 +235,8 @@ def group_index(domain: Any, groups: Sequence[Sequence[Any]]) -> pd.Index:
     if len(groups) == 1:
         index: pd.Index = domain.select(groups[0]).cells()
         return index
-    # The format of a value depends on all columns, so the index of all is selected from.
-    index = column_index({name: domain[name].labels for name in domain.columns})
-    names = list(chain.from_iterable(groups))
-    if tuple(names) == domain.columns:
-        return index
-    ends = np.cumsum(domain.sizes)
-    positions = []
-    for name in names:
-        column = domain.columns.index(name)
-        positions.append(np.arange(ends[column] - domain.sizes[column], ends[column]))
-    return index[np.concatenate(positions)]
+    names = chain.from_iterable(groups)
+    return column_index({name: domain[name].labels for name in names})
 
 
 def cell_groups(domain: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
