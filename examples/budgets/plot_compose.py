@@ -1,13 +1,13 @@
 """
-Many releases together
-======================
+Composition of many releases
+============================
 
-The epsilons of pure guarantees add up. Gaussian noise composes better: its zCDP parameters add up, and the (ε, δ) of
-the sum grows with the square root of the number of releases.
+The epsilons of pure guarantees add up. Gaussian noise composes better: its rhos (zCDP) add up, and epsilon at a
+fixed delta grows with the square root of the number of releases.
 """
 
 # %%
-# Up to 100 releases with ρ = 0.005 each, which is ε = 0.1 of a pure mechanism, at δ = 10⁻⁶.
+# Up to 100 releases with ρ = 0.005 each, the rho of a pure mechanism with ε = 0.1, at δ = 10⁻⁶.
 
 import matplotlib.pyplot as plt
 

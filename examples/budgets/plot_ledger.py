@@ -1,8 +1,9 @@
 """
-A budget that is kept
-=====================
+A privacy budget with a ledger
+==============================
 
-A `PrivacyLedger` records what each release spends, and refuses what is not covered, before anything is drawn.
+A `PrivacyLedger` contains the charges of all releases, and rejects a release beyond the budget before any noise is
+drawn.
 """
 
 # %%

@@ -1,8 +1,8 @@
 """
-A statement for others
-======================
+The privacy statement of a pipeline
+===================================
 
-What a pipeline promises for each column, and what it does not: as a table, in odds, as a record, and as a page.
+`privacy_statement` lists the protection of each column: as a table, in odds, as a record, and as a page.
 """
 
 # %%
@@ -45,7 +45,7 @@ statement = privacy_statement(columns)
 statement
 
 # %%
-# The same as a record. It has names and numbers of guarantees, and no value, seed, key or path.
+# The same as a record, which contains no value, seed, key or path.
 
 record = statement.to_dict()
 for text in record["not_covered"]:
@@ -56,7 +56,7 @@ for text in record["not_covered"]:
 # ``skdp statement model.py:columns --out statement.html`` writes it.
 
 # %%
-# In odds: how often the strongest attacker can be right about one column, and about both together.
+# In odds: the success probability of the strongest attacker, for one column and for both together.
 
 steps = {
     one.step.partition(":")[0]: one.guarantee for one in statement.steps

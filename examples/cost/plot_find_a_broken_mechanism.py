@@ -1,9 +1,9 @@
 """
-Find a mechanism that breaks its promise
-========================================
+Audit: find a mechanism with a false guarantee
+==============================================
 
-`audit_epsilon` looks for an event that is likelier under one record than the guarantee allows under another.
-It finds what no test of accuracy finds: a mechanism that keeps the truth slightly too often.
+`audit_epsilon` searches for an event that is more likely under one record than the guarantee allows under another.
+It finds a mechanism that returns the true value slightly too often.
 """
 
 # %%
@@ -54,7 +54,7 @@ for name, result in results.items():
     )
 
 # %%
-# The audit proves a lower bound on ε: a claim to its left is refuted.
+# The audit states a lower bound of ε: smaller claims are refuted.
 
 figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
 bounds = [result.epsilon_lower for result in results.values()]

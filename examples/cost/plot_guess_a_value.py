@@ -1,12 +1,13 @@
 """
-What a report gives away
-========================
+The best guess of a value from its report
+=========================================
 
-An attacker knows the distribution of answers, sees a report and guesses. The best possible accuracy has a closed form.
+An attacker who has the distribution of the answers guesses a value from its report. The best possible accuracy has
+a closed form.
 """
 
 # %%
-# An illness of 5 % of the people: below some ε the report does not change the best guess at all.
+# For an illness of 5 % of the people and a small ε, the report does not change the best guess.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,9 +1,9 @@
 """
-Was this row in the table?
-==========================
+Membership inference from synthetic rows
+========================================
 
-A membership attack asks of a synthetic table whether a given row was among its sources. With a guarantee, the
-advantage of any attacker is bounded; without one, copies give every row away.
+A membership attack decides whether a given row was in the source table of synthetic rows. A guarantee bounds the
+advantage of any attacker; copies without a guarantee reveal every row.
 """
 
 # %%

@@ -1,9 +1,9 @@
 """
-Accuracy over epsilon
-=====================
+Accuracy by epsilon
+===================
 
-`privacy_curve` fits a pipeline at each ε with new randomness, and `PrivacyCurveDisplay` draws what privacy costs,
-beside the same pipeline without it.
+`privacy_curve` fits a pipeline at each ε with new randomness, and `PrivacyCurveDisplay` plots the scores with the
+scores of the same pipeline without privacy.
 """
 
 # %%

@@ -1,14 +1,13 @@
 """
-An additive model whose functions are private, and can be read
-==============================================================
+An additive model with private functions
+========================================
 
-An additive model is a sum of functions, one of each column. `DPAdditiveClassifier` releases them with noise, and with
-errors that include it: the people of each group can see what the model does with them.
+An additive model is a sum of functions, one of each column. `DPAdditiveClassifier` releases them with noise, and
+with standard errors that include it.
 """
 
 # %%
-# Income by columns of the Adult data. Bounds of numbers may be wide, as bins are found privately. What a word may be is
-# declared.
+# Income in the Adult data. Bounds of numbers may be wide, because bins are found privately. Categories are declared.
 
 import matplotlib.pyplot as plt
 from sklearn.metrics import roc_auc_score
@@ -39,13 +38,13 @@ model = DPAdditiveClassifier(
 print(model.guarantee_)
 
 # %%
-# The functions, which add to the logit of a high income. A figure of them costs nothing: they are released.
+# The functions, which add to the logit of a high income. Plotting them costs no budget.
 
 ShapeDisplay.from_estimator(model)
 plt.show()
 
 # %%
-# What the model says of sex, beside the other columns:
+# The function of sex, given the other columns:
 
 shape = model.shape_("sex")
 for label, value, error in zip(
@@ -54,7 +53,7 @@ for label, value, error in zip(
     print(f"{label}: {value:+.2f} ± {1.96 * error:.2f}")
 
 # %%
-# Lines would not do for numbers with such bounds:
+# Logistic regression is less accurate with such bounds:
 
 numbers = list(bounds)
 linear = DPLogisticRegression(

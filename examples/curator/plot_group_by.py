@@ -1,9 +1,9 @@
 """
-Counts and means of groups
-==========================
+Private group by: counts and means
+==================================
 
-`DPGroupBy` is a ``groupby`` whose result is private for the whole record. Each record is in one group, so that groups
-do not share epsilon; every declared group is answered, also an empty one.
+`DPGroupBy` is a ``groupby`` with a guarantee for the whole record. Each record is in one group, so each group gets
+all of epsilon; groups without rows are released, too.
 """
 
 # %%
@@ -33,7 +33,7 @@ table = groups.to_frame()
 table.head(4).round(1)
 
 # %%
-# Small groups have wide intervals; that of the smallest ones may be all that is possible.
+# Small groups have wide intervals; for the smallest ones, they may contain all possible values.
 
 name = "hours-per-week_mean"
 exact = people.groupby(keys)["hours-per-week"].mean()
@@ -62,7 +62,7 @@ axes.legend()
 plt.show()
 
 # %%
-# Keys that nobody has declared: the occupations that many people share. Rows with others are in no group.
+# Undeclared keys: `discover_domain` finds the frequent occupations. Rows with rare ones are in no group.
 
 occupations = adult.data[["occupation"]]
 domain = discover_domain(occupations, 0.1, 1e-6, random_state=0)

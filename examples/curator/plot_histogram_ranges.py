@@ -1,13 +1,13 @@
 """
-Counts of ranges: flat or hierarchical?
-=======================================
+Range queries: flat or hierarchical histogram
+=============================================
 
-A histogram of noisy cells answers a range by adding cells, and their errors add up. A hierarchical one also measures
-larger intervals, and answers long ranges with fewer noisy numbers.
+A flat histogram answers a range by adding noisy cells, and their errors add up. A hierarchical histogram also
+measures larger intervals, and answers long ranges with fewer noisy numbers.
 """
 
 # %%
-# 128 ages of a generated town, at ε = 1. `std_error` of a range is stated, not guessed.
+# 128 ages of a generated town, at ε = 1. The estimator states the `std_error` of a range.
 
 import matplotlib.pyplot as plt
 import numpy as np

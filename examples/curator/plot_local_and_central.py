@@ -1,9 +1,9 @@
 """
-What it costs to trust no one
-=============================
+The local and the central model compared
+========================================
 
-A trusted curator adds noise to a count; without one, every person adds noise to an answer. The first error does not
-depend on the number of people, the second grows with its square root.
+A trusted curator adds noise to a count; in the local model, each person adds noise to an answer. The first error
+does not depend on the number of people, the second one grows with its square root.
 """
 
 # %%
@@ -54,14 +54,14 @@ axes.loglog(
 )
 axes.set(
     xlabel="people",
-    ylabel="standard error of the share",
+    ylabel="standard error of the proportion",
     title="ε = 1 for replacing a record, in both",
 )
 axes.legend()
 plt.show()
 
 # %%
-# With 10,000 people the local error is some hundred times the central one. That factor is the price of a collector who
-# need not be trusted.
+# With 10,000 people the local error is some hundred times the central one. This factor is the cost of a collector who
+# does not have to be trusted.
 
 print([round(a / b) for a, b in zip(local, central, strict=True)])

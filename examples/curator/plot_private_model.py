@@ -1,14 +1,13 @@
 """
-A pipeline that is private from its columns to its predictions
-===============================================================
+A private pipeline: logistic regression
+=======================================
 
-A model that learns from true rows shows them. `DPLogisticRegression` adds noise to each step of its gradient descent,
-and encoders whose categories are declared learn nothing: so the whole pipeline has one guarantee, for features and
-target.
+`DPLogisticRegression` adds noise to each step of its gradient descent, and encoders with declared categories learn
+nothing, so the whole pipeline has one guarantee, for features and target.
 """
 
 # %%
-# A generated table of customers. What the columns may hold is public, and declared.
+# A generated table of customers. The values and bounds of the columns are public.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,9 +1,9 @@
 """
-Any statistic, privately: sample and aggregate
-==============================================
+Any statistic: sample and aggregate
+===================================
 
-Where no mechanism is known, compute a statistic on disjoint parts of the table and release a private middle of the
-answers. One record changes one part only.
+If a statistic has no mechanism, compute it on disjoint parts of the table and release the noisy mean of the
+results. One record changes one part only.
 """
 
 # %%
@@ -38,7 +38,7 @@ print(
 print(release.guarantee)
 
 # %%
-# The answers of the parts, and what is released of them at several ε.
+# The results of the parts, and the releases at several ε.
 
 chunks = [correlation(part) for part in np.array_split(X, 200)]
 figure, axes = plt.subplots(layout="constrained")

@@ -1,9 +1,9 @@
 """
-Tables that do not fit into memory
-==================================
+Large tables: privatize a lazy frame
+====================================
 
-The same encoder works on lazy tables. `skdp.engines.privatize` checks, charges once and randomizes batch by batch;
-`tally` counts where the reports are.
+The same encoder works on lazy tables. `skdp.engines.privatize` charges once and randomizes batch by batch; `tally`
+counts the reports without loading them.
 """
 
 # %%
@@ -29,7 +29,7 @@ reports = privatize(answers.lazy(), encoder)
 print(type(reports).__name__, encoder.guarantee_)
 
 # %%
-# The tally is a few numbers, whatever the size of the table.
+# The tally contains a few numbers for any size of the table.
 
 estimates = encoder.estimate_counts(tally(reports, encoder))
 true = (

@@ -1,9 +1,9 @@
 """
-Fairness without the true groups
-================================
+Fairness metrics from randomized groups
+=======================================
 
-An auditor may only have randomized reports of sex. Taking reports for groups understates every disparity;
-`debiased_fairness` inverts the randomization, with an interval.
+An auditor has randomized reports of sex only. Reports that are taken for groups understate every difference;
+`debiased_fairness` corrects for the randomization, with intervals.
 """
 
 # %%

@@ -1,9 +1,9 @@
 """
-Are reports fairer than no column at all?
-=========================================
+Fairness study: reports or no column
+====================================
 
-A model that learns from reports of sex is fairer than one that learns from the truth. So is one that never sees
-sex. `fairness_study` fits both on the same splits.
+A model that is trained on reports of sex is fairer than a model that is trained on true values. So is a model
+without the column. `fairness_study` fits both on the same splits.
 """
 
 # %%
@@ -36,8 +36,8 @@ means = study.pivot_table("value", ["method", "epsilon"], "metric")
 means[["accuracy", "statistical_parity_difference"]].round(3)
 
 # %%
-# Reports less no column, in pairs of splits. Differences are unprivileged
-# less privileged; 0 is parity.
+# Reports minus no column, in pairs of splits. Differences are unprivileged
+# minus privileged; 0 is parity.
 
 differences = compare_to_baseline(study, baseline="columns excluded")
 parity = differences.query(

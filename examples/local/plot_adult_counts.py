@@ -1,13 +1,13 @@
 """
-Count reports of the Adult data
-===============================
+Estimate counts from reports
+============================
 
-Everybody reports one value for education, randomized before it leaves them. The true counts are estimated from the
-reports, with error bars.
+Each person reports one randomized value of education. The counts are estimated from the reports, with confidence
+intervals.
 """
 
 # %%
-# The possible values are declared: they are public knowledge, and nothing about a person.
+# The possible values are declared from public knowledge.
 from skdp import RandomizedResponseEncoder
 from skdp.datasets import load_adult
 
@@ -24,7 +24,7 @@ reports.head()
 encoder.guarantee_
 
 # %%
-# Estimates, intervals, and the true counts, which the collector never sees:
+# Estimates, intervals, and the true counts:
 from skdp.evaluation import CountEstimateDisplay
 
 estimates = encoder.estimate_counts(reports)

@@ -2,12 +2,12 @@
 Lists of values
 ===============
 
-A record may hold several values. `SetValuedEncoder` reports the whole list under one epsilon. How the error grows with
-the number of values that a list may have is exact, and known before anybody is asked.
+`SetValuedEncoder` reports a list of values with one epsilon. The error grows with the largest number of values in
+a list, and is known exactly before the collection.
 """
 
 # %%
-# The exact error of a share, as n times its variance, by the largest number of values of a list: for 100 values at
+# The exact error of a proportion, as n times its variance, by the largest number of values of a list: for 100 values at
 # epsilon 1, and for 16 values at epsilon 8.
 
 import matplotlib.pyplot as plt
@@ -34,11 +34,11 @@ for axes, (k, epsilon, sizes) in zip(
         xticklabels=sizes,
     )
     axes.minorticks_off()
-panels[0].set_ylabel("n times the variance of a share")
+panels[0].set_ylabel("n times the variance of a proportion")
 plt.show()
 
 # %%
-# The lists of 20,000 records, of at most three of eight values, and what is estimated from their reports.
+# 20,000 records with lists of at most three of eight values, and the estimates from their reports.
 
 rng = np.random.default_rng(0)
 values = ["bread", "milk", "tea", "rice", "beans", "oil", "salt", "figs"]
@@ -62,7 +62,7 @@ truth = pd.Series(
 table.assign(truth=truth.reindex(values)).round()
 
 # %%
-# The estimates with their intervals of 95 %, and the true counts.
+# The estimates with 95 % intervals, and the true counts.
 
 places = np.arange(len(values))
 figure, axes = plt.subplots(layout="constrained")

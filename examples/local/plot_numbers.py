@@ -1,14 +1,14 @@
 """
-Numbers in the local model
-==========================
+Numbers: mean and distribution
+==============================
 
-`NumericPerturber` reports each number through public bounds. The mean of the reports estimates the true mean, and the
-whole distribution can be estimated back, as smooth as the data allow.
+`NumericPerturber` randomizes numbers within public bounds. The mean of the reports is unbiased, and the
+distribution can be estimated from them.
 """
 
 # %%
-# The mean radius of 569 tumours, three times over for a larger sample. The bounds are public: no sensible instrument
-# reports less than 5 or more than 30.
+# The mean radius of 569 tumours, three times over for a larger sample. The bounds are public: no
+# instrument measures less than 5 or more than 30.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,7 +27,7 @@ print(perturber.guarantee_)
 perturber.estimate_mean(reports).round(3)
 
 # %%
-# Reports lie far from the truth, one by one. The estimated distribution does not.
+# Single reports are far from the true numbers. The estimated distribution is close to the true one.
 
 estimated = perturber.estimate_distribution(reports, n_bins=25)
 edges = np.linspace(5, 30, 26)

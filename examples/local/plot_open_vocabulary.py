@@ -1,9 +1,9 @@
 """
-Frequent words that no one declared
+Heavy hitters in an open vocabulary
 ===================================
 
-`HeavyHitters` finds the most frequent words of an open vocabulary. Each person reports a hashed prefix of one word,
-once; frequent prefixes grow, round by round.
+`HeavyHitters` finds the most frequent words of an open vocabulary. Each person reports a hashed prefix of one
+word, and the server extends the frequent prefixes.
 """
 
 # %%
@@ -33,8 +33,8 @@ found = finder.top_
 found.round(0)
 
 # %%
-# Estimated counts and their intervals, beside the true ones. A word that is not among the ten most frequent would show
-# a short black mark.
+# Estimated counts and their intervals, and the true counts. A word that is not among the ten most frequent would have a
+# short black mark.
 
 true = [int((words == word).sum()) for word in found["value"]]
 figure, axes = plt.subplots(layout="constrained")

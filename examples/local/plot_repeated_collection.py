@@ -1,9 +1,9 @@
 """
-Asking the same people again
-============================
+Repeated collection: fresh and permanent reports
+================================================
 
-Fresh noise on each day averages out: who collects often enough learns every answer. With ``memoize=True`` an encoder
-derives a permanent report from a secret key, the person and the value, so that asking again reveals nothing more.
+Fresh noise of each day averages out, so the collector recovers the answers. With ``memoize=True``, an encoder
+derives a permanent report from a secret key, the person and the value.
 """
 
 # %%
@@ -24,7 +24,7 @@ releases = [1, 2, 4, 8, 16, 32]
 
 
 def recovered(encoder, **record_ids):
-    """Return the share of answers that the collector knows, for each number of releases."""
+    """Return the proportion of recovered answers by the number of releases."""
     encoder.fit(people)
     votes = np.zeros((len(people), len(answers)))
     shares = {}
@@ -69,7 +69,7 @@ axes.axhline(
 )
 axes.set(
     xlabel="releases",
-    ylabel="share of answers recovered",
+    ylabel="proportion of recovered answers",
     xscale="log",
     xticks=releases,
     xticklabels=releases,

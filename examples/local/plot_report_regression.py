@@ -2,14 +2,13 @@
 A survey with non-compliance
 ============================
 
-Three thousand invented students are asked whether they copied. Each draws a card with the instruction "say yes" or
-"tell the truth". In one half of the sample, one in five cards is "say yes"; in the other half, four in five. Some
-students say "no" whatever the card.
+Three thousand simulated students are asked whether they copied. Each draws a card with the instruction "say yes"
+or "tell the truth". In one half of the sample, one in five cards is "say yes"; in the other half, four in five.
+Some students always say "no".
 """
 
 # %%
-# The truth depends on age. Of the students who did not copy, 15 % always say "no":
-# a tenth of all students.
+# The truth depends on age. 15 % of the students who did not copy always say "no": a tenth of all students.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,7 +39,7 @@ design = ReportDesign.by_group(cards, "half")
 design.estimate_frequencies(reports).round(2)
 
 # %%
-# Regressions with and without cheaters, who are a class of their own.
+# Regressions with non-compliant students as a separate class, and without.
 
 people = pd.DataFrame({"age": age})
 honest = ReportLogisticRegression(target_design=design)

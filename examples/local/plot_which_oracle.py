@@ -1,14 +1,14 @@
 """
-Which report has the least error?
-=================================
+Compare frequency oracles
+=========================
 
-Every frequency oracle states its error in closed form, before a single answer is collected. The error of an estimated
-share depends on ε, on the number of people and on the number of values, and so does the best oracle.
+The error of a frequency oracle has a closed form, so it is known before the collection. It depends on ε, on the
+number of people and on the number of values, and so does the best oracle.
 """
 
 # %%
-# Standard errors for 10,000 people and ε = 1, where all values are equally frequent. Randomized response reports one of
-# all values, so its error grows with their number. Those of the other oracles level off.
+# Standard errors for 10,000 people and ε = 1, if all values are equally frequent. Randomized response reports one of
+# all values, so its error grows with their number. The errors of the other oracles level off.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -43,13 +43,15 @@ for name in names:
         [standard_error(name, k) for k in sizes],
         label=name.replace("_", " "),
     )
-axes.set(xlabel="number of values", ylabel="standard error of a share")
+axes.set(
+    xlabel="number of values", ylabel="standard error of a proportion"
+)
 axes.legend()
 plt.show()
 
 # %%
 # The reports differ in size: one number for randomized response, a bit a value for unary encoding and subset selection,
-# a few bytes for the hashed ones. ``FrequencyOracleEncoder(oracle="auto")`` takes the least error among
+# a few bytes for the hashed ones. ``FrequencyOracleEncoder(oracle="auto")`` selects the smallest error among
 # reports of at most 1,024 bytes.
 
 from skdp import FrequencyOracleEncoder

@@ -1,9 +1,9 @@
 """
-A synthetic table, column by column
-===================================
+Synthetic tables: compare the marginals
+=======================================
 
-`DPMarginalSynthesizer` measures noisy marginals of a table and samples new rows from the model that agrees best with
-them. `MarginalDisplay` compares the marginals of the true and the synthetic rows.
+`DPMarginalSynthesizer` measures noisy marginals of a table and draws new rows from a model of them.
+`MarginalDisplay` compares the marginals of the true and the synthetic rows.
 """
 
 # %%

@@ -1,13 +1,13 @@
 """
-Train on synthetic rows, test on real ones
+Train on synthetic rows, test on real rows
 ==========================================
 
-A classifier trained on private synthetic rows is itself private. How much accuracy that costs depends on ε and on the
-number of rows.
+A classifier that is trained on private synthetic rows has their guarantee. The loss of accuracy depends on ε and
+on the number of rows.
 """
 
 # %%
-# Breast cancer, cut into public bins; a third of the patients is kept for the test.
+# Breast cancer data in public bins; a third of the patients is the test set.
 
 import matplotlib.pyplot as plt
 import pandas as pd
