@@ -124,7 +124,6 @@ def report(table: PeopleTable, epsilon: float, seed: int) -> Intervals:
             table.y_pred[rows],
             table.groups.iloc[rows].reset_index(drop=True),
             privileged=table.privileged,
-            confidence_level=0.95,
         )
         found.append(join_truth(frame, table.truth()))
     return found

@@ -112,7 +112,6 @@ report = fairness_report(
     X_test["sex"],
     privileged="Male",
     positive_label=">50K",
-    confidence_level=0.95,
 )
 true_values = report[report["group"].isna()].set_index("metric")["value"]
 report.round(4)
@@ -139,7 +138,6 @@ report = fairness_report(
     X_test["sex"],
     privileged="Male",
     positive_label=">50K",
-    confidence_level=0.95,
 )
 FairnessDisplay.from_reports({"true groups": report})
 plt.show()
@@ -319,7 +317,7 @@ displayed = {"true groups": [], "reports taken for the truth": [], "debiased": [
 for epsilon in (0.5, 1, 2, 4):
     encoder = RandomizedResponseEncoder(epsilon, categories=SEXES, random_state=1)
     seen = encoder.fit_transform(X_test[["sex"]])
-    options = {"privileged": "Male", "positive_label": ">50K", "confidence_level": 0.95}
+    options = {"privileged": "Male", "positive_label": ">50K"}
     tables = (
         report,
         fairness_report(y_test, predicted, seen["sex"], **options),

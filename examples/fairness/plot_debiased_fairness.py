@@ -47,7 +47,6 @@ reports = encoder.fit_transform(adult.data[["sex"]])
 common = {
     "privileged": "Male",
     "positive_label": ">50K",
-    "confidence_level": 0.95,
 }
 audits = {
     "true groups": fairness_report(

@@ -5,7 +5,6 @@ from skdp.evaluation._attacks import (
     bayes_accuracy,
     membership_inference,
 )
-from skdp.evaluation._attacks import guessing_bound as guessing_bound
 from skdp.evaluation._fairness_study import fairness_study
 from skdp.evaluation._planning import plan_epsilon, plan_rows
 from skdp.evaluation._privacy_curve import compare_to_baseline, privacy_curve
@@ -19,7 +18,6 @@ from skdp.evaluation.displays import (
 )
 from skdp.evaluation.report import age_sex_report as age_sex_report
 from skdp.evaluation.report import count_study as count_study
-from skdp.evaluation.report import errors_by_trust as errors_by_trust
 from skdp.evaluation.report import study_report
 
 __all__ = [

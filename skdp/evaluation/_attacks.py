@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -23,7 +22,6 @@ from skdp.local import SAMPLED, ReportTransformer
 from skdp.metrics import parse_columns
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee
-from skdp.tables import ColumnError, shielded
 
 Codes = NDArray[np.intp]
 Numbers = NDArray[np.float64]
@@ -77,8 +75,8 @@ def attribute_inference(
     encoder : fitted encoder of categories, optional
         The encoder that made the reports. It gives their names and the bound.
     estimator : classifier, optional
-        The model of the attacker. It gets the columns unchanged. By default a
-        `HistGradientBoostingClassifier` with text as categories.
+        The model of the attacker. It gets numbers, and other values as categories of
+        whole numbers. By default a `HistGradientBoostingClassifier`.
     cv : int, default=5
         The number of folds.
     random_state : int, optional
@@ -163,7 +161,10 @@ def attribute_inference(
     columns = parse_columns(released, "released")
     true_columns = parse_columns(sensitive, "sensitive")
     truth = _code_combinations(true_columns)
-    frame = _make_frame(columns, as_given=estimator is not None)
+    coded = map(_code_column, columns.values())
+    frame = pd.DataFrame(
+        {f"x{position}": column for position, column in enumerate(coded)}
+    )
     if len(truth) != len(frame):
         raise ValueError(f"released has {len(frame)} rows, sensitive has {len(truth)}.")
     proportions = np.bincount(truth) / len(truth)
@@ -238,43 +239,22 @@ def _guess(
     return cross_val_predict(estimator, frame, truth, cv=folds)
 
 
-def _make_frame(columns: dict[Any, pd.Series], *, as_given: bool) -> pd.DataFrame:
-    """Return the columns as a frame; for trees, as numbers and categories."""
-    if as_given:
-        frame = pd.DataFrame(dict(enumerate(columns.values())))
-        return frame.set_axis(pd.Index(list(columns), tupleize_cols=False), axis=1)
-    coded = map(_code_column, columns.values())
-    return pd.DataFrame(
-        {f"x{position}": column for position, column in enumerate(coded)}
-    )
-
-
 def _code_column(column: pd.Series) -> pd.Series:
     """Convert a column to numbers, or to categories with nan for missing values."""
     is_number = pd.api.types.is_numeric_dtype(column.dtype)
     if is_number or column.isna().all():
         return pd.Series(column.to_numpy(float, na_value=np.nan))
-    codes = _factorize(column)
+    codes, _ = pd.factorize(column)
     numbers = pd.Series(np.where(codes < 0, np.nan, codes))
     if codes.max() >= MAX_TREE_CATEGORIES:
         return numbers
     return numbers.astype("category")
 
 
-def _factorize(column: pd.Series, *, missing: bool = False) -> Codes:
-    """Return a number for the distinct value of each row."""
-    try:
-        codes, _ = shielded(partial(pd.factorize, use_na_sentinel=not missing), column)
-        return np.asarray(codes, np.intp)
-    except ColumnError as error:
-        raise TypeError(f"column {column.name!r} {error}") from None
-
-
 def _code_combinations(columns: dict[Any, pd.Series]) -> Codes:
-    """Return a number for the combination of values of each row."""
-    codes = [_factorize(column, missing=True) for column in columns.values()]
-    rows = np.column_stack(codes)
-    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    """Return a number for the combination of values of each row; missing values are one value."""
+    rows = pd.DataFrame(dict(enumerate(columns.values())))
+    return rows.groupby(list(rows), dropna=False).ngroup().to_numpy(np.intp)
 
 
 def _report_names(encoder: Any) -> list[Any]:
@@ -357,9 +337,7 @@ def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
     return min(1.0, float(terms.max()))
 
 
-def bayes_accuracy(
-    oracle: FrequencyOracle, prior: ArrayLike, *, groups: ArrayLike | None = None
-) -> float | None:
+def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
     """Return the exact accuracy of the best guess from a report of an oracle.
 
     Parameters
@@ -368,9 +346,6 @@ def bayes_accuracy(
         The protocol.
     prior : array-like of shape (k,)
         The probability of each value; at least 0, with a sum of 1.
-    groups : array-like of shape (k,), optional
-        Groups of values to guess instead of values: values with the same entry are one
-        group, such as all ages of a sex if age and sex are reported together.
 
     Returns
     -------
@@ -381,7 +356,7 @@ def bayes_accuracy(
     Raises
     ------
     ValueError
-        If the prior is no distribution of k values, or `groups` has another length.
+        If the prior is no distribution of k values.
 
     Examples
     --------
@@ -392,14 +367,7 @@ def bayes_accuracy(
     proportions = _check_prior(prior)
     if proportions.size != oracle.k:
         raise ValueError(f"prior must have {oracle.k} entries, got {proportions.size}")
-    if groups is None:
-        return oracle.guess_accuracy(proportions)
-    codes = np.unique(np.asarray(groups), return_inverse=True)[1]
-    if codes.shape != proportions.shape:
-        raise ValueError(
-            f"groups must have {proportions.size} entries, got {codes.size}"
-        )
-    return oracle.guess_accuracy(proportions, codes)
+    return oracle.guess_accuracy(proportions)
 
 
 def _check_prior(prior: Any) -> Numbers:

@@ -41,14 +41,11 @@ def check_table(
 ) -> None:
     """Check that an argument is a table with given columns."""
     required = list(columns)
-    listed = ", ".join(required[:-1]) + " and " * (len(required) > 1)
-    listed += "".join(required[-1:])
-    expected = f"{name} must be a DataFrame with the columns {listed}"
-    if not isinstance(table, pd.DataFrame):
-        raise TypeError(f"{expected}, got {type(table).__name__}")
-    absent = [column for column in required if column not in table.columns]
-    if absent:
-        raise TypeError(f"{expected}; it lacks {absent}")
+    if not isinstance(table, pd.DataFrame) or not {*required} <= {*table.columns}:
+        raise TypeError(
+            f"{name} must be a DataFrame with the columns {', '.join(required)}, got "
+            f"{type(table).__name__} without all of them"
+        )
     is_number = pd.api.types.is_numeric_dtype
     texts = [column for column in numbers if not is_number(table[column].dtype)]
     if texts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,8 +49,6 @@ FAIRNESS = (
     "average_odds_difference",
 )
 LABEL = "label of the study"
-
-Indicators = NDArray[Any]
 
 
 def fairness_study(
@@ -103,8 +101,6 @@ def fairness_study(
         - ``"columns excluded"``: no protected columns;
         - ``"post-processed"``: the true columns, with a threshold for each true group
           (fairlearn's ``ThresholdOptimizer``, demographic parity);
-        - ``"reweighed"``: the true columns, with weights that make groups and labels
-          independent [2]_;
         - ``"reported"``: reports. A feature is 1 for each value that a report supports
           [1]_;
         - ``"private parity"``: no protected columns, under demographic parity estimated
@@ -152,8 +148,6 @@ def fairness_study(
     ----------
     .. [1] H. H. Arcolezi, K. Makhlouf, C. Palamidessi (2023). (Local) differential
        privacy has NO disparate impact on fairness. DBSec 2023. arXiv:2304.12845
-    .. [2] F. Kamiran, T. Calders (2012). Data preprocessing techniques for
-       classification without discrimination. Knowledge and Information Systems 33.
 
     Examples
     --------
@@ -224,55 +218,33 @@ class _Table:
 
     def take(self, positions: NDArray[np.intp]) -> _Table:
         """Return some rows."""
-        return self.replaced(
-            self.X.iloc[positions].reset_index(drop=True), self.labels[positions]
-        )
+        X = self.X.iloc[positions].reset_index(drop=True)
+        return replace(self, X=X, labels=self.labels[positions])
 
-    def replaced(self, X: pd.DataFrame, labels: Any) -> _Table:
-        """Return a table of other rows."""
-        names = self.protected, self.sensitive, self.privileged
-        return _Table(X, labels, self.domain, *names)
-
-    @property
-    def people(self) -> pd.DataFrame:
-        """The protected columns."""
-        return self.X[self.protected]
-
-    def features(self, indicators: Indicators | None = None) -> pd.DataFrame:
-        """Return the features, with indicators of the protected columns if given."""
-        columns: dict[str, Any] = {}
-        for name in self.X:
-            if name not in self.protected:
-                columns |= _indicator_columns(self.domain, self.X[name])
-        for position, column in enumerate([] if indicators is None else indicators.T):
-            columns[f"protected {position}"] = column
-        return pd.DataFrame(columns, index=self.X.index)
+    def features(self) -> pd.DataFrame:
+        """Return the features without the protected columns."""
+        return self._encode([name for name in self.X if name not in self.protected])
 
     def true_features(self) -> pd.DataFrame:
         """Return the features with the true protected columns."""
-        columns = [_indicators(self.domain, self.X[name]) for name in self.protected]
-        return self.features(np.concatenate(columns, axis=1))
+        return self.features().join(self._encode(self.protected))
+
+    def _encode(self, names: list[Any]) -> pd.DataFrame:
+        """Return numbers as they are, and 0 and 1 for each declared value of other columns."""
+        columns: dict[str, Any] = {}
+        for name in names:
+            if name not in self.protected and not _is_categorical(self.domain, name):
+                columns[f"number {name}"] = self.X[name].to_numpy()
+                continue
+            codes = self.domain[name].encode(self.X[name].to_numpy())
+            for code in range(len(self.domain[name])):
+                columns[f"{name} {code}"] = (codes == code).astype(np.uint8)
+        return pd.DataFrame(columns, index=self.X.index)
 
 
 def _is_categorical(domain: Domain, name: Any) -> bool:
     """Return True if a column is declared as categories, not as bins of numbers."""
     return name in domain.columns and not isinstance(domain[name], Interval)
-
-
-def _indicators(domain: Domain, column: pd.Series) -> Indicators:
-    """Return 0 and 1 for each declared value."""
-    values = domain[column.name]
-    codes = values.encode(column.to_numpy())
-    return np.equal.outer(codes, np.arange(len(values))).astype(np.uint8)
-
-
-def _indicator_columns(domain: Domain, column: pd.Series) -> dict[str, Any]:
-    """Return a number as it is, and a category as indicators."""
-    name = column.name
-    if not _is_categorical(domain, name):
-        return {f"number {name}": column.to_numpy()}
-    indicators = _indicators(domain, column).T
-    return {f"{name} {position}": row for position, row in enumerate(indicators)}
 
 
 def _read_table(
@@ -394,9 +366,7 @@ class _Task:
 Predictions = tuple[NDArray[Any], NDArray[Any] | None]
 
 
-def _fit_and_predict(
-    model: Any, train: Any, labels: Any, test: Any, **options: Any
-) -> Predictions:
+def _fit_and_predict(model: Any, train: Any, labels: Any, test: Any) -> Predictions:
     """Fit a model and predict."""
     if train.shape[1] == 0:
         # Only the proportions of the labels are left.
@@ -405,7 +375,7 @@ def _fit_and_predict(
             np.zeros((len(train), 1)),
             test.assign(x=0),
         )
-    model.fit(train, labels, **options)
+    model.fit(train, labels)
     chances = None
     if hasattr(model, "predict_proba"):
         chances = np.asarray(model.predict_proba(test))[:, 1]
@@ -441,21 +411,6 @@ def _choose_thresholds(model: Any, task: _Task) -> Predictions:
     return np.asarray(labels), None
 
 
-def _reweigh(model: Any, task: _Task) -> Predictions:
-    """Fit with the weights of Kamiran and Calders, which make groups and labels independent."""
-    train = task.train
-    rows = pd.DataFrame({"group": train.X[train.sensitive], "label": train.labels})
-    sizes = [
-        rows.groupby(keys, observed=True)["label"].transform("size")
-        for keys in (["group"], ["label"], ["group", "label"])
-    ]
-    # P(group) P(label) / P(group, label).
-    weights = sizes[0] * sizes[1] / (len(rows) * sizes[2])
-    options = {_weight_parameter(model): weights.to_numpy()}
-    features = train.true_features(), train.labels, task.test.true_features()
-    return _fit_and_predict(model, *features, **options)
-
-
 def _weight_parameter(model: Any) -> str:
     """Return the name of the weight parameter of `fit`; in a pipeline, of its last step."""
     is_pipeline = isinstance(model, Pipeline)
@@ -465,21 +420,19 @@ def _weight_parameter(model: Any) -> str:
 def _learn_reports(model: Any, task: _Task) -> Predictions:
     encoder = task.fit_encoder(task.train.protected)
     protocol = encoder.protocol_
-    arrays = protocol.read(encoder.transform(task.train.people))
+    arrays = protocol.read(encoder.transform(task.train.X[task.train.protected]))
     drawn = protocol.rows(arrays)  # (n_rows, n_fields)
-    reported, true = [], []
+    train, test = task.train.features(), task.test.features()
     for position, field in enumerate(protocol.fields):
         supports = field.oracle.supports(arrays[position])
         # A record that does not report the field supports none of its values.
-        reported.append(supports & drawn[:, position, np.newaxis])
+        supports = supports & drawn[:, position, np.newaxis]
         codes = field.domain.encode([task.test.X[name] for name in field.columns])
-        cells = field.domain.join(codes)
-        true.append(np.equal.outer(cells, np.arange(field.oracle.k)))
-    features = [
-        table.features(np.concatenate(blocks, axis=1).astype(np.uint8))
-        for table, blocks in ((task.train, reported), (task.test, true))
-    ]
-    return _fit_and_predict(model, features[0], task.train.labels, features[1])
+        true = np.equal.outer(field.domain.join(codes), np.arange(field.oracle.k))
+        names = [f"protected {position} {cell}" for cell in range(field.oracle.k)]
+        train = train.join(pd.DataFrame(supports.astype(np.uint8), columns=names))
+        test = test.join(pd.DataFrame(true.astype(np.uint8), columns=names))
+    return _fit_and_predict(model, train, task.train.labels, test)
 
 
 def _constrain_reports(model: Any, task: _Task) -> Predictions:
@@ -527,8 +480,9 @@ def _learn_released(model: Any, task: _Task, rows: pd.DataFrame) -> Predictions:
         # Much noise may leave a single label.
         predicted = np.full(len(task.test.X), labels[0])
         return predicted, predicted.astype(float)
-    train = task.train.replaced(rows[list(task.train.X)], labels).true_features()
-    return _fit_and_predict(model, train, labels, task.test.true_features())
+    train = replace(task.train, X=rows[list(task.train.X)], labels=labels)
+    test = task.test.true_features()
+    return _fit_and_predict(model, train.true_features(), labels, test)
 
 
 @dataclass(frozen=True)
@@ -543,7 +497,6 @@ METHODS = {
     "without privacy": _Method(_learn_truth, False),
     "columns excluded": _Method(_exclude_columns, False),
     "post-processed": _Method(_choose_thresholds, False),
-    "reweighed": _Method(_reweigh, False),
     "reported": _Method(_learn_reports, True),
     "private parity": _Method(_constrain_reports, True),
     "synthetic rows": _Method(_synthesize_rows, True),

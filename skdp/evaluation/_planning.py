@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 from skdp.central import DPHistogram, planned_half_width
 from skdp.domain import Domain
+from skdp.evaluation._common import check_count
 from skdp.local import OracleEncoder
 from skdp.privacy import WeakGuaranteeWarning
 from skdp.survey import ReportDesign
@@ -124,7 +125,7 @@ def plan_epsilon(
     quantity, margin = _read_precision(within, power, rates)
     _check_source(source, quantity)
     if n_rows is not None:
-        _check_n_rows(n_rows)
+        check_count(n_rows, "n_rows", least=1)
     elif not isinstance(source, DPHistogram) or quantity != "count":
         raise ValueError(f"n_rows is required for a {quantity}, got None.")
     n = n_rows or 1
@@ -262,12 +263,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _check_n_rows(n_rows: Any) -> None:
-    """Check a number of rows."""
-    if not isinstance(n_rows, Integral) or isinstance(n_rows, bool) or n_rows < 1:
-        raise ValueError(f"n_rows must be an int of at least 1, got {n_rows!r}.")
-
-
 def _check_source(source: Any, quantity: str) -> None:
     """Check that the variance of the source is known."""
     kinds = OracleEncoder, DPHistogram, ReportDesign
@@ -290,10 +285,6 @@ def _check_source(source: Any, quantity: str) -> None:
             raise ValueError(
                 "source must be a ReportDesign with two values, got "
                 f"{len(source.values)}. Simulate the error of other designs."
-            )
-        if np.ptp(source.channels[None], axis=0).max() == 0:
-            raise ValueError(
-                f"The design of {source.column!r} has the same reports for both values."
             )
 
 

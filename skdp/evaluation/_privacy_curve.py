@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import warnings
 import zlib
 from collections.abc import Iterable
 from numbers import Integral
-from pathlib import Path
 from typing import Any, Self
 
 import joblib
@@ -24,7 +22,6 @@ from sklearn.utils import check_consistent_length, get_tags
 
 from skdp.base import (
     ColumnLike,
-    PathType,
     TableLike,
     check_row_order,
     draw_seed,
@@ -34,8 +31,7 @@ from skdp.local import OnFitOnly, PosteriorFeatures
 from skdp.privacy import WeakGuaranteeWarning
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 
-CELL = ["epsilon", "split"]
-COLUMNS = [*CELL, "metric", "value", "n_train", "n_test"]
+COLUMNS = ["epsilon", "split", "metric", "value", "n_train", "n_test"]
 Cell = tuple[float, int]
 
 # Steps whose `transform` does not release the rows to predict.
@@ -57,7 +53,6 @@ def privacy_curve(
     baseline: Any = "auto",
     n_jobs: int | None = None,
     random_state: int | None = None,
-    path: PathType | None = None,
 ) -> pd.DataFrame:
     """Score an estimator by cross-validation at several epsilons, and without privacy.
 
@@ -96,9 +91,6 @@ def privacy_curve(
     random_state : int, optional
         None for secure randomness. An int gives each fit its own seed, which does not
         change when epsilons or splits are added.
-    path : str or path, optional
-        A CSV file for the scores of finished fits. A call with the same arguments reads
-        them and makes the other fits only.
 
     Returns
     -------
@@ -112,8 +104,8 @@ def privacy_curve(
     BudgetExceeded
         If the ledger of the step does not cover a release.
     TypeError, ValueError
-        If a parameter is out of range, X and y have the same row labels in different
-        orders, or, with `path`, an argument cannot be pickled.
+        If a parameter is out of range, or X and y have the same row labels in different
+        orders.
 
     See Also
     --------
@@ -122,14 +114,11 @@ def privacy_curve(
 
     Notes
     -----
-    **Privacy.** The result and the file at `path` are computed from true rows and are
-    not private. The file has scores and one hash of all arguments, and no rows.
+    **Privacy.** The result is computed from true rows and is not private.
 
     The ledger of the step is charged once for each fit, and once more for the test rows
     of a local transformer, which are released once for all scorers. The baseline is
-    fitted first, so that most errors are raised before anything is charged. Scores that
-    are read from the file are not drawn and charged again; functions are identified by
-    their names, so name another file when you change their code.
+    fitted first, so that most errors are raised before anything is charged.
 
     Examples
     --------
@@ -173,7 +162,6 @@ def privacy_curve(
         baseline = _set_epsilon(estimator, param_name, math.inf, None)
     levels = losses if baseline is None else [math.inf, *losses]
     cells = list(itertools.product(levels, range(len(splits))))
-    results = _ResultsFile(path, estimator, baseline, X, y, splits, scoring, seed)
 
     def call(cell: Cell) -> Any:
         epsilon, number = cell
@@ -182,22 +170,14 @@ def privacy_curve(
             model = _set_epsilon(estimator, param_name, epsilon, seed_of(seed, *cell))
         return delayed(_score_split)(model, X, y, splits[number], scoring, epsilon)
 
-    # The baseline is finished before anything is charged.
-    for is_private in (False, True):
-        todo = [
-            cell
-            for cell in cells
-            if (cell[0] < math.inf) == is_private and cell not in results.scores
-        ]
-        scores = Parallel(n_jobs=n_jobs, return_as="generator")(map(call, todo))
-        for cell, score in zip(todo, scores, strict=True):
-            results.add(cell, score)
     rows = []
-    for cell in cells:
-        sizes = tuple(map(len, splits[cell[1]]))
-        rows += [
-            (*cell, name, value, *sizes) for name, value in results.scores[cell].items()
-        ]
+    # The baseline comes first, and is finished before anything is charged.
+    for is_private in (False, True):
+        chosen = [cell for cell in cells if (cell[0] < math.inf) == is_private]
+        results = Parallel(n_jobs=n_jobs)(map(call, chosen))
+        for cell, scores in zip(chosen, results, strict=True):
+            sizes = tuple(map(len, splits[cell[1]]))
+            rows += [(*cell, name, value, *sizes) for name, value in scores.items()]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -304,66 +284,6 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         return get_tags(self.transformer)
-
-
-class _ResultsFile:
-    """The scores of finished cells, also in a CSV file if there is a path."""
-
-    def __init__(self, path: Any, *arguments: Any) -> None:
-        self.path = None if path is None else Path(path)
-        self.scores: dict[Cell, dict[str, float]] = {}
-        self.table = pd.DataFrame()
-        if self.path is None:
-            return
-        self.study = _hash_arguments(*arguments)
-        columns = ["study", *CELL, "metric", "value"]
-        if self.path.exists():
-            self.table = pd.read_csv(self.path, dtype={"value": str})
-            if list(self.table.columns) != columns:
-                raise ValueError(
-                    f"path must be a file of privacy_curve, with the columns {columns}."
-                )
-            # Another study may be in the same file.
-            # Python reads the nearest floats, as they were written.
-            self.table["value"] = self.table["value"].map(float)
-            own = self.table[self.table["study"] == self.study]
-            for *cell, metric, value in own.itertuples(index=False, name=None):
-                _, epsilon, split = cell
-                key = float(epsilon), int(split)
-                self.scores.setdefault(key, {})[metric] = value
-
-    def add(self, cell: Cell, scores: dict[str, float]) -> None:
-        """Add the scores of a finished cell."""
-        self.scores[cell] = scores
-        if self.path is None:
-            return
-        key = dict(zip(["study", *CELL], (self.study, *cell), strict=True))
-        rows = [key | {"metric": m, "value": value} for m, value in scores.items()]
-        self.table = pd.concat([self.table, pd.DataFrame(rows)], ignore_index=True)
-        # The file is replaced as a whole, so that an interruption leaves whole cells.
-        beside = self.path.with_name(f"{self.path.name}.part")
-        self.table.to_csv(beside, index=False)
-        os.replace(beside, self.path)
-
-
-def _hash_arguments(estimator: Any, baseline: Any, *others: Any) -> str:
-    """Hash all that scores depend on beside the cell."""
-    models = []
-    for model in (estimator, baseline):
-        if model is not None:
-            # A ledger changes with each charge.
-            names = [name for name in model.get_params() if name.endswith("ledger")]
-            model = clone(model).set_params(**dict.fromkeys(names))
-        models.append(model)
-    try:
-        return str(joblib.hash((models, *others)))
-    except Exception as error:
-        # joblib's message shows the data.
-        kind = type(error).__name__
-    raise TypeError(
-        f"path requires arguments that can be pickled ({kind}). Use functions with a "
-        "name in a module, no lambda."
-    )
 
 
 def compare_to_baseline(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -26,7 +27,6 @@ from skdp.metrics._inputs import (
     find_positive_label,
     list_privileged,
     parse_classes,
-    parse_numbers,
 )
 from skdp.tables import convert_frame, is_frame, read_table
 
@@ -40,18 +40,16 @@ def to_aif360(
     *,
     privileged: Privileged,
     positive_label: Label | None = None,
-    sample_weight: ColumnLike | None = None,
 ) -> Any:
     """Convert a table with strings to a numeric aif360 dataset.
 
     Parameters
     ----------
     X : pandas, polars or pyarrow dataframe, or 2-D array, of shape (n_samples, n_features)
-        Features, including the sensitive ones. Numbers and Booleans are kept; dates
-        become days since 1970-01-01 (UTC), durations days. Other columns become a 0/1
-        column ``column=value`` for each value, after the kept ones; a pandas
-        categorical or polars Enum column has one for each declared value. The row index
-        of a pandas frame becomes the instance names.
+        Features, including the sensitive ones. Numbers and Booleans are kept. Other
+        columns become a 0/1 column ``column=value`` for each value, after the kept ones;
+        a pandas categorical or polars Enum column has one for each declared value. The
+        row index of a pandas frame becomes the instance names.
     y : array-like or series of shape (n_samples,), or dataframe of one column
         True or predicted labels, with the name "label" in the dataset.
     sensitive_features : column name or list of column names
@@ -62,8 +60,6 @@ def to_aif360(
     positive_label : label, default=None
         Favourable label, which becomes 1.0; other labels become 0.0. None is 1, if all
         labels are 0 and 1, or False and True.
-    sample_weight : array-like or series of shape (n_samples,), default=None
-        Nonnegative finite weights, aif360's ``instance_weights``. None is 1 for each row.
 
     Returns
     -------
@@ -78,7 +74,7 @@ def to_aif360(
         If X is neither a dataframe nor an array, or is a lazy frame; if
         `sensitive_features` is a column itself.
     ValueError
-        If a value is missing, lengths, names, weights or the order of row labels do not
+        If a value is missing, lengths, names or the order of row labels do not
         fit, a sensitive feature has only privileged or only other rows, or none of
         several labels is the positive one.
 
@@ -105,7 +101,7 @@ def to_aif360(
     ([0.0, 1.0, 1.0], [0.0, 1.0, 0.0])
     """
     datasets = import_optional("aif360.datasets")
-    check_row_order(X=X, y=y, sample_weight=sample_weight)
+    check_row_order(X=X, y=y)
     frame = _convert_frame(X)
     labels = parse_classes(y, "y")
     if len(labels) != len(frame):
@@ -132,7 +128,7 @@ def to_aif360(
             "An encoded column 'column=value' has the name of another column. Rename "
             "a column of X."
         )
-    dataset = datasets.BinaryLabelDataset(
+    return datasets.BinaryLabelDataset(
         df=numeric,
         label_names=[LABEL],
         protected_attribute_names=names,
@@ -141,17 +137,6 @@ def to_aif360(
         favorable_label=1.0,
         unfavorable_label=0.0,
     )
-    # A column of weights would be a feature.
-    if sample_weight is not None:
-        weights = parse_numbers(sample_weight, "sample_weight")
-        if len(weights) != len(frame):
-            raise ValueError(
-                f"X has {len(frame)} rows, sample_weight has {len(weights)}"
-            )
-        if (weights < 0).any():
-            raise ValueError("sample_weight must be at least 0")
-        dataset.instance_weights = weights.copy()  # aif360 changes them
-    return dataset
 
 
 def _convert_frame(X: Any) -> pd.DataFrame:
@@ -195,34 +180,16 @@ def _check_names(names: Any, columns: list[Any]) -> list[Any]:
 
 
 def _encode_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert each column to numbers, or to a 0/1 column for each value."""
-    numbers, texts = {}, []
-    for name in frame.columns:
-        column = _to_numbers(frame[name])
-        if column is None:
-            texts.append(name)
-        else:
-            numbers[name] = column
+    """Convert numbers and Booleans to floats, and other columns to a 0/1 column for each value."""
+    numbers = {}
+    for name in frame:
+        is_decimal = pd.api.types.infer_dtype(frame[name]) in ("decimal", "boolean")
+        if pd.api.types.is_numeric_dtype(frame[name].dtype) or is_decimal:
+            numbers[name] = frame[name].astype(np.float64)
+    texts = [name for name in frame if name not in numbers]
     return pd.get_dummies(
         frame.assign(**numbers), columns=texts, prefix_sep="=", dtype=np.float64
     )
-
-
-def _to_numbers(column: pd.Series) -> pd.Series | None:
-    """Convert numbers, Booleans, dates and durations; return None for other columns."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return None
-    kind = pd.api.types.infer_dtype(column, skipna=False)
-    if pd.api.types.is_numeric_dtype(column.dtype) or kind in ("decimal", "boolean"):
-        return column.astype(np.float64)
-    # Each date would be a column of its own.
-    day = pd.Timedelta(days=1)
-    if kind in ("date", "datetime", "datetime64"):
-        times = pd.to_datetime(column, utc=True)
-        return (times - pd.Timestamp(0, tz="UTC")) / day
-    if kind in ("timedelta", "timedelta64"):
-        return pd.to_timedelta(column) / day
-    return None
 
 
 def from_aif360(dataset: Any) -> Bunch:
@@ -334,15 +301,13 @@ def _join_indicators(
     columns: dict[Any, Any] = {}
     declared = {}
     for column, names in blocks.items():
-        block = features[names].to_numpy()
-        # Each row has one value, so other blocks of 0 and 1 are columns of their own.
-        is_zero_or_one = np.isin(block, (0, 1)).all()
-        if len(names) == 1 or not is_zero_or_one or (block.sum(axis=1) != 1).any():
-            columns |= {name: features[name] for name in names}
-            continue
-        declared[column] = [str(name).partition("=")[2] for name in names]
-        values = np.array(declared[column], dtype=object)
-        columns[column] = values[block.argmax(axis=1)]
+        block: Any = features[names]
+        if len(names) > 1:
+            # An error unless each row has exactly one 1 among zeros.
+            with suppress(TypeError, ValueError):
+                block = pd.from_dummies(block, sep="=")
+                declared[column] = [str(name).partition("=")[2] for name in names]
+        columns |= dict(block)
     return pd.DataFrame(columns, index=features.index), declared
 
 

@@ -15,7 +15,6 @@ from skdp.base import (
     Privileged,
     TableLike,
     check_choice,
-    check_confidence_level,
     check_row_order,
 )
 from skdp.local import ReportTransformer
@@ -71,9 +70,8 @@ def fairness_report(
     *,
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
-    confidence_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Compute group fairness metrics of predictions, with confidence intervals.
+    """Compute group fairness metrics of predictions, with 95 % confidence intervals.
 
     Parameters
     ----------
@@ -89,8 +87,6 @@ def fairness_report(
         in all columns. None compares all groups with each other.
     positive_label : label, default=None
         Favourable label. None is 1, if all labels are 0 and 1, or False and True.
-    confidence_level : float, default=0.95
-        Coverage probability of each interval.
 
     Returns
     -------
@@ -200,7 +196,6 @@ def fairness_report(
     3                  selection_rate  (Male, White)    0.5
     12  statistical_parity_difference           None    1.0
     """
-    level = check_confidence_level(confidence_level)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
     columns = parse_columns(sensitive_features, "sensitive_features")
     n_rows = max(map(len, columns.values()))
@@ -213,7 +208,7 @@ def fairness_report(
     names, groups = _group_cells(cells, is_privileged)
     sums = sum_known_groups(codes, groups[cell_of_row], len(names))
     has_privileged = privileged is not None
-    return _write_table(sums, names, has_privileged, "population", level)
+    return _write_table(sums, names, has_privileged, "population")
 
 
 def debiased_fairness(
@@ -226,7 +221,6 @@ def debiased_fairness(
     positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
     rows: Rows = "population",
-    confidence_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate group fairness metrics of predictions from privatized groups.
 
@@ -250,8 +244,6 @@ def debiased_fairness(
     rows : {"population", "table"}, default="population"
         Target of inference. "population" treats the rows as an independent sample of a
         population; "table" accounts for the noise of the reports only.
-    confidence_level : float, default=0.95
-        Coverage probability of each interval.
 
     Returns
     -------
@@ -348,7 +340,6 @@ def debiased_fairness(
     9        average_odds_difference          None -0.134      0.016 -0.165 -0.103
     """
     check_choice("rows", rows, get_args(Rows))
-    level = check_confidence_level(confidence_level)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
     domain, indicators = debias_groups(sensitive_features, encoder, columns)
     codes = encode_predictions(y_true, y_pred, positive_label, len(indicators))
@@ -359,7 +350,7 @@ def debiased_fairness(
     # The indicator of a group is the sum over its cells, and stays unbiased.
     indicators = indicators @ np.eye(len(names))[groups]
     sums = sum_reported_groups(codes, indicators)
-    return _write_table(sums, names, privileged is not None, rows, level)
+    return _write_table(sums, names, privileged is not None, rows)
 
 
 def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], Codes]:
@@ -375,11 +366,11 @@ def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], C
 
 
 def _write_table(
-    sums: GroupSums, names: list[Any], has_privileged: bool, rows: Rows, level: float
+    sums: GroupSums, names: list[Any], has_privileged: bool, rows: Rows
 ) -> pd.DataFrame:
     """Estimate all metrics, one row each."""
     lines: list[tuple[str, str, Any, Estimate]] = []
-    rates = estimate_rates(sums, rows, level)
+    rates = estimate_rates(sums, rows)
     for index, (metric, definition) in enumerate(RATES.items()):
         for group, name in enumerate(names):
             lines.append((metric, definition, name, rates[index, group]))
@@ -387,7 +378,7 @@ def _write_table(
     if len(names) > 1:
         compare = compare_with_privileged if has_privileged else compare_extremes
         texts = WITH_PRIVILEGED if has_privileged else OF_EXTREMES
-        estimates = compare(sums, rows, level)
+        estimates = compare(sums, rows)
         for (metric, text), estimate in zip(
             COMPARISONS.items(), estimates, strict=True
         ):
@@ -398,7 +389,6 @@ def _write_table(
     table = pd.DataFrame(columns | {"group": pd.Series(groups, dtype=object)})
     for number in ("value", "std_error", "lower", "upper"):
         table[number] = [float(getattr(estimate, number)) for estimate in found]
-    table.attrs["confidence_level"] = level
     _warn_of_undefined(table, sums.is_reported)
     return table
 

@@ -63,17 +63,6 @@ def _is_fraction(value: Any) -> bool:
     return isinstance(value, Real) and not float(value).is_integer()
 
 
-def parse_numbers(values: Any, name: str) -> Numbers:
-    """Read a column of finite numbers."""
-    column = parse_column(values, name)
-    if not pd.api.types.is_numeric_dtype(column.dtype):
-        raise ValueError(f"{name} must be numbers")
-    numbers = column.to_numpy(dtype=np.float64)
-    if not np.isfinite(numbers).all():
-        raise ValueError(f"{name} must be finite numbers")
-    return numbers
-
-
 def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
     """Read columns by name, with missing values; an unnamed column has the name None."""
     if not is_frame(features):
@@ -189,12 +178,6 @@ def list_privileged(privileged: Any, names: Sequence[Any]) -> list[list[Any]]:
 def _list_values(values: Any) -> list[Any]:
     types = (list, tuple, set, frozenset, np.ndarray, pd.Index, pd.Series)
     listed = list(values) if isinstance(values, types) else [values]
-    if any(map(callable, listed)):
-        raise TypeError(
-            "`privileged` must be values of the sensitive feature, got a function. "
-            "Pass its result as the sensitive feature, for example "
-            "`sensitive_features=age > 25, privileged=True`."
-        )
     # nan, None and NA are one missing value.
     return [None if is_missing(value) else value for value in listed]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -88,8 +87,8 @@ def private_threshold_optimizer(
     ImportError
         If fairlearn is not installed.
     NotFittedError, TypeError, ValueError
-        As for `joint_distribution`, or if y_pred has no numbers or too many levels, or
-        a group is estimated to have rows of one label only.
+        As for `joint_distribution`, or if y_pred has no numbers or too many levels;
+        fairlearn's, if a group is estimated to have rows of one label only.
 
     Notes
     -----
@@ -134,13 +133,6 @@ def private_threshold_optimizer(
     )
     rows = _draw_table(joint)
     names = list(domain.columns)
-    # The error of fairlearn does not mention the noise.
-    n_labels = rows.groupby(names, observed=True)["y_true"].nunique()
-    if n_labels.min() < 2:
-        raise ValueError(
-            "a group is estimated to have rows of one label only: too few rows for "
-            "this much noise"
-        )
     optimizer = postprocessing.ThresholdOptimizer(
         estimator=_Scores(),
         prefit=True,
@@ -255,11 +247,6 @@ def private_parity(
     """
     check_choice("constraints", constraints, get_args(Constraints))
     check_encoder(encoder, columns)
-    is_number = isinstance(difference_bound, Real)
-    if not is_number or isinstance(difference_bound, bool) or not difference_bound >= 0:
-        raise ValueError(
-            f"difference_bound must be a number of at least 0, got {difference_bound!r}"
-        )
     import_optional("fairlearn.reductions")
     # The class is derived from fairlearn's, so its module requires fairlearn.
     from skdp.metrics._parity import PrivateParity

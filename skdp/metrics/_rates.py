@@ -21,6 +21,9 @@ from skdp.metrics._inputs import Codes, Mask, Numbers
 SELECTED = np.array([[0, 1, 0, 1], [0, 0, 0, 1], [0, 1, 0, 0]])
 OTHERS = np.array([[1, 0, 1, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
 
+# Coverage of the intervals.
+LEVEL = 0.95
+
 # Estimated numbers of rows below this are rounding errors of 0.
 MIN_ROWS = 1e-9
 
@@ -132,7 +135,7 @@ class Rates:
 
 
 @IGNORE_DIVISION
-def score_rates(sums: GroupSums, rows: str, level: float) -> Rates:
+def score_rates(sums: GroupSums, rows: str, level: float = LEVEL) -> Rates:
     """Estimate rates with score intervals."""
     total, sampled = sums.total, sums.sampled(rows)
     selected_noise, other_noise = sums.own_noise()
@@ -166,14 +169,14 @@ def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Numbers, Numb
     return (linear - root) / squared, (linear + root) / squared
 
 
-def estimate_rates(sums: GroupSums, rows: str, level: float) -> Estimate:
+def estimate_rates(sums: GroupSums, rows: str) -> Estimate:
     """Estimate rates, with exact intervals of known groups."""
-    rates = score_rates(sums, rows, level).clipped
+    rates = score_rates(sums, rows).clipped
     if sums.is_reported:
         return rates
     # Wilson's interval of a rate of 0.0035 covers in 84 % of samples of 50 rows.
     # Comparisons use score intervals, from which MOVER has its coverage.
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     counts, others = sums.selected, sums.others
     # betaincinv requires positive parameters.
     lower = betaincinv(np.maximum(counts, MIN_ROWS), others + 1, tail)
@@ -182,9 +185,9 @@ def estimate_rates(sums: GroupSums, rows: str, level: float) -> Estimate:
     return replace(rates, lower=lower, upper=upper)
 
 
-def compare_with_privileged(sums: GroupSums, rows: str, level: float) -> list[Estimate]:
+def compare_with_privileged(sums: GroupSums, rows: str) -> list[Estimate]:
     """Compare group 0 with group 1: parity, impact, opportunity and average odds."""
-    rates = score_rates(sums, rows, level)
+    rates = score_rates(sums, rows)
     pair = np.array([0]), np.array([1])
     difference = subtract_rates(rates, *pair)
     impact, odds = divide_rates(rates, *pair), average_odds(rates, *pair)
@@ -192,15 +195,15 @@ def compare_with_privileged(sums: GroupSums, rows: str, level: float) -> list[Es
 
 
 @IGNORE_DIVISION
-def compare_extremes(sums: GroupSums, rows: str, level: float) -> list[Estimate]:
+def compare_extremes(sums: GroupSums, rows: str) -> list[Estimate]:
     """Compare the largest rate with the smallest one, in the same order."""
     # Estimated extremes differ more than the true ones, so the endpoint next to equality
     # must hold for all pairs (Bonferroni). The other endpoint needs the interval of one
     # pair.
     n_groups = sums.selected.shape[1]
     pairs = np.nonzero(~np.eye(n_groups, dtype=bool))
-    one = score_rates(sums, rows, level)
-    joint_level = 1 - 2 * (1 - level) / (n_groups * (n_groups - 1))
+    one = score_rates(sums, rows)
+    joint_level = 1 - 2 * (1 - LEVEL) / (n_groups * (n_groups - 1))
     joint = score_rates(sums, rows, joint_level)
     lower = subtract_rates(joint, *pairs).lower.max(axis=1).clip(0, 1)
     upper = subtract_rates(one, *pairs).upper.max(axis=1).clip(0, 1)

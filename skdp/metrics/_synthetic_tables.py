@@ -178,13 +178,7 @@ def marginal_table(
     domain: DomainLike | None = None,
 ) -> pd.DataFrame:
     """Return the real and the synthetic proportions of all cells of a marginal."""
-    if isinstance(columns, str) or not isinstance(columns, Iterable):
-        raise TypeError(
-            f"a marginal must be a tuple of column names, got {type(columns).__name__}"
-        )
     names = list(columns)
-    if not names or len(set(names)) < len(names):
-        raise ValueError(f"a marginal must have distinct columns, got {names}")
     tables = _check_table("real", real), _check_table("synthetic", synthetic)
     labels, codes = _code_columns(tables, names, domain)
     sizes = list(map(len, labels.values()))

@@ -6,15 +6,13 @@ What the noise is added to differs, and no more.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
-from scipy.stats import norm
 
 from skdp.randomness import watch_draws
 
@@ -30,11 +28,8 @@ class Draw:
     parameters: dict[str, Any]
     value: Any
     shape: tuple[int, ...] = ()
-    # For each number of the noise, the numbers that it was added to and the sums. Those
-    # that the run lacks which is replayed have negative places.
+    # For each number of the noise, the numbers that it was added to and the sums.
     sums: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
-    # Whether its numbers were matched with fewer ones of the recorded run.
-    is_matched: bool = False
 
 
 class Recording:
@@ -45,23 +40,10 @@ class Recording:
     # same in both, later draws among it; what differs are the numbers that the noise was
     # added to. The log ratio of the probabilities of the recorded sums, under one table
     # and the other, is the sum over the draws: the composition of an adaptive release.
-    #
-    # A release of (epsilon, delta) may also count values that only one of the tables
-    # has, if it publishes them with a probability of at most delta. Then `places` has,
-    # for such draws, the place of each number in the recorded run. The noise of a number
-    # that this run lacks is as large as a probability above delta allows, and must not
-    # show in the result.
 
-    def __init__(
-        self,
-        earlier: Sequence[Draw] = (),
-        places: Mapping[int, list[int]] | None = None,
-        delta: Fraction = Fraction(0),
-    ) -> None:
+    def __init__(self, earlier: Sequence[Draw] = ()) -> None:
         self.draws: list[Draw] = []
         self._earlier = earlier
-        self._places = places or {}
-        self._delta = delta
 
     def run(self, release: Callable[[], Any]) -> Any:
         with watch_draws(self._watch):
@@ -87,19 +69,10 @@ class Recording:
                 value = recorded.value
             self.draws.append(Draw(sampler, parameters, value))
             return value
-        draw = Draw(sampler, parameters, None, shape)
-        self.draws.append(draw)
-        numbers = value.ravel().tolist()
-        places = self._places.get(place, [])
-        draw.is_matched = len(places) == len(numbers) > 0
-        if not draw.is_matched:
-            places = list(range(len(numbers)))
+        self.draws.append(Draw(sampler, parameters, None, shape))
         parts = np.empty(value.size, object)
-        for index, number in enumerate(numbers):
-            noise = number
-            if places[index] < 0:
-                noise = _largest_noise(draw, self._delta)
-            parts[index] = _Part(noise, self, place, places[index])
+        for index, noise in enumerate(value.ravel().tolist()):
+            parts[index] = _Part(noise, self, place, index)
         return parts.reshape(shape).view(_Noise)
 
     def result(self, part: _Part, number: Any, total: Any) -> Any:
@@ -120,51 +93,6 @@ def _with_start(values: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
     values = values.copy()
     values[: len(start)] = start[: len(values)]
     return values
-
-
-def place_of_more_numbers(
-    draws: Sequence[Draw], other_draws: Sequence[Draw]
-) -> int | None:
-    """Return the place of the first noise that was added to more numbers than in another run; None if there is none."""
-    for place, (draw, other) in enumerate(zip(draws, other_draws, strict=False)):
-        is_noise = draw.sampler not in ROWS and len(draw.shape) == len(other.shape) == 1
-        if is_noise and draw.shape > other.shape and not draw.is_matched:
-            return place
-    return None
-
-
-def match_numbers(draw: Draw, other: Draw) -> list[int]:
-    """Return the place in another run of each number of a draw, negative if there is none."""
-    numbers = _first_numbers(draw)
-    other_numbers = _first_numbers(other)
-    # (n_other_numbers, n_numbers): the change of a pair and, of pairs that change
-    # alike, the distance of the places, which keeps equal numbers in order.
-    changes = np.abs(np.subtract.outer(other_numbers, numbers))
-    distances = np.subtract.outer(
-        np.arange(other_numbers.size), np.arange(numbers.size)
-    )
-    costs = changes + distances**2 / max(numbers.size, 1) ** 3
-    places = list(range(-numbers.size, 0))
-    for row, column in zip(*linear_sum_assignment(costs), strict=True):
-        places[int(column)] = int(row)
-    return places
-
-
-def _first_numbers(draw: Draw) -> NDArray[np.float64]:
-    """Return what the noise of each place was first added to."""
-    return np.array([float(draw.sums[place][0][0]) for place in sorted(draw.sums)])
-
-
-def _largest_noise(draw: Draw, delta: Fraction) -> int:
-    """Return the largest noise that is reached with a probability above delta."""
-    if "variance" in draw.parameters:
-        deviation = math.sqrt(draw.parameters["variance"])
-        return math.floor(norm.isf(float(delta), scale=deviation))
-    scale = float(draw.parameters["scale"])
-    # ``P(noise >= n) = a**n / (1 + a)`` for discrete Laplace noise, with a = e**(-1 /
-    # scale) and n > 0.
-    tail = delta * (1 + math.exp(-1 / scale))
-    return max(0, math.ceil(-scale * math.log(tail)) - 1)
 
 
 class _Part(int):

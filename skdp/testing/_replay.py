@@ -28,8 +28,6 @@ from skdp.testing._recording import (
     Draw,
     Recording,
     differences,
-    match_numbers,
-    place_of_more_numbers,
     reused,
     scores_of,
 )
@@ -282,10 +280,9 @@ def replay_release(
     another generator, such as which rows of a person are kept, must not change where both tables have the same rows:
     the difference would be taken for that of the row.
 
-    Noise must have the same scale in both runs. Where a delta is stated, noise may be added to numbers that only one
-    of the tables has, such as the count of a value that one record alone has: it is replayed with the largest noise
-    of a probability above delta, and must not show. A random choice of rows is taken as known: a sample of them hides
-    nothing here.
+    Noise must be as large, and added to as many numbers, in both runs: the count of a value that one record alone has
+    is a finding, so check the threshold of such a release by its probabilities. A random choice of rows is taken as
+    known: a sample of them hides nothing here.
 
     References
     ----------
@@ -313,16 +310,6 @@ def replay_release(
         raise first.error
     result = second.result if first.result is None else first.result
     stated = _stated_guarantee(result, guarantee)
-    if stated.delta:
-        # The noise of numbers that one run lacks is made for the second one: the first
-        # is to be the run with fewer.
-        if place_of_more_numbers(first.draws, second.draws) is not None:
-            X, neighbour = neighbour, X
-            first = _Run.of(release, X, Recording(), random_state)
-            second = _Run.of(release, neighbour, Recording(first.draws), random_state)
-        second = _with_lone_values(
-            release, neighbour, first, second, Fraction(stated.delta), random_state
-        )
     if first.error is not None or second.error is not None:
         return _replay_of_one_error(first, second, stated)
     claim = stated
@@ -367,26 +354,6 @@ class _Run:
             except Exception as raised:
                 error = raised
         return cls(len(table), recording.draws, result, error, messages)
-
-
-def _with_lone_values(
-    release: Any,
-    table: Any,
-    recorded: _Run,
-    replayed: _Run,
-    delta: Fraction,
-    random_state: int,
-) -> _Run:
-    """Replay a table with more values than the recorded one, each beside what it was there."""
-    matching: dict[int, list[int]] = {}
-    # Which numbers a later draw is added to may follow from an earlier one.
-    place = place_of_more_numbers(replayed.draws, recorded.draws)
-    while place is not None and place not in matching:
-        matching[place] = match_numbers(replayed.draws[place], recorded.draws[place])
-        recording = Recording(recorded.draws, matching, delta)
-        replayed = _Run.of(release, table, recording, random_state)
-        place = place_of_more_numbers(replayed.draws, recorded.draws)
-    return replayed
 
 
 def _release(release: Any, table: Any, random_state: int) -> Any:
@@ -434,8 +401,7 @@ def _pair_draws(
     findings: dict[str, None] = {}
     for draw, other in pairs:
         same_scores = len(scores_of(draw)) == len(scores_of(other))
-        same_numbers = draw.shape == other.shape or other.is_matched
-        if not (same_scores and same_numbers):
+        if not same_scores or draw.shape != other.shape:
             findings[f"the number of draws of {draw.sampler} depends on the rows"] = (
                 None
             )

@@ -57,6 +57,10 @@ class BaseSubject(ABC):
         """Return public rows."""
 
     @abstractmethod
+    def noisy_table(self) -> Any:
+        """Return rows of which two noisy releases are not equal by chance."""
+
+    @abstractmethod
     def prepare(self, **parameters: Any) -> Any:
         """Return a clone that is ready to release."""
 
@@ -67,6 +71,13 @@ class BaseSubject(ABC):
     @abstractmethod
     def describe(self, released: Any) -> Any:
         """Return a description that is equal for equal releases."""
+
+    def fingerprint(self, prepared: Any) -> str:
+        """Release rows, and return a text that two releases do not share by chance."""
+        # A choice of one of two columns is equal by chance, so random bits are compared.
+        with recorded_draws() as drawn:
+            released = self.release(prepared, self.noisy_table())
+        return drawn[:64].hex() or repr(self.describe(released))
 
     def odd_tables(self) -> Iterator[tuple[str, Any]]:
         """Yield tables with a secret value that nothing may show."""
@@ -187,10 +198,6 @@ class Privatizer(BaseSubject):
     def describe(self, released: Any) -> Any:
         return repr(read_columns(released))
 
-    def fingerprint(self, prepared: Any) -> str:
-        """Release equal rows, and return a text that two releases do not share by chance."""
-        return repr(read_columns(self.release(prepared, self.noisy_table())))
-
     def noisy_table(self) -> Any:
         """Return so many equal rows that two noisy releases are not equal by chance."""
         return self.frame(self.equal_rows(600))
@@ -273,12 +280,6 @@ class Curator(BaseSubject):
             if not name.startswith("_") and name != "guarantee_":
                 described[name] = hash_value(value)
         return described
-
-    def fingerprint(self, prepared: Any) -> str:
-        # A choice of one of two columns is equal by chance, so the random bits are compared.
-        with recorded_draws() as drawn:
-            released = self.release(prepared)
-        return drawn[:64].hex() or repr(self.describe(released))
 
     def replace_protected(self, row: int) -> pd.DataFrame:
         """Return the table with the protected values of a row replaced by different ones of another row."""

@@ -15,7 +15,8 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from skdp import RandomizedResponseEncoder
-from skdp.evaluation import attribute_inference, bayes_accuracy, guessing_bound
+from skdp.evaluation import attribute_inference, bayes_accuracy
+from skdp.evaluation._attacks import guessing_bound
 from skdp.local import LocalHashingEncoder, SubsetSelectionEncoder, UnaryEncodingTransformer
 from tests.conftest import each, few_kinds, often
 

@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from skdp.evaluation import bayes_accuracy, guessing_bound
+from skdp.evaluation import bayes_accuracy
+from skdp.evaluation._attacks import guessing_bound
 from skdp.oracles import LocalHashing, RandomizedResponse, SubsetSelection, TwoRoundUnaryEncoding, UnaryEncoding
 from tests.conftest import each, often
 
@@ -89,17 +90,3 @@ def test_mistakes_are_named(prior, epsilon, error, message):
         guessing_bound(prior, epsilon)
     with pytest.raises(ValueError, match="prior must have 3 entries, got 2"):
         bayes_accuracy(RandomizedResponse(3, 1.0), [0.5, 0.5])
-
-
-@each("oracle", [RandomizedResponse(6, 1.0), RandomizedResponse(6, 0.1), SubsetSelection(6, 1.0)])
-def test_the_best_guess_of_a_group_of_values_is_that_of_the_channel(oracle):
-    prior, groups = np.array([0.3, 0.05, 0.1, 0.25, 0.2, 0.1]), ["a", "b", "c", "a", "b", "b"]
-    channel = np.array(oracle.channel(), float)
-    joint = {name: sum(prior[v] * channel[v] for v in range(6) if groups[v] == name) for name in "abc"}
-    expected = np.max([*joint.values()], axis=0).sum()
-    assert bayes_accuracy(oracle, prior, groups=groups) == pytest.approx(expected, rel=1e-12)
-    assert bayes_accuracy(oracle, prior, groups=range(6)) == pytest.approx(bayes_accuracy(oracle, prior), rel=1e-12)
-    assert bayes_accuracy(oracle, prior, groups=[0] * 6) == pytest.approx(1)
-    assert expected <= guessing_bound([0.55, 0.35, 0.1], oracle.epsilon)
-    with pytest.raises(ValueError, match="groups must have 6 entries, got 2"):
-        bayes_accuracy(oracle, prior, groups=[0, 1])

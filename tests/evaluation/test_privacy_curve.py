@@ -15,7 +15,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
-from sklearn.model_selection import KFold, RepeatedStratifiedKFold, StratifiedKFold
+from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -39,13 +39,11 @@ ENCODER = "columns__private__encoder"
 EPSILON = f"{ENCODER}__epsilon"
 DOMAIN = {"group": ["a", "b"], "kind": ["u", "v", "w"]}
 COLUMNS = ["epsilon", "split", "metric", "value", "n_train", "n_test"]
-fits = []  # the rows of each fit of a CountingClassifier, in this process
 releases = []  # the rows of each call of CountingEncoder.transform
 
 
 @pytest.fixture(autouse=True)
 def _forget():
-    fits.clear()
     releases.clear()
 
 
@@ -54,21 +52,6 @@ class CountingEncoder(RandomizedResponseEncoder):
         if self.epsilon < 1e9:  # the baseline's
             releases.append(len(X))
         return super().transform(X, record_id=record_id)
-
-
-class CountingClassifier(LogisticRegression):
-    """Raises in a fit, as if the process were killed."""
-
-    kill_at = None
-
-    def __init__(self, C=1.0):
-        super().__init__(C=C)
-
-    def fit(self, X, y):
-        fits.append(len(y))
-        if len(fits) == self.kill_at:
-            raise KeyboardInterrupt
-        return super().fit(X, y)
 
 
 def table(n=240, seed=0):
@@ -247,63 +230,6 @@ def test_each_release_is_charged_and_a_refusal_passes():
     with pytest.raises(BudgetExceeded):
         curve(pipeline(RandomizedResponseEncoder(categories=DOMAIN, ledger=ledger)))
     assert ledger.spent.epsilon <= 1
-
-
-class TestPath:
-    """Of an interrupted study, what is finished is read from a file and not released again."""
-
-    def test_a_killed_run_goes_on_and_repeats_no_finished_fit(self, tmp_path, monkeypatch):
-        path = tmp_path / "scores.csv"
-        model = pipeline(classifier=CountingClassifier())
-        expected = curve(model)
-        fits.clear()
-        monkeypatch.setattr(CountingClassifier, "kill_at", 4)
-        with pytest.raises(KeyboardInterrupt):
-            curve(model, path=path)
-        monkeypatch.undo()
-        fits.clear()
-        pd.testing.assert_frame_equal(curve(model, path=path), expected)
-        assert len(fits) == 3
-        more = curve(model, path=path, epsilons=[0.1, 0.5])
-        same = expected.query("epsilon != 4").reset_index(drop=True)
-        pd.testing.assert_frame_equal(more.query("epsilon != 0.1").reset_index(drop=True), same)
-
-    @pytest.mark.parametrize("seed", [0, None])
-    def test_what_is_read_is_neither_drawn_nor_charged_again(self, tmp_path, seed):
-        spent, curves = [], []
-        for name in ("one", "one", "two"):
-            ledger = PrivacyLedger(epsilon=100)  # another one, as in the process that goes on
-            model = pipeline(RandomizedResponseEncoder(categories=DOMAIN, ledger=ledger))
-            curves.append(curve(model, path=tmp_path / name, random_state=seed, scoring="roc_auc"))
-            spent.append(ledger.spent.epsilon)
-        assert spent == pytest.approx([18, 0, 18])
-        pd.testing.assert_frame_equal(*curves[:2])
-        assert curves[0].equals(curves[2]) == (seed is not None)
-
-    def test_other_arguments_are_other_studies_in_the_same_file_and_no_row_is_stored(self, tmp_path):
-        X, y = table()
-        X["number"] = np.arange(240) + 0.73125
-        path = tmp_path / "scores"
-        study = {"data": (X, y), "path": path, "cv": KFold(2)}  # splits that do not depend on y
-        found = curve(**study)
-        stored = pd.read_csv(path)
-        assert stored.columns.tolist() == ["study", "epsilon", "split", "metric", "value"]
-        assert stored["value"].tolist() == pytest.approx(found["value"].tolist())
-        for change in ({"data": (X, np.roll(y, 1))}, {"random_state": 1}, {"cv": 3}, {"scoring": "f1_macro"}):
-            n_studies = stored["study"].nunique()
-            curve(**study | change)
-            stored = pd.read_csv(path)
-            assert stored["study"].nunique() == n_studies + 1
-        assert [file.name for file in tmp_path.iterdir()] == ["scores"]
-
-    def test_another_file_and_a_lambda_are_refused(self, tmp_path):
-        (tmp_path / "other").write_text("a,b\n1,2\n")
-        with pytest.raises(ValueError, match="path must be a file of privacy_curve"):
-            curve(path=tmp_path / "other")
-        secret = table()[0].assign(kind="hunter2")
-        with pytest.raises(TypeError, match="path requires arguments that can be pickled") as caught:
-            curve(data=(secret, table()[1]), scoring=lambda estimator, X, y: 1.0, path=tmp_path / "scores")
-        assert "hunter2" not in str(caught.value)
 
 
 @each(

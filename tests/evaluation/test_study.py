@@ -10,18 +10,18 @@ import pytest
 from scipy.stats import binom
 
 from skdp import Domain, Interval
-from skdp.evaluation import count_study, errors_by_trust, guessing_bound
+from skdp.evaluation import count_study
 from skdp.evaluation.report._experiments import (
     DEBIASED,
     NAIVE,
     TRUE_GROUPS,
     attack_releases,
+    errors_by_trust,
     fairness_audits,
     score_models,
     synthesize,
 )
 from skdp.evaluation.report._study import Study
-from tests.conftest import each
 
 
 class TestCounts:
@@ -58,20 +58,15 @@ class TestCounts:
             self.sexes(n_repeats=0)
 
     def test_the_more_somebody_is_trusted_the_smaller_the_error(self):
-        errors = errors_by_trust([12_000, 10_000, 13_000, 10_222], epsilons=[0.1, 1.0, 2.0])
+        errors = errors_by_trust(np.array([12_000, 10_000, 13_000, 10_222]), epsilons=[0.1, 1.0, 2.0], delta=1e-6)
         assert (errors["central"] < errors["shuffled"] / 3).all()
         assert (errors["shuffled"] < errors["local"] / 10).all()
         assert errors.loc[1.0].round(0).tolist() == [585, 16, 3]
-        few = errors_by_trust([3, 4], epsilons=[1.0])
+        few = errors_by_trust(np.array([3, 4]), epsilons=[1.0], delta=1e-6)
         assert few["shuffled"].item() == pytest.approx(few["local"].item(), rel=1e-3)
         # Discrete Laplace noise: P(x) = (1 - r) / (1 + r) r^|x|, added to each of two counts.
         r, x = math.exp(-1), np.arange(-200, 201)
         assert few["central"].item() ** 2 == pytest.approx(2 * ((1 - r) / (1 + r) * r ** abs(x) * x**2).sum())
-
-    @each("counts", [[1], [0, 0], [-1, 2], [[1, 2]], [0.5, 1.5]])
-    def test_errors_by_trust_are_of_counts(self, counts):
-        with pytest.raises(ValueError, match="counts must be whole numbers of at least 0"):
-            errors_by_trust(counts)
 
 
 @pytest.fixture(scope="module")
@@ -135,20 +130,6 @@ class TestAttacks:
         assert few.bayes_bound == pytest.approx(few.baseline, abs=1e-3)
         # What is guessed without reports is measured once: its rows and folds are the same at each epsilon.
         assert few.accuracy_without_report == many.accuracy_without_report
-
-    def test_the_bound_is_what_the_best_guess_gets_right(self, people):
-        """Of one column of two that are reported together: less than any protocol of this epsilon might give away."""
-        frame = people.assign(other=np.arange(len(people)) % 3)
-        domain = Domain({"group": ["a", "b"], "other": [0, 1, 2]})
-        nothing = dict.fromkeys(["target", "sensitive", "privileged"])
-        study = read(frame, domain, columns=["group", "other"], epsilons=[1.0], **nothing)
-        (result,) = attack_releases(study).values()
-        prior = (frame.groupby(["group", "other"]).size() / len(frame)).unstack().to_numpy()
-        p = math.e / (math.e + 5)
-        channel = np.where(np.eye(6, dtype=bool), p, (1 - p) / 5)
-        exact = (prior.ravel()[:, np.newaxis] * channel).reshape(2, 3, 6).sum(axis=1).max(axis=0).sum()
-        assert result.bayes_bound == pytest.approx(exact, rel=1e-6)
-        assert exact < guessing_bound(prior.sum(axis=1), 1.0) - 0.01
 
 
 def test_synthetic_rows_are_scored_on_rows_that_were_not_synthesised(people):

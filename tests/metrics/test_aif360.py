@@ -1,4 +1,3 @@
-import datetime as dt
 import sys
 from decimal import Decimal
 
@@ -95,9 +94,6 @@ def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
         ({"privileged": "male"}, "sensitive feature 'sex' has no row with a privileged value"),
         ({"X": pd.DataFrame(COLUMNS | {"label": 1})}, "X must not have a column 'label'"),
         ({"y": pd.DataFrame({"a": LABELS, "b": LABELS})}, "y must be one column, got 2"),
-        ({"sample_weight": [1, 2]}, "X has 4 rows, sample_weight has 2"),
-        ({"sample_weight": [1, 2, -1, 1]}, "sample_weight must be at least 0"),
-        ({"sample_weight": ["1", "2", "3", "4"]}, "sample_weight must be numbers"),
         ({"X": pd.DataFrame(COLUMNS | {"job=Craft": 1})}, "name of another column"),
     ],
 )
@@ -116,9 +112,6 @@ def test_what_does_not_fit_is_refused(change, message):
 ODD_COLUMNS = {
     "sex": ["Female", "Male", "Male"],
     "price": [Decimal("1.5"), Decimal("2"), Decimal("-3.25")],
-    "day": [dt.date(1970, 1, 2), dt.date(2000, 1, 1), dt.date(1969, 12, 31)],
-    "time": [dt.datetime(1970, 1, 1, 12), dt.datetime(2000, 1, 1), dt.datetime(1970, 1, 2)],
-    "wait": [dt.timedelta(days=1), dt.timedelta(hours=36), dt.timedelta(0)],
     "member": [True, False, True],
     "tiny": [1, 2, 3],
 }
@@ -140,23 +133,10 @@ def test_what_is_a_number_in_some_sense_stays_one_column(library):
     assert dataset.feature_names == list(ODD_COLUMNS)
     assert dataset.features.dtype == float
     assert dataset.features.tolist() == [
-        [0, 1.5, 1, 0.5, 1, 1, 1],
-        [1, 2, 10957, 10957, 1.5, 0, 2],
-        [1, -3.25, -1, 1, 0, 1, 3],
+        [0, 1.5, 1, 1],
+        [1, 2, 0, 2],
+        [1, -3.25, 1, 3],
     ]
-
-
-@each("make", [np.array, pl.Series])
-def test_weights_become_instance_weights_and_nothing_of_the_caller_is_written_to(make):
-    from aif360.metrics import BinaryLabelDatasetMetric
-
-    weights, frame = make([1.0, 2.0, 0.0, 0.5]), pd.DataFrame(COLUMNS)
-    dataset = to_aif360(frame, LABELS, "sex", privileged="Male", positive_label="yes", sample_weight=weights)
-    metric = BinaryLabelDatasetMetric(dataset, unprivileged_groups=[{"sex": 0.0}], privileged_groups=[{"sex": 1.0}])
-    assert metric.num_instances() == 3.5
-    dataset.instance_weights[0] = 9
-    assert list(weights) == [1.0, 2.0, 0.0, 0.5]
-    pd.testing.assert_frame_equal(frame, pd.DataFrame(COLUMNS))
 
 
 @pytest.mark.parametrize("missing", ["aif360", "aif360.datasets"])
@@ -175,8 +155,9 @@ def test_there_and_back_again():
         "label_maps": [{1.0: "yes", 0.0: "no"}],
         "protected_attribute_maps": [{1.0: "Male", 0.0: "other"}],
     }
-    options = {"privileged": "Male", "positive_label": "yes", "sample_weight": weights}
+    options = {"privileged": "Male", "positive_label": "yes"}
     dataset = to_aif360(frame, LABELS, "sex", **options)
+    dataset.instance_weights = np.array(weights)
     dataset.metadata |= metadata
     table = from_aif360(dataset)
     assert table.data.index.tolist() == list("abcd")

@@ -237,7 +237,6 @@ def arguments(**changes):
             ValueError,
             "got 'sample'",
         ),
-        ({"confidence_level": 95}, ValueError, "confidence_level"),
         ({"y_true": None}, ValueError, "y_true must be one column, got an array of 0 dimensions"),
         (
             {"y_true": [">50K", "<=50K"] * 25, "y_pred": [">50K.", "<=50K."] * 25, "positive_label": ">50K"},
@@ -263,7 +262,7 @@ def test_the_table_is_that_of_known_groups(privileged):
     people["race"] = people["race"].where(np.random.default_rng(0).random(400) < 0.8, None)
     encoder = RandomizedResponseEncoder(80.0, categories={"race": [*RACES, None]}, random_state=0)
     reports = encoder.fit_transform(people[["race"]])
-    given = {"privileged": privileged, "confidence_level": 0.9}
+    given = {"privileged": privileged}
     found = debiased_fairness(true, predicted, reports, encoder, **given)
     known = fairness_report(true, predicted, people["race"], **given)
     ends = ["lower", "upper"]

@@ -125,8 +125,8 @@ def test_each_group_has_its_rates():
         assert [lookup[name, group] for name in RATES] == pytest.approx([selection, tpr, fpr])
 
 
-@given(groups, st.sampled_from([0.5, 0.95, 0.999]))
-def test_every_interval_holds_its_value_and_possible_values_only(parts, level):
+@given(groups)
+def test_every_interval_holds_its_value_and_possible_values_only(parts):
     frame = rows(**dict(zip("abcd", parts, strict=False)))
     assume(frame[["true", "predicted"]].to_numpy().any())
     with warnings.catch_warnings():
@@ -135,7 +135,6 @@ def test_every_interval_holds_its_value_and_possible_values_only(parts, level):
             *(frame[name] for name in ("true", "predicted", "sex")),
             privileged="a",
             positive_label=1,
-            confidence_level=level,
         )
     known = table[table["value"].notna()]
     assert (known["lower"] <= known["value"] + 1e-12).all()
@@ -261,7 +260,6 @@ def test_missing_values_are_a_group_of_their_own(make):
 @each(
     "parameters, message",
     [
-        ({"confidence_level": 1}, "confidence_level"),
         ({"privileged": {"gender": "a"}}, "for a column without a name"),
         ({"privileged": "c"}, "no row with a privileged value"),
         ({"privileged": ["a", "b"]}, "no row with a value that is not privileged"),

@@ -48,23 +48,19 @@ def contains(estimate, truth):
 def test_a_difference_of_rates_has_the_interval_of_newcombes_example():
     """Newcombe (1998), table II, case (a), method 10: 56 of 70 against 48 of 80."""
     predicted = np.repeat([1, 0, 1, 0], [56, 14, 48, 32])
-    table = fairness_report(
-        np.ones(150), predicted, ["a"] * 70 + ["b"] * 80, privileged="b", positive_label=1, confidence_level=0.95
-    )
+    table = fairness_report(np.ones(150), predicted, ["a"] * 70 + ["b"] * 80, privileged="b", positive_label=1)
     parity = table.set_index("metric").loc["statistical_parity_difference"]
     assert [round(parity[name], 4) for name in ("value", "lower", "upper")] == [0.2, 0.0524, 0.3339]
 
 
-@pytest.mark.parametrize("n_groups", [1, 20])
 @pytest.mark.parametrize("n_rows", [5, 50])
-def test_rates_of_known_groups_are_covered_at_every_rate(n_groups, n_rows):
-    """Clopper and Pearson: also of few rows, rates near 0, and all groups at once."""
+def test_rates_of_known_groups_are_covered_at_every_rate(n_rows):
+    """Clopper and Pearson: also of few rows, and rates near 0."""
     counts, rates = np.arange(n_rows + 1), np.linspace(0.002, 0.998, 60)[:, np.newaxis]
-    level = 0.95 ** (1 / n_groups)
     sums = sums_of_counts(np.stack([counts, n_rows - counts], axis=1))
-    rate = estimate_rates(sums, "population", level)[0]
+    rate = estimate_rates(sums, "population")[0]
     coverage = (contains(rate, rates) * stats.binom.pmf(counts, n_rows, rates)).sum(axis=1)
-    assert coverage.min() >= level
+    assert coverage.min() >= 0.95
     assert coverage.mean() < 1
 
 
@@ -73,7 +69,7 @@ def test_differences_and_ratios_are_covered_summed_over_all_outcomes():
     intervals = []  # (61, 2, 2, 51): by the count of the second group, metric, endpoint, and count of the first one
     for count in y:
         sums = sums_of_counts([*np.stack([x, 50 - x], axis=1), (count, 60 - count)])
-        rates, last = score_rates(sums, "population", 0.95), np.full(51, 51)
+        rates, last = score_rates(sums, "population"), np.full(51, 51)
         found = [compare(rates, x, last)[0] for compare in (subtract_rates, divide_rates)]
         intervals.append([[one.lower, one.upper] for one in found])
     (difference_ends, ratio_ends) = np.transpose(intervals, (1, 2, 3, 0))
@@ -89,9 +85,9 @@ def test_differences_and_ratios_are_covered_summed_over_all_outcomes():
 def test_the_interval_of_a_ratio_ends_where_that_of_a_difference_meets_0():
     """Donner and Zou (2012), by the definition: the distances of ``top − R bottom`` from 0 add up as squares."""
     sums = sums_of_counts([(7, 13), (10, 15)])
-    rates = score_rates(sums, "population", 0.9).unclipped
+    rates = score_rates(sums, "population").unclipped
     top, bottom = rates[0, 0], rates[0, 1]
-    impact = compare_with_privileged(sums, "population", 0.9)[1]
+    impact = compare_with_privileged(sums, "population")[1]
     low, high = impact.lower, impact.upper
     distance = np.hypot(top.value - top.lower, low * (bottom.upper - bottom.value))
     assert top.value - low * bottom.value == pytest.approx(distance)
@@ -114,7 +110,7 @@ def draws_of_known(sizes, tpr, fpr, n_draws, rng):
         true = rng.random(len(groups)) < 0.5
         predicted = rng.random(len(groups)) < np.where(true, np.take(tpr, groups), np.take(fpr, groups))
         sums = sum_known_groups(2 * true + predicted, groups, len(sizes))
-        yield dict(zip(METRICS, compare_extremes(sums, "population", 0.95), strict=True))
+        yield dict(zip(METRICS, compare_extremes(sums, "population"), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +166,7 @@ def test_an_interval_of_a_rate_ends_where_it_is_z_standard_errors_away(rows):
     n, coin = 3_000, math.exp(1) / (math.exp(1) - 1) ** 2  # the variance of one row's indicator
     groups, codes = people(2, n, np.random.default_rng(0))
     sums = sums_of_reports(RandomizedResponse(2, 1.0), groups, codes, SeededSource(0))
-    rates = estimate_rates(sums, rows, 0.9)
+    rates = estimate_rates(sums, rows)
     most = ((math.exp(1) + 1) / (math.exp(1) - 1) / 2) ** 2  # two more rows of each kind, whose reports are coins
     for rate, mask in enumerate([np.ones(n, bool), codes >= 2, codes < 2]):
         selected = codes[mask] % 2
@@ -179,14 +175,14 @@ def test_an_interval_of_a_rate_ends_where_it_is_z_standard_errors_away(rows):
             for t in (rates.lower[rate, group], rates.upper[rate, group]):
                 variance = coin * np.sum((selected - t) ** 2) + 2 * most * ((1 - t) ** 2 + t**2)
                 variance += bottom * t * (1 - t) * (rows == "population")
-                assert abs(top - t * bottom) == pytest.approx(1.6448536 * math.sqrt(variance))
+                assert abs(top - t * bottom) == pytest.approx(1.959964 * math.sqrt(variance))
 
 
 def metrics_of(sums, rows):
     """Return the rates and comparisons of two groups, in the order of the table."""
-    rates = estimate_rates(sums, rows, 0.95)
+    rates = estimate_rates(sums, rows)
     found = [rates[rate, group] for rate in range(3) for group in (0, 1)]
-    return found + compare_with_privileged(sums, rows, 0.95)
+    return found + compare_with_privileged(sums, rows)
 
 
 @pytest.mark.parametrize("rows", ["table", "population"])
@@ -249,8 +245,8 @@ def test_all_metrics_are_covered_from_reports(oracle, n_rows, rows):
 def test_noise_that_moves_rows_between_two_groups_widens_their_difference():
     codes = np.arange(4_000) % 4 // 2 + 2
     sums = sums_of_reports(RandomizedResponse(2, 1.0), np.arange(4_000) % 2, codes, SeededSource(0))
-    rates = estimate_rates(sums, "table", 0.95)
-    parity = compare_with_privileged(sums, "table", 0.95)[0]
+    rates = estimate_rates(sums, "table")
+    parity = compare_with_privileged(sums, "table")[0]
     assert parity.std_error == pytest.approx(rates.std_error[0].sum(), rel=0.01)  # the errors are opposite
     assert parity.upper - parity.lower > 1.3 * np.hypot(*(rates.upper - rates.lower)[0])
 
@@ -278,7 +274,7 @@ def test_a_ratio_is_covered_where_a_group_may_have_no_rows():
     source, covered = SeededSource(1), 0
     for _ in range(50):
         sums = sums_of_reports(RandomizedResponse(2, 1.0), np.repeat([0, 1], [10, 400]), np.full(410, 3), source)
-        covered += contains(compare_with_privileged(sums, "population", 0.95)[1], 1.0)
+        covered += contains(compare_with_privileged(sums, "population")[1], 1.0)
     assert covered >= 45
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from skdp.base import AxesLike
 from skdp.evaluation._common import check_table
-from skdp.evaluation.displays._style import (
+from skdp.evaluation._style import (
     COLOURS,
     INK,
     PanelDisplay,

@@ -9,7 +9,7 @@ import pandas as pd
 
 from skdp.base import AxesLike, check_choice
 from skdp.evaluation._privacy_curve import check_curve, compare_to_baseline
-from skdp.evaluation.displays._style import (
+from skdp.evaluation._style import (
     COLOURS,
     INK,
     PanelDisplay,

@@ -10,7 +10,7 @@ import pandas as pd
 
 from skdp.base import AxesLike
 from skdp.evaluation._common import check_table
-from skdp.evaluation.displays._style import (
+from skdp.evaluation._style import (
     INK,
     PanelDisplay,
     draw_plain_text,
@@ -86,12 +86,7 @@ class FairnessDisplay(PanelDisplay):
         table["label"] = table["metric"].map(_metric_label)
         is_rate = ~table["panel"].isin(PARITY)
         groups = table["group"].map(format_label)
-        n_groups = table.groupby(["report", "metric"])["group"].transform("nunique")
-        # A difference of several groups has a row for each.
-        with_group = (table["label"] + ", " + groups).where(
-            n_groups > 1, table["label"]
-        )
-        table["label"] = groups.where(is_rate, with_group)
+        table["label"] = groups.where(is_rate, table["label"])
         # A rate without a group is of all rows, and is no part of the comparison.
         self.table = table[~is_rate | table["group"].notna()]
         if self.table.empty:
@@ -157,7 +152,7 @@ class FairnessDisplay(PanelDisplay):
             for position, name in enumerate(names)
         ]
         if self.table["lower"].notna().any():
-            handles.append(legend_entry("interval", lw=2, alpha=0.6))
+            handles.append(legend_entry("95 % interval", lw=2, alpha=0.6))
         self._draw_legend(ax, handles)
         return self
 

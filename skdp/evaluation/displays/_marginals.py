@@ -13,7 +13,7 @@ import pandas as pd
 from skdp.base import AxesLike, TableLike
 from skdp.domain import Domain, DomainLike, Interval
 from skdp.evaluation._common import check_table
-from skdp.evaluation.displays._style import (
+from skdp.evaluation._style import (
     COLOURS,
     PanelDisplay,
     draw_plain_text,
@@ -22,11 +22,9 @@ from skdp.evaluation.displays._style import (
     tidy_axes,
 )
 from skdp.metrics import count_error, marginal_errors, marginal_table
-from skdp.tables import kind_of
 
-# More distinct numbers are cut into this number of bins, and more values of text are
-# drawn together.
-N_BINS, MAX_VALUES = 30, 15
+# Values of a column that are drawn; rarer ones are drawn together.
+MAX_VALUES = 15
 
 SIDES = {"real": COLOURS[5], "synthetic": COLOURS[1]}
 
@@ -111,8 +109,8 @@ class MarginalDisplay(PanelDisplay):
             The marginals: a name for one column, a tuple of two names for both
             together. By default each column.
         domain : Domain or mapping of column name to values or Interval, optional
-            The declared values. By default the values that occur; more than 30 distinct
-            numbers are cut into bins.
+            The declared values. By default the values that occur; declare an `Interval`
+            for numbers.
         ax : matplotlib Axes or array of them, optional
             The axes to draw on, one for each marginal of one column and two for each of
             two columns. By default axes of a new figure.
@@ -136,8 +134,6 @@ class MarginalDisplay(PanelDisplay):
         marginals: dict[tuple[Any, ...], pd.DataFrame] = {}
         declared = _read_domain(domain)
         for names in [name if isinstance(name, tuple) else (name,) for name in columns]:
-            for name in names:
-                _declare_bins(declared, real, synthetic, name)
             marginals[names] = marginal_table(real, synthetic, names, domain=declared)
         edges = {
             name: values.edges
@@ -197,25 +193,6 @@ def _read_domain(domain: Any) -> dict[Any, Any]:
         )
     names = domain.columns if isinstance(domain, Domain) else domain
     return {name: domain[name] for name in names}
-
-
-def _declare_bins(
-    declared: dict[Any, Any], real: Any, synthetic: Any, name: Any
-) -> None:
-    """Declare bins for a column of many numbers that is not declared."""
-    if name in declared:
-        return
-    values = marginal_table(real, synthetic, [name], domain=declared).index.dropna()
-    if len(values) <= N_BINS or kind_of(values[0]) != "number":
-        return
-    low, high = float(values.min()), float(values.max())
-    if (values.astype(float) % 1 != 0).any():
-        declared[name] = Interval(low, high, bins=N_BINS)
-        return
-    # The same number of whole numbers in each bin.
-    width = math.ceil((high - low + 1) / N_BINS)
-    bins = math.ceil((high - low + 1) / width)
-    declared[name] = Interval(low, low + bins * width, bins=bins)
 
 
 def _draw_bars(axes: Any, table: pd.DataFrame) -> None:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import AxesLike, ColumnName
 from skdp.domain import Interval
-from skdp.evaluation.displays._style import (
+from skdp.evaluation._style import (
     INK,
     PanelDisplay,
     draw_plain_text,

@@ -1,6 +1,5 @@
 """The report: studies, figures and the page."""
 
 from skdp.evaluation.report._experiments import count_study as count_study
-from skdp.evaluation.report._experiments import errors_by_trust as errors_by_trust
 from skdp.evaluation.report._report import age_sex_report as age_sex_report
 from skdp.evaluation.report._report import study_report as study_report

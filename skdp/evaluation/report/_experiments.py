@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from narwhals.typing import IntoDataFrame
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import (
@@ -25,11 +25,7 @@ from sklearn.model_selection import (
 )
 
 from skdp.domain import Domain
-from skdp.evaluation._attacks import (
-    AttackResult,
-    attribute_inference,
-    bayes_accuracy,
-)
+from skdp.evaluation._attacks import AttackResult, attribute_inference
 from skdp.evaluation._common import check_count, read_epsilons
 from skdp.evaluation._privacy_curve import privacy_curve
 from skdp.evaluation.report._study import (
@@ -207,32 +203,10 @@ def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
         released[name] = reports[name]
     if study.target is not None:
         released[study.target] = rows[study.target]
-    result = attribute_inference(
-        released,
-        rows[[column]],
-        encoder=encoder,
-        cv=3,
-        # The same folds at each epsilon, so that only the reports differ.
-        random_state=0,
+    # The same folds at each epsilon, so that only the reports differ.
+    return attribute_inference(
+        released, rows[[column]], encoder=encoder, cv=3, random_state=0
     )
-    # The columns are reported together, so the joint report gives the bound.
-    exact = _best_guess(encoder, rows[study.columns], column)
-    if exact is None:
-        return result
-    return replace(result, bayes_bound=exact)
-
-
-def _best_guess(
-    encoder: RandomizedResponseEncoder, rows: pd.DataFrame, attacked: Any
-) -> float | None:
-    """Return the accuracy of the best guess of a column from the joint report of all protected columns."""
-    domain = encoder.domain_
-    cells = domain.join(domain.encode([rows[name] for name in domain.columns]))
-    prior = np.bincount(cells.astype(np.intp), minlength=domain.size) / len(rows)
-    # Cells with the same value of the attacked column are one guess.
-    axis = list(domain.columns).index(attacked)
-    groups = np.unravel_index(np.arange(domain.size), domain.sizes)[axis]
-    return bayes_accuracy(encoder.oracles_[0], prior, groups=groups)
 
 
 def synthesize(
@@ -377,20 +351,9 @@ def _expected_errors(encoder: Any, truth: pd.Series) -> tuple[float, float]:
 
 
 def errors_by_trust(
-    counts: ArrayLike,
-    *,
-    epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
-    delta: float = 1e-6,
+    true: NDArray[np.int64], *, epsilons: Sequence[float], delta: float
 ) -> pd.DataFrame:
     """Compute the expected L2 errors of counts by epsilon in the local, shuffle and central model."""
-    true = np.asarray(counts)
-    is_counts = true.ndim == 1 and true.size > 1 and true.dtype.kind in "iu"
-    if not is_counts or true.min() < 0 or true.sum() < 1:
-        raise ValueError(
-            "counts must be whole numbers of at least 0, with at least two values and "
-            "one record"
-        )
-    epsilons = read_epsilons(epsilons)
     n, k = int(true.sum()), true.size
     rows = []
     for epsilon in epsilons:

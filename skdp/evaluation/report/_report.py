@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 import os
 import warnings
 import zlib
@@ -20,12 +21,17 @@ import pandas as pd
 from skdp.base import ColumnName, Privileged
 from skdp.domain import Domain, Interval
 from skdp.evaluation._privacy_curve import compare_to_baseline
-from skdp.evaluation.displays import (
+from skdp.evaluation._style import (
     COLOURS,
+    import_pyplot,
+    series_style,
+    tidy_axes,
+)
+from skdp.evaluation.displays import (
     CountEstimateDisplay,
     FairnessDisplay,
     MarginalDisplay,
-    import_pyplot,
+    PrivacyCurveDisplay,
 )
 from skdp.evaluation.report._experiments import (
     DEBIASED,
@@ -229,18 +235,12 @@ def _study_counts(study: Study) -> Part:
     title = f"One release at epsilon {study.example:g}"
     display.figure_.suptitle(title, fontsize="medium")
     section = Section(COUNTS, figures={"counts": _write_figure(display.figure_)})
-    axes = _new_axes("L2 error of the counts (rms)", log=True)
-    names = ["local", "shuffled", "curator"]
-    for colour, name in zip(COLOURS, names, strict=False):
-        values = errors[f"l2_rms_{name}"]
-        axes.plot(errors["epsilon"], values, "o-", color=colour, label=name)
-    _label_epsilons(axes, study.epsilons)
-    section.figures["errors by epsilon"] = _write_figure(axes.figure)
+    section.figures["errors by epsilon"] = _write_figure(_draw_errors(errors))
     releases = flatten_index(counts.releases)
     columns = ["l1_mean", "l1_mean_expected", "l2_rms", "l2_rms_expected", "coverage"]
     section.tables = [
         _write_table(
-            errors[["epsilon", *columns, *(f"l2_rms_{n}" for n in names[1:])]],
+            errors[["epsilon", *columns, "l2_rms_shuffled", "l2_rms_curator"]],
             f"Errors of the counts over {N_RELEASES} releases, and coverage of the 95 % "
             "intervals",
         ),
@@ -265,23 +265,16 @@ def _study_models(study: Study) -> Part:
     section = Section(
         MODELS,
         "A logistic regression, with the protected columns reported in training and in "
-        "prediction. Dashed: without privacy. Dotted: the columns are excluded. "
-        "Differences are from the model without privacy, with 95 % intervals.",
+        "prediction. Differences are from the model without privacy, with 95 % intervals.",
     )
     metrics = ["accuracy", *(FAIRNESS[:1] if study.sensitive is not None else [])]
     for metric in metrics:
-        table = scores[scores["metric"] == metric]
-        is_private = np.isfinite(table["epsilon"])
-        private = table[is_private].sort_values("epsilon")
-        axes = _new_axes(metric)
-        axes.plot(private["epsilon"], private["mean"], "o-", label="reported")
-        baseline = table.loc[~is_private, "mean"].iloc[0]
-        axes.axhline(baseline, color="k", ls="--", lw=1.2, label="without privacy")
-        axes.axhline(
-            excluded[metric], color="k", ls=":", lw=1.2, label="columns excluded"
-        )
-        _label_epsilons(axes, study.epsilons)
-        section.figures[f"{metric} by epsilon"] = _write_figure(axes.figure)
+        display = PrivacyCurveDisplay.from_curve(curve[curve["metric"] == metric])
+        # A colour of its own, because the two horizontal lines may coincide.
+        style = {"color": COLOURS[1], "ls": ":", "lw": 2.5}
+        display.ax_[0].axhline(excluded[metric], label="columns excluded", **style)
+        display.ax_[0].legend(frameon=False)
+        section.figures[f"{metric} by epsilon"] = _write_figure(display.figure_)
     shown = scores[scores["metric"].isin(["accuracy", "AUC", *metrics])]
     section.tables.append(_write_table(shown, "Scores by epsilon"))
     return section, {"model_scores": scores}
@@ -325,7 +318,7 @@ def _study_leakage(study: Study) -> Part:
                 result.accuracy_without_report for result in results.values()
             ],
             "most frequent value": [result.baseline for result in results.values()],
-            "best guess from the report": [
+            "bound of guesses from the report": [
                 result.bayes_bound for result in results.values()
             ],
         }
@@ -359,25 +352,20 @@ def _study_synthesis(study: Study) -> Part:
     return section, {"synthesis": table}
 
 
-def _new_axes(title: str, *, log: bool = False) -> Any:
-    """Return the axes of a small figure."""
-    _, axes = import_pyplot().subplots(figsize=(4.6, 3.6), layout="constrained")
-    axes.set_title(title, loc="left", fontsize="medium")
-    axes.set_xscale("log")
-    if log:
-        axes.set_yscale("log")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(True, color="#dddddd", lw=0.8)
-    return axes
-
-
-def _label_epsilons(axes: Any, epsilons: Sequence[float]) -> None:
-    """Write a tick at each epsilon, and a legend."""
-    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-    axes.tick_params(axis="x", which="minor", bottom=False)
-    axes.xaxis.set_minor_formatter("")
-    axes.set_xlabel("epsilon (smaller is more private)")
+def _draw_errors(errors: pd.DataFrame) -> Any:
+    """Draw the errors of counts by epsilon on logarithmic axes."""
+    figure, axes = import_pyplot().subplots(figsize=(4.6, 3.6), layout="constrained")
+    for position, name in enumerate(["local", "shuffled", "curator"]):
+        values = errors[f"l2_rms_{name}"]
+        axes.plot(errors["epsilon"], values, label=name, **series_style(position))
+    axes.set(xscale="log", yscale="log", xlabel="epsilon (smaller is more private)")
+    axes.set_xticks(
+        errors["epsilon"], [f"{epsilon:g}" for epsilon in errors["epsilon"]]
+    )
+    axes.minorticks_off()
     axes.legend(frameon=False)
+    tidy_axes(axes, "L2 error of the counts (rms)")
+    return figure
 
 
 def _write_figure(figure: Any) -> str:
@@ -399,12 +387,9 @@ def _write_table(table: pd.DataFrame, caption: str) -> str:
     shown = table.head(MAX_TABLE_ROWS).rename(columns=str)
     if len(table) > MAX_TABLE_ROWS:
         caption += f" (the first {MAX_TABLE_ROWS} of {len(table)} rows)"
-    styler = shown.style.format(
-        precision=3, na_rep="", escape="html", thousands=","
-    ).format_index(axis="columns", escape="html")
-    floats = list(shown.select_dtypes("float"))
-    large = [name for name in floats if (shown[name].abs() >= 100).any()]
-    styler = styler.format("{:,.0f}".format, subset=large, na_rep="")
+    styler = shown.style.format(na_rep="", escape="html", thousands=",")
+    styler = styler.format_index(axis="columns", escape="html")
+    styler = styler.format(_format_number, subset=list(shown.select_dtypes("float")))
     if "epsilon" in shown:
         names: dict[Any, str] = {np.inf: "no privacy"}
         styler = styler.format(
@@ -413,6 +398,14 @@ def _write_table(table: pd.DataFrame, caption: str) -> str:
     styler = styler.hide(axis="index").set_caption(escape(caption))
     # An identifier that equal reports share.
     return str(styler.to_html(table_uuid=f"{zlib.crc32(caption.encode()):x}"))
+
+
+def _format_number(value: float) -> str:
+    """Write three significant digits, and at most three decimals."""
+    if math.isnan(value):
+        return ""
+    n_decimals = 2 - math.floor(math.log10(abs(value) or 1))
+    return f"{value:,.{min(max(n_decimals, 0), 3)}f}"
 
 
 def _render_page(**content: Any) -> str:

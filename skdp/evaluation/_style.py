@@ -40,10 +40,7 @@ class PanelDisplay:
         """Draw a legend below a new figure, or in the first of given panels."""
         owner = self.figure_ if ax is None else self.ax_[0]
         layout = {"loc": "outside lower center", "ncols": min(len(handles), 3)}
-        # matplotlib's legend omits labels that begin with an underscore.
-        labels = [handle.get_label() for handle in handles]
-        labels = [f" {label}" if label.startswith("_") else label for label in labels]
-        owner.legend(handles, labels, frameon=False, **(layout if ax is None else {}))
+        owner.legend(handles=handles, frameon=False, **(layout if ax is None else {}))
 
 
 def draw_plain_text(plot: Any) -> Any:

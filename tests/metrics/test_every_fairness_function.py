@@ -1,0 +1,150 @@
+"""All fairness functions read rows by position, reports as a table or series, classes, and privileged values alike."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdp import RandomizedResponseEncoder, UnaryEncodingTransformer
+from skdp.metrics import (
+    debiased_fairness,
+    fairness_report,
+    joint_distribution,
+    private_parity,
+    private_reweighing,
+    private_threshold_optimizer,
+    to_aif360,
+)
+from tests.conftest import each
+
+pytest.importorskip("fairlearn")
+pytest.importorskip("aif360")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+
+RNG = np.random.default_rng(0)
+N = 600
+GROUP = pd.Series(RNG.choice(["a", "b"], N), name="group")
+X = pd.DataFrame({"group": GROUP, "score": RNG.normal(size=N).round(1)})
+TRUE = (X["score"] + (GROUP == "b") + RNG.normal(size=N) > 0.5).astype(int)
+PREDICTED = (X["score"] > 0).astype(int)
+ENCODER = RandomizedResponseEncoder(4.0, categories={"group": ["a", "b"]}, random_state=0).fit(X[["group"]])
+REPORTS = ENCODER.transform(X[["group"]])
+
+
+def parity_gaps(X, y, sensitive_features):
+    """The differences that fairlearn's reductions see, of the predictions."""
+    moment = private_parity(ENCODER)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fairlearn's own, about pandas
+        moment.load_data(X, y, sensitive_features=sensitive_features)
+    return moment.gamma(lambda X: PREDICTED)
+
+
+def decisions(y_true, y_pred, reports, **options):
+    optimizer = private_threshold_optimizer(y_true, y_pred, reports, ENCODER, **options)
+    return optimizer._pmf_predict(PREDICTED.to_numpy()[:, np.newaxis], sensitive_features=GROUP)
+
+
+def numbers_of_aif360(X, y, **options):
+    dataset = to_aif360(X, y, "group", **options)
+    return np.column_stack([dataset.features, dataset.labels])
+
+
+LABELS = {"y_true": TRUE, "y_pred": PREDICTED}
+# The function, what it matches by position, and whether it has privileged values and a positive label.
+FUNCTIONS = {
+    "fairness_report": (fairness_report, LABELS | {"sensitive_features": GROUP}, True),
+    "debiased_fairness": (
+        lambda **inputs: debiased_fairness(**inputs, encoder=ENCODER),
+        LABELS | {"sensitive_features": REPORTS},
+        True,
+    ),
+    "private_reweighing": (
+        lambda **inputs: private_reweighing(**inputs, encoder=ENCODER),
+        {"y_true": TRUE, "reports": REPORTS},
+        True,
+    ),
+    "to_aif360": (numbers_of_aif360, {"X": X, "y": TRUE}, True),
+    "joint_distribution": (
+        lambda **inputs: joint_distribution(**inputs, encoder=ENCODER),
+        LABELS | {"reports": REPORTS},
+        False,
+    ),
+    "private_threshold_optimizer": (decisions, LABELS | {"reports": REPORTS}, False),
+    "private_parity": (parity_gaps, {"X": X[["score"]], "y": TRUE, "sensitive_features": REPORTS}, False),
+}
+WITH_PRIVILEGED = [name for name, (_, _, has_privileged) in FUNCTIONS.items() if has_privileged]
+
+
+def run(name, **changes):
+    call, inputs, has_privileged = FUNCTIONS[name]
+    options = {"privileged": "b"} if has_privileged else {}
+    return np.asarray(call(**inputs | options | changes), object)
+
+
+@each("name", FUNCTIONS)
+def test_the_same_labels_in_another_order_are_refused(name):
+    for key, rows in FUNCTIONS[name][1].items():
+        with pytest.raises(ValueError, match=r"has the labels of \w+ in another order.*\.reindex\(\w+\.index\)"):
+            run(name, **{key: rows.sample(frac=1, random_state=1)})
+
+
+def test_a_reordered_input_is_refused_among_arrays():
+    reordered = PREDICTED.sample(frac=1, random_state=1)
+    with pytest.raises(ValueError, match="sensitive_features has the labels of y_pred in another order"):
+        fairness_report(TRUE.to_numpy(), reordered, GROUP, privileged="b")
+
+
+@pytest.mark.long
+@each("name", FUNCTIONS)
+def test_reports_of_one_column_of_any_kind_are_the_table(name):
+    (key,) = {key for key, rows in FUNCTIONS[name][1].items() if rows is REPORTS} or {None}
+    series = REPORTS["group"]
+    for reports in (series, series.rename(None), series.tolist(), pl.Series("group", series.tolist())):
+        if key is not None:
+            np.testing.assert_array_equal(run(name, **{key: reports}), run(name))
+
+
+def test_a_series_of_other_reports_is_refused():
+    with pytest.raises(ValueError, match=r"reports must have the columns \['group'\], got \['sex'\]"):
+        joint_distribution(None, None, REPORTS["group"].rename("sex"), ENCODER)
+    unary = UnaryEncodingTransformer(1.0, categories={"group": ["a", "b"]}, random_state=0).fit(X[["group"]])
+    with pytest.raises(ValueError, match=r"have the columns .*, got a single column"):
+        joint_distribution(None, None, REPORTS["group"], unary)
+
+
+@each("name", [*WITH_PRIVILEGED, "private_threshold_optimizer"])
+def test_1_is_the_positive_label_and_other_labels_need_one(name):
+    labels = [key for key in FUNCTIONS[name][1] if key.startswith("y")]
+    if name == "private_threshold_optimizer":
+        labels = ["y_true"]  # y_pred may be scores
+    inputs = FUNCTIONS[name][1]
+    given = run(name, positive_label=1)
+    for convert in (np.asarray, lambda column: column == 1, lambda column: column.astype(float)):
+        np.testing.assert_array_equal(run(name, **{key: convert(inputs[key]) for key in labels}), given)
+    named = {key: inputs[key].map({0: "no", 1: "yes"}) for key in labels}
+    with pytest.raises(ValueError, match=r"positive_label must be given: .* all labels are 0 and 1"):
+        run(name, **named)
+    run(name, **named, positive_label="yes")
+
+
+@each("name", FUNCTIONS)
+def test_scores_are_refused_where_classes_are_expected(name):
+    scores = pd.Series(np.tile([0.0, 0.4, 0.8, 1.0], N // 4))
+    key = "y" if "y" in FUNCTIONS[name][1] else "y_true"
+    for column in (scores, pl.Series(scores), scores.astype("category")):
+        with pytest.raises((TypeError, ValueError), match="threshold"):
+            run(name, **{key: column})
+
+
+@each("name", WITH_PRIVILEGED)
+def test_a_mapping_of_privileged_values_is_that_of_a_named_column(name):
+    np.testing.assert_array_equal(run(name, privileged={"group": "b"}), run(name))
+
+
+def test_a_mapping_of_privileged_values_needs_a_named_column():
+    for groups in (GROUP.to_numpy(), GROUP.rename(None), pl.Series(GROUP).rename("")):
+        with pytest.raises(ValueError, match="without a name"):
+            run("fairness_report", sensitive_features=groups, privileged={"group": "b"})
