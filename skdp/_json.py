@@ -141,7 +141,6 @@ def parse_json(text: str, name: str) -> Any:
 _FORMATS = {
     b'"skdp-protocol"': "the protocol of a fitted transformer; use `load` of its class",
     b"SQLite format 3": "a ledger; use skdp.PrivacyLedger(path=...)",
-    b'"skdp-ledger"': "the record of a ledger; open the ledger itself",
     b'"skdp-guarantee"': "a guarantee; use skdp.PrivacyGuarantee.from_json",
     b"PK\x03\x04": "a ZIP file; use skdp.load if skdp.save wrote it",
 }

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-import pandas as pd
-
 MAX_CELL_CHARACTERS, MAX_FACT_CHARACTERS = 200, 2_000
 
 
@@ -22,16 +20,6 @@ def html_facts(title: str, facts: Iterable[tuple[str, Any]], note: str = "") -> 
             head = _cell("th", "row", html_text(name))
             rows += f"<tr>{head}{_cell('td', '', html_text(text))}</tr>"
     return _frame_table(title, f"<tbody>{rows}</tbody>", note)
-
-
-def html_table(table: pd.DataFrame) -> str:
-    """Return a table as HTML, its texts cut to a length."""
-    short = table.copy()
-    for name, dtype in table.dtypes.items():
-        is_number = pd.api.types.is_any_real_numeric_dtype(dtype)
-        if not is_number and not pd.api.types.is_datetime64_any_dtype(dtype):
-            short[name] = table[name].map(_shorten)
-    return short.to_html(index=False, escape=True, na_rep="", border=0)
 
 
 def html_text(text: Any) -> str:

@@ -9,7 +9,6 @@ from skdp import (
     Domain,
     Interval,
     NumericPerturber,
-    PrivacyGuarantee,
     PrivacyLedger,
     RandomizedResponseEncoder,
     RapporEncoder,
@@ -20,13 +19,16 @@ EVIL = "<script>alert(1)</script>"
 
 
 def test_text_is_escaped():
-    shown = PrivacyGuarantee(1.0, scope=(EVIL,), mechanism=EVIL)._repr_html_()
+    people = pd.DataFrame({EVIL: ["f", "m"]})
+    encoder = RandomizedResponseEncoder(1.0, categories={EVIL: ["f", "m"]}).fit(people)
+    shown = privacy_statement(encoder).to_html()
     assert "<script" not in shown
     assert html.escape(EVIL) in shown
 
 
-def test_what_decides_is_said():
-    assert "NOT SECURE" in PrivacyGuarantee(1.5, delta=1e-6, secure=False)._repr_html_()
+def test_a_seed_is_said_on_the_page():
+    encoder = RandomizedResponseEncoder(1.0, categories=[[0, 1]], random_state=0)
+    assert "NOT SECURE" in privacy_statement(encoder.fit([[0]])).to_html()
 
 
 @pytest.mark.parametrize(
@@ -56,8 +58,6 @@ def test_halves_of_characters_can_be_shown():
     encoder = RandomizedResponseEncoder(1.0, categories={HALF: ["f", "m"]}, ledger=ledger).fit(people)
     ledger.charge(encoder.guarantee_, HALF)
     statement = privacy_statement(encoder)
-    for thing in (ledger, encoder.guarantee_):
-        assert thing._repr_html_().encode()
     for shown in (str(ledger), str(encoder.guarantee_), str(statement), statement.to_html()):
         assert shown.encode()
     assert ledger.report()["what"].to_list() == ["a?b"]
@@ -65,16 +65,7 @@ def test_halves_of_characters_can_be_shown():
 
 def test_what_is_shown_does_not_grow_without_bound():
     long = "x" * 100_000
-    ledger = PrivacyLedger(epsilon=1e9)
-    for place in range(250):
-        ledger.charge(PrivacyGuarantee(0.5, scope=("a",), mechanism=long), f"{place} {long}")
-    shown = ledger._repr_html_()
-    assert "250 charges, of which the last 100 are shown" in shown
-    assert "<td>249 x" in shown
-    assert "<td>149 x" not in shown
     domain = Domain({long: range(10_000), "y": [long], "z": Interval(0, 1, bins=5000)})
-    guarantee = PrivacyGuarantee(1.0, scope=(long,), mechanism=long)
-    assert max(map(len, (shown, guarantee._repr_html_()))) < 100_000
     assert len(repr(domain)) < 1000
 
 

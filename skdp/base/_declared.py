@@ -6,7 +6,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -140,20 +139,16 @@ def undeclared_error(
     what: str = "a value, or a NaN or inf,",
     where: str = "declared categories",
     advice: str = _IGNORE,
-    missing_is_undeclared: bool = True,
 ) -> ValueError:
     """Make the error of a value outside the domain, which states the domain only."""
-    declare = "Declare all values that can occur"
-    if missing_is_undeclared and None not in values.labels:
-        missing = "missing=True" if isinstance(values, Interval) else "None"
-        declare += f", and add {missing} to declare missing"
+    remedy = (
+        "Declare all values that can occur, and None or missing=True for missing values"
+    )
     if isinstance(values, Interval):
-        declare += ", or clip the numbers to the ends before"
-    elif all(label is None or isinstance(label, Real) for label in values.labels):
-        declare += ", or an Interval for a range of numbers"
+        remedy += ", or clip the numbers to the bounds"
     return ValueError(
         f"column {column!r} holds {what} outside the {where}, {_described(values)}. "
-        f"{declare}. {advice}."
+        f"{remedy}. {advice}."
     )
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.exact import exp_bounds, log_upper, round_up
+from skdp.exact import round_up
 from skdp.privacy._conversions import gaussian_epsilon, log_delta_above, proven_edge
 from skdp.privacy._losses import (
     GaussianLoss,
@@ -66,7 +66,9 @@ _RARE = 2.0**-16
 def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     """Return a proven epsilon for losses together; None if they exceed delta."""
     losses = merge_losses(losses)
-    failure = joint_failure(losses)
+    # The probability that at least one release fails: success probabilities multiply.
+    exponent = sum(loss.count * math.log1p(-float(loss._failure)) for loss in losses)
+    failure = Fraction(-math.expm1(exponent) * (1 + 2.0**-40))
     if failure > delta:
         return None
     remaining = (delta - failure) / (1 - failure)
@@ -94,19 +96,6 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     slack = (epsilon_sum + Fraction(mu)) * (64 + len(pure)) / (1 << 50)
     found = _search_epsilon(pure, mu, float(remaining), round_up(basic))
     return round_up(min(basic, Fraction(found) + slack))
-
-
-def joint_failure(losses: Iterable[Loss]) -> Fraction:
-    """Bound the probability that at least one of independent failures happens."""
-    failure_sum = exponent = Fraction(0)
-    for loss in losses:
-        failure_sum += loss.count * loss._failure
-        exponent += loss.count * Fraction(log_upper(1 / (1 - loss._failure)))
-    # A success probability below e**-100 counts as 0.
-    if exponent > 100:
-        return Fraction(1)
-    # The success probabilities multiply; their product is rounded down.
-    return min(failure_sum, 1 - 1 / exp_bounds(exponent)[1])
 
 
 def _search_epsilon(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp._json import read_value
 from skdp.exact import round_up
-from skdp.markup import format_text, html_text
+from skdp.markup import format_text
 from skdp.privacy._accountant import smallest_epsilon
 from skdp.privacy._conversions import zcdp_epsilon
 from skdp.privacy._formats import (
@@ -197,12 +197,6 @@ class PrivacyGuarantee(JsonRecord):
                 "scope must name the protected columns with relation='replace_values', "
                 "got none"
             )
-        for name, expected in (("mechanism", str), ("secure", bool)):
-            value = getattr(self, name)
-            if not isinstance(value, expected):
-                raise TypeError(
-                    f"{name} must be a {expected.__name__}, got {type(value).__name__}"
-                )
         rows = self.max_rows_per_person
         if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
             raise ValueError(f"max_rows_per_person must be an int >= 1, got {rows!r}")
@@ -475,10 +469,6 @@ class PrivacyGuarantee(JsonRecord):
             return f"{neighbors}, in the columns: {columns}"
         possessive = "'s" if self.max_rows_per_person == 1 else "'"
         return f"{neighbors}{possessive} values of: {columns}"
-
-    def _repr_html_(self) -> str:
-        texts = str(self), f"Trusted: {TRUSTED[self.trust]}.", self.in_odds()
-        return f"<div>{''.join(f'<p>{html_text(text)}</p>' for text in texts)}</div>"
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import pandas as pd
 
-from skdp.markup import format_row, format_text, html_table, html_text
+from skdp.markup import format_row, format_text
 from skdp.privacy._book import (
     Book,
     Budget,
     Sums,
     to_float,
 )
-from skdp.privacy._formats import JsonRecord, format_number
+from skdp.privacy._formats import format_number
 from skdp.privacy._guarantee import (
     PrivacyGuarantee,
     Relation,
@@ -24,9 +24,6 @@ from skdp.privacy._guarantee import (
 )
 
 _COLUMNS = "what epsilon delta rho relation unit trust scope mechanism secure time"
-
-# Charges that are shown in HTML.
-_MAX_SHOWN = 100
 
 
 class Amount(NamedTuple):
@@ -36,7 +33,7 @@ class Amount(NamedTuple):
     delta: float
 
 
-class PrivacyLedger(JsonRecord):
+class PrivacyLedger:
     """Budget of all releases about the same persons, which refuses releases beyond it.
 
     Parameters
@@ -116,8 +113,6 @@ class PrivacyLedger(JsonRecord):
     access. A copy of the file is another ledger with the same budget. Give the budget once, and omit it afterwards:
     with a budget, a lost file is created again with the whole budget; without one, it is an error.
 
-    `to_json` writes the budget and all charges, without the path.
-
     A search or a cross-validation charges each fit, and each `transform` that is a release. scikit-learn turns a
     `BudgetExceeded` into a score of NaN with a warning, unless ``error_score="raise"`` is set.
 
@@ -159,8 +154,6 @@ class PrivacyLedger(JsonRecord):
     ...     PrivacyLedger(path=path).remaining()
     Amount(epsilon=2.0, delta=0.0)
     """
-
-    _format: ClassVar[str] = "skdp-ledger"
 
     def __init__(
         self,
@@ -339,36 +332,6 @@ class PrivacyLedger(JsonRecord):
         except (OSError, ValueError, RuntimeError):
             pass  # the file is lost or damaged, or this is a copy
         return f"{type(self).__name__}({budget}, spent={spent})"
-
-    def _repr_html_(self) -> str:
-        report = self.report()
-        shown = report.tail(_MAX_SHOWN)
-        note = (
-            f"<p>{len(report):,} charges, of which the last {len(shown)} are shown</p>"
-        )
-        return (
-            f"<div><p><code>{html_text(self)}</code></p>{html_table(shown)}{note}</div>"
-        )
-
-    def _content(self) -> dict[str, Any]:
-        account, charges = self._book.snapshot()
-        rows = []
-        for charge in charges:
-            converted = account.budget.convert(charge.guarantee)
-            rows.append(
-                {
-                    "what": charge.what,
-                    "epsilon": converted.epsilon,
-                    "delta": converted.delta,
-                    "guarantee": charge.guarantee._content(),
-                    "time": charge.time,
-                }
-            )
-        return {
-            "budget": account.budget.to_fields(),
-            "spent": Amount(*account.spent)._asdict(),
-            "charges": rows,
-        }
 
     def __sklearn_clone__(self) -> Self:
         return self

@@ -72,7 +72,7 @@ def test_a_dtype_that_can_hold_none_of_the_declared_values_is_refused(make):
 def test_the_error_shows_what_is_declared_and_what_to_do(make, advice):
     ledger = PrivacyLedger(epsilon=9)
     people = pd.DataFrame({"age": ["young", "secret"]})
-    text = rf"column 'age' holds a value, .* \['young', 'old'\]\. Declare .*, and add None .*{advice}"
+    text = rf"column 'age' holds a value, .* \['young', 'old'\]\. Declare .*, and None .*{advice}"
     with pytest.raises(ValueError, match=text) as caught:
         released(make(GROUPS, ledger, "error"), people)
     assert "secret" not in str(caught.value)

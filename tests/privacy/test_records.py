@@ -72,18 +72,6 @@ def test_what_is_no_record(text, message):
         PrivacyGuarantee.from_json(b"{}")
 
 
-def test_the_record_of_a_ledger_has_no_path(tmp_path):
-    ledger = PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=0.3, delta=1e-6)
-    ledger.charge(PrivacyGuarantee(0.15, scope=("sex", 2), secure=False), "a survey")
-    ledger.charge(PrivacyGuarantee(0.05, delta=1e-8, relation="add_remove", trust="central", scope=("a",)), "<b>")
-    record = json.loads(ledger.to_json())
-    VALID.validate(record)
-    assert str(tmp_path) not in ledger.to_json() + ledger._repr_html_()
-    assert [charge["epsilon"] for charge in record["charges"]] == [0.15, 0.1]
-    assert [charge["guarantee"]["epsilon"] for charge in record["charges"]] == [0.15, 0.05]
-    assert record["spent"]["epsilon"] == ledger.spent.epsilon == 0.25
-
-
 SEED = 918273645
 X = pd.DataFrame(
     {
@@ -162,14 +150,13 @@ PURE = {"kind": "pure", "count": 1, "epsilon": 1.0, "share": 1.0}
 # The record, the place in it, the value that is put there, and a part of the message.
 WRONG = {
     PrivacyGuarantee(0.5, rho=0.2, scope=("sex",)): [
-        ("format", "skdp-ledger", "format must be 'skdp-guarantee', got 'skdp-ledger'"),
+        ("format", "skdp-statement", "format must be 'skdp-guarantee', got 'skdp-statement'"),
         ("version", 2, "version must be 1.*got 2"),
         ("epsilon", -1.0, r"epsilon must be a finite number >= 0, got -1\.0"),
         ("delta", 1, r"delta must be a number in \[0, 1\), got 1"),
         ("relation", ["replace"], "relation must be one of"),
         ("trust", "x" * 1000, "trust must be one of 'local', 'shuffle', 'central', got 'x{39}$"),
         ("scope", "sex", "scope must be an array, got str"),
-        ("secure", 1, "secure must be a bool, got int"),
         ("max_rows_per_person", 0, "max_rows_per_person must be an int >= 1, got 0"),
         ("more", 1, "the record must have the fields format, version, epsilon"),
         ("losses", [PURE | {"count": 0}], "count must be from 1"),

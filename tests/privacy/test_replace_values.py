@@ -276,8 +276,6 @@ class TestLedger:
         report = ledger.report()
         assert set(report["relation"]) == {"replace_values"}
         assert set(report["scope"]) == {"a"}
-        VALID = Draft202012Validator(SCHEMA)
-        VALID.validate(ledger.to_dict())
 
     @each("names", [("reports of a", "a by b"), ("count of b", "a beside b"), ("a and b", "reports of records")])
     def test_spent_bounds_the_loss_of_its_columns(self, names, make):

@@ -206,7 +206,6 @@ def undeclared_error(
         domain[column],
         what=what,
         where=f"declared {name}",
-        missing_is_undeclared=not missing,
     )
 
 
