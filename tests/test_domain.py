@@ -311,9 +311,9 @@ class TestFoundDomains:
     @each(
         "table message",
         [
-            ("guarantee = 1", "guarantee: expected a table, got int"),
-            ("[guarantee]\nepsilon = 1.0", "guarantee: the record must have the fields format"),
-            ("[guarantee]\nepsilon = 2020-01-01", "guarantee: .*not JSON serializable"),
+            ("guarantee = 1", "guarantee: expected a table with record"),
+            ("[guarantee]\nepsilon = 1.0", "guarantee: expected a table with record"),
+            ("[guarantee]\nrecord = '{}'\nrelease_id = ''", "guarantee: the record must have the fields format"),
         ],
     )
     def test_a_wrong_guarantee_is_refused(self, table, message):

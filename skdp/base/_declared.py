@@ -13,13 +13,11 @@ import numpy as np
 from skdp.base._parameters import check_declared
 from skdp.base._warnings import warn_at_caller
 from skdp.domain import (
-    MAX_SHOWN_VALUES,
     Categories,
     Domain,
     Interval,
     copy_guarantee,
     domains_of_dtypes,
-    edge_text,
 )
 from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import (
@@ -147,16 +145,6 @@ def undeclared_error(
     if isinstance(values, Interval):
         remedy += ", or clip the numbers to the bounds"
     return ValueError(
-        f"column {column!r} holds {what} outside the {where}, {_described(values)}. "
+        f"column {column!r} holds {what} outside the {where}, {values!r}. "
         f"{remedy}. {advice}."
     )
-
-
-def _described(values: Categories | Interval) -> str:
-    """Describe declared values, which are public."""
-    if isinstance(values, Interval) and not values.observed:
-        low, high = edge_text(values.edges[0]), edge_text(values.edges[-1])
-        missing = ", or missing" if values.missing else ""
-        return f"values from {low} to {high}{missing}"
-    is_cut = len(values) > MAX_SHOWN_VALUES and not values.observed
-    return f"{values!r} ({len(values):,} values)" if is_cut else repr(values)

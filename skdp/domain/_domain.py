@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Self, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -782,23 +781,18 @@ DomainType = TypeVar("DomainType", bound=Domain)
 def guarantee_fields(domain: Domain) -> dict[str, Any]:
     """Return the guarantee of a found domain as fields of a JSON or TOML file."""
     assert domain.guarantee is not None
-    fields = domain.guarantee.to_dict() | {"release_id": domain._release_id}
-    return {key: value for key, value in fields.items() if value is not None}
+    return {"record": domain.guarantee.to_json(), "release_id": domain._release_id}
 
 
 def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
     """Return the domain with the guarantee in these fields, as `guarantee_fields` writes them."""
+    if not isinstance(fields, dict) or fields.keys() != {"record", "release_id"}:
+        raise ValueError("guarantee: expected a table with record and release_id")
     try:
-        if not isinstance(fields, dict):
-            raise TypeError(f"expected a table, got {type(fields).__name__}")
-        record = {"rho": None} | fields
-        release_id = record.pop("release_id", None)
-        if not isinstance(release_id, str | None):
-            raise TypeError("release_id must be text")
-        guarantee = PrivacyGuarantee.from_json(json.dumps(record, allow_nan=False))
+        guarantee = PrivacyGuarantee.from_json(fields["record"])
     except (TypeError, ValueError) as error:
         raise ValueError(f"guarantee: {error}") from None
-    return domain.with_guarantee(guarantee, release_id=release_id)
+    return domain.with_guarantee(guarantee, release_id=str(fields["release_id"]))
 
 
 def copy_guarantee(domain: Domain, source: Any) -> Domain:
@@ -808,6 +802,8 @@ def copy_guarantee(domain: Domain, source: Any) -> Domain:
     return domain.with_guarantee(source.guarantee, release_id=source._release_id)
 
 
+# To make a decoder takes as long as to encode a small batch.
+@lru_cache(maxsize=256)
 def _decoder(
     attribute: Categories | Interval, library: str
 ) -> Callable[[NDArray[np.integer]], Any]:

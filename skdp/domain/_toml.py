@@ -118,9 +118,6 @@ def _value(value: Any) -> str:
         if len(line) <= _LINE_CHARACTERS:
             return line
         return "[\n" + "".join(f"    {text},\n" for text in texts) + "]"
-    if isinstance(value, dict):
-        items = [f"{key} = {_value(item)}" for key, item in value.items()]
-        return f"{{ {', '.join(items)} }}"
     if isinstance(value, str):
         if value != value.encode(errors="replace").decode():
             raise ValueError("expected Unicode text, got half of a surrogate pair")

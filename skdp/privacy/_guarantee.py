@@ -387,33 +387,19 @@ class PrivacyGuarantee(JsonRecord):
         Examples
         --------
         >>> print(PrivacyGuarantee(1.0).in_odds())
-        Any result is at most 2.72 times as likely for one value of a record as for any other. An attacker who knows
-        all other records, and is right about 50 times in 100 when guessing which of two values a record has, is right
+        Any result is at most 2.72 times as likely for the data as for data that differ by replacing one record. An
+        attacker who knows all other data, and is right about 50 times in 100 when guessing between the two, is right
         at most 74 times in 100 after seeing the release.
         """
-        who = "record" if self.unit == "record" else "person"
-        known = f"all other {who}s"
-        if self.unit == "record" and self.max_rows_per_person > 1:
-            who = f"group of {self._format_unit()}"
-        if self.relation == "add_remove":
-            question = f"whether a {who} is in the data"
-            compared = f"the data with a {who} as for the same data without, and the other way round"
-        elif self.relation == "replace":
-            question = f"which of two values a {who} has"
-            compared = f"one value of a {who} as for any other"
-        else:
-            columns = join_names(self.scope)
-            known += " and all other columns"
-            question = f"which of two values of {columns} a {who} has"
-            compared = f"one value of {columns} of a {who} as for any other"
+        compared = f"for data that differ by {self._format_scope()}"
         if self.delta:
             excess = format_number(self.delta, 2)
             compared += f" (or its probability is larger by up to delta, {excess})"
         return (
-            f"Any result is {format_ratio(self.epsilon)} times as likely for {compared}. "
-            f"An attacker who knows {known}, and is right about 50 times in 100 when "
-            f"guessing {question}, is right {format_guess(self.epsilon, self.delta)} "
-            "times in 100 after seeing the release."
+            f"Any result is {format_ratio(self.epsilon)} times as likely for the data as "
+            f"{compared}. An attacker who knows all other data, and is right about 50 times "
+            "in 100 when guessing between the two, is right "
+            f"{format_guess(self.epsilon, self.delta)} times in 100 after seeing the release."
         )
 
     def _to_loss(self) -> StatedLoss:
@@ -591,17 +577,15 @@ def _rhos(releases: Sequence[PrivacyGuarantee]) -> list[Fraction]:
 def _common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     """Return the fields of a joint guarantee that are not numbers."""
     names: dict[Any, None] = {}
-    mechanisms = ""
+    mechanisms: dict[str, None] = {}
     for release in releases:
         names |= dict.fromkeys(release.scope)
-        # Names may contain commas, so a sum is not split into its parts again.
-        if release.mechanism and f", {release.mechanism}, " not in f", {mechanisms}, ":
-            mechanisms += f", {release.mechanism}" if mechanisms else release.mechanism
+        mechanisms[release.mechanism] = None
     return {
         "relation": releases[0].relation,
         "trust": max((release.trust for release in releases), key=TRUSTS.index),
         "scope": tuple(names),
-        "mechanism": mechanisms,
+        "mechanism": ", ".join(filter(None, mechanisms)),
         "secure": all(release.secure for release in releases),
         **_common_unit(releases),
     }

@@ -264,9 +264,6 @@ def _is_all_missing(column: Any) -> bool:
 # that are not UTF-8. It is equal to no declared value.
 _UNREADABLE = object()
 
-# Rows per block, so that intermediate results stay in the cache.
-_BLOCK = 1 << 16
-
 
 def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """Return the values of a column as an array, and a mask of nulls, None if the array itself has the nulls."""
@@ -337,10 +334,8 @@ def as_objects(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def take(table: NDArray[Any], positions: NDArray[np.integer]) -> NDArray[Any]:
-    """Look up positions in a small table, by blocks to avoid a wide copy of the positions."""
-    out = np.empty(len(positions), table.dtype)
-    for start in range(0, len(positions), _BLOCK):
-        out[start : start + _BLOCK] = table[positions[start : start + _BLOCK]]
+    """Look up positions in a small table."""
+    out: NDArray[Any] = table[positions]
     return out
 
 
