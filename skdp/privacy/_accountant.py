@@ -67,8 +67,12 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     """Return a proven epsilon for losses together; None if they exceed delta."""
     losses = merge_losses(losses)
     # The probability that at least one release fails: success probabilities multiply.
-    exponent = sum(loss.count * math.log1p(-float(loss._failure)) for loss in losses)
-    failure = Fraction(-math.expm1(exponent) * (1 + 2.0**-40))
+    failure = Fraction(0)
+    exponent = 0.0
+    for loss in losses:
+        failure += loss.count * loss._failure
+        exponent += loss.count * math.log1p(-float(loss._failure))
+    failure = min(failure, Fraction(-math.expm1(exponent) * (1 + 2.0**-40)))
     if failure > delta:
         return None
     remaining = (delta - failure) / (1 - failure)

@@ -87,8 +87,6 @@ class Sums(NamedTuple):
 
     epsilon: Total = Fraction(0)
     delta: Total = Fraction(0)
-    # Sum of the deltas of charges without a rho.
-    failure: Total = Fraction(0)
     rho: Total = Fraction(0)
     mu_squared: Total = Fraction(0)
 
@@ -106,8 +104,9 @@ def sums_of(guarantee: PrivacyGuarantee) -> Sums:
     sums = NO_CHARGES
     for loss in guarantee._get_losses():
         sums = sums.plus(_sums_of_loss(loss), loss.count)
-    # The rounded losses of many parts may exceed the stated loss of the release.
-    if guarantee.rho is not None:
+    # The rounded losses of many parts may exceed the stated loss of the release. A part
+    # that may fail has none.
+    if guarantee.rho is not None and sums.rho != math.inf:
         sums = sums._replace(rho=min(sums.rho, to_decimal(guarantee.rho)))
     if guarantee.delta == 0 and guarantee.losses:
         stated = _sums_of_loss(StatedLoss(guarantee.epsilon))
@@ -121,7 +120,7 @@ def sums_of(guarantee: PrivacyGuarantee) -> Sums:
 
 
 def _sums_of_loss(loss: Loss) -> Sums:
-    """Return failure, rho and mu squared of one release with a loss."""
+    """Return rho and mu squared of one release with a loss."""
     if isinstance(loss, GaussianLoss):
         mu_squared = to_decimal(loss.mu) ** 2
         return Sums(rho=mu_squared / 2, mu_squared=mu_squared)
@@ -135,10 +134,9 @@ def _sums_of_loss(loss: Loss) -> Sums:
     if loss.rho is not None:
         # Delta is one conversion of rho.
         return Sums(rho=to_decimal(loss.rho), mu_squared=mu_squared)
-    # The release is epsilon-DP unless it fails, so rho = epsilon**2 / 2 (M. Bun, T.
-    # Steinke 2016, proposition 1.4).
-    rho = to_decimal(loss.epsilon) ** 2 / 2
-    return Sums(failure=to_decimal(loss.delta), rho=rho, mu_squared=mu_squared)
+    # A pure release has rho = epsilon**2 / 2 (M. Bun, T. Steinke 2016, proposition 1.4).
+    rho = math.inf if loss.delta else to_decimal(loss.epsilon) ** 2 / 2
+    return Sums(rho=rho, mu_squared=mu_squared)
 
 
 def _mu_squared(epsilon: Fraction, share: float) -> Total:
@@ -210,8 +208,6 @@ class Budget:
     def limits(self) -> Sums:
         """The largest sums."""
         limits = {name: to_decimal(number) for name, number in self.numbers().items()}
-        if self.epsilon is None:
-            limits["failure"] = Fraction(0)
         if self.mu is not None:
             limits["mu_squared"] = limits.pop("mu") ** 2
         return Sums(*[math.inf] * len(Sums._fields))._replace(**limits)
@@ -277,7 +273,7 @@ class Account:
         self, what: str, guarantee: PrivacyGuarantee, name: str, added: Total
     ) -> None:
         """Raise an error for a charge that exceeds one of the limits."""
-        if name == "failure" or added == math.inf:
+        if added == math.inf:
             kind = "rho" if self.budget.mu is None else "mu"
             raise BudgetExceeded(
                 f"{what} has no {kind} (delta={guarantee.delta}), but the ledger has a "
@@ -331,7 +327,7 @@ _ONE_PROCESS = (
 )
 
 _TABLES = (
-    "CREATE TABLE account (budget TEXT, epsilon TEXT, delta TEXT, failure TEXT, rho TEXT, mu_squared TEXT)",
+    "CREATE TABLE account (budget TEXT, epsilon TEXT, delta TEXT, rho TEXT, mu_squared TEXT)",
     "CREATE TABLE charge (number INTEGER PRIMARY KEY, time TEXT, what TEXT, guarantee TEXT)",
     "INSERT INTO account DEFAULT VALUES",
 )
@@ -494,7 +490,7 @@ def _load_account(database: sqlite3.Connection) -> Account:
 def _write_account(database: sqlite3.Connection, account: Account) -> None:
     budget = json.dumps(account.budget.to_fields())
     database.execute(
-        "UPDATE account SET budget = ?, epsilon = ?, delta = ?, failure = ?, rho = ?, mu_squared = ?",
+        "UPDATE account SET budget = ?, epsilon = ?, delta = ?, rho = ?, mu_squared = ?",
         (budget, *map(str, account.sums)),
     )
 

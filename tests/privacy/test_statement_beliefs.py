@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import warnings
 
 import numpy as np
@@ -23,7 +22,6 @@ from skdp import (
     OnFitOnly,
     PosteriorFeatures,
     PrivacyGuarantee,
-    PrivacyLeakWarning,
     RandomizedResponseEncoder,
     SyntheticResampler,
     privacy_statement,
@@ -153,17 +151,6 @@ def test_our_wrappers_are_not_believed_around_what_is_not_ours(make):
     for estimator in (wrapper, Pipeline([("private", wrapper)])):
         statement = privacy_statement(estimator)
         assert protected(statement) == []
-        assert statement.total is None
-
-
-def test_categories_that_were_read_from_the_data_are_released():
-    table = PEOPLE[["sex"]].assign(job=["clerk", "cook"] * 10)
-    for encoder in (RandomizedResponseEncoder(1.0), OnFitOnly(RandomizedResponseEncoder(1.0))):
-        with pytest.warns(PrivacyLeakWarning, match="read from the data"):
-            fitted = encoder.fit(table)
-        statement = privacy_statement(pickle.loads(pickle.dumps(fitted)))
-        assert protected(statement) == []
-        assert "unprotected: categories are inferred from the data" in set(statement.rows["protection"])
         assert statement.total is None
 
 

@@ -194,18 +194,6 @@ def private_target():
     return DPLogisticRegression(protect="target", classes=[0, 1], random_state=0)
 
 
-def test_a_target_is_no_column_of_its_name():
-    """A target with the name of a column counts as this column, which is public."""
-    X = TABLE[NUMBERS].rename(columns={"hours": "target"})
-    estimator = private_target()
-    for statement in (
-        privacy_statement(estimator, X),
-        privacy_statement(estimator.fit(X, SICK.rename(None)), X),
-    ):
-        assert "target" in statement.unprotected_columns
-        assert statement.total is None or set(statement.total.scope).isdisjoint(X.columns)
-
-
 def test_a_private_target_behind_a_column_transformer():
     behind = make_pipeline(ColumnTransformer([("all", StandardScaler(), NUMBERS)]), private_target())
     for statement in (

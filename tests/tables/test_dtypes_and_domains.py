@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -14,11 +13,7 @@ import pytest
 
 from skdp import (
     Domain,
-    DPHistogram,
-    DPMean,
-    DPStandardScaler,
     Interval,
-    NumericPerturber,
     RandomizedResponseEncoder,
 )
 from tests.conftest import each
@@ -163,56 +158,6 @@ def test_a_column_without_values_is_missing_whatever_its_dtype(kind, domain, mis
         return
     (codes,) = Domain({"age": declared}).encode([NOTHING[kind]])
     assert codes.tolist() == UNDECLARED
-
-
-TENTHS = [Decimal(number) / 10 for number in range(10)]
-DECIMALS = [
-    pa.decimal128(18, 1),
-    pa.decimal128(18, 2),
-    pa.decimal128(18, 6),
-    pa.decimal128(20, 18),
-    pa.decimal256(60, 30),
-]
-
-
-def tenths(library, dtype):
-    table = pa.table({"c": pa.array([*TENTHS, None], dtype)})
-    if library == "pandas":
-        return table.to_pandas(types_mapper=pd.ArrowDtype)
-    if library == "polars":
-        return pl.from_arrow(table)
-    return duckdb.from_arrow(table) if library == "duckdb" else table
-
-
-@pytest.mark.parametrize(
-    ("library", "dtype"),
-    [
-        (library, dtype)
-        for library in ("pyarrow", "pandas", "polars", "duckdb")
-        for dtype in DECIMALS
-        if library in ("pyarrow", "pandas") or dtype != DECIMALS[-1]  # DuckDB and Polars have at most 38 digits
-    ],
-)
-def test_decimals_are_counted_as_the_nearest_floats(library, dtype):
-    domain = Domain({"c": Interval(0, 1, bins=10, decimals=1, missing=True)})
-    histogram = DPHistogram(100.0, domain=domain, random_state=0).fit(tenths(library, dtype))
-    assert histogram.counts_.tolist() == [1] * 11
-
-
-@each("library", [np.asarray, pd.DataFrame])
-def test_numbers_in_another_byte_order_are_numbers(library):
-    numbers = np.random.default_rng(0).random((500, 1))
-    swapped = library(numbers.astype(numbers.dtype.newbyteorder()))
-    for estimator in (
-        DPMean(5.0, bounds=(0, 1)),
-        DPStandardScaler(5.0, bounds=(0, 1)),
-        NumericPerturber(5.0, bounds=(0, 1)),
-    ):
-        outputs = []
-        for X in (library(numbers), swapped):
-            fitted = estimator.set_params(random_state=0).fit(X)
-            outputs.append(np.asarray(fitted.transform(X)) if hasattr(fitted, "transform") else fitted.mean_)
-        assert np.array_equal(*outputs)
 
 
 @pytest.mark.parametrize("convert", [pa.table, pl.DataFrame, pd.DataFrame])
