@@ -27,7 +27,6 @@ from skdp.tables import (
     kind_of,
     kinds_of,
     plain,
-    shielded,
     to_dates,
     to_numbers,
 )
@@ -90,13 +89,12 @@ class Categories:
                 )
         if not isinstance(ordered, bool):
             raise TypeError(f"ordered must be True or False, got {_type(ordered)}")
-        # Errors of objects of other classes may contain a value, which may be private.
-        self.values = shielded(tuple, map(plain, values))
-        error = shielded(_find_error, self.values)
+        self.values = tuple(map(plain, values))
+        error = _find_error(self.values)
         if error is not None:
             raise error
         self.ordered = ordered
-        self._coder = shielded(ValueCoder, self.values)
+        self._coder = ValueCoder(self.values)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -9,7 +9,7 @@ from typing import Any
 
 from skdp.privacy._conversions import gaussian_epsilon, zcdp_epsilon
 from skdp.privacy._formats import format_name
-from skdp.privacy._guarantee import PrivacyGuarantee, add_guarantees, join_names
+from skdp.privacy._guarantee import PrivacyGuarantee, add_guarantees
 from skdp.privacy._ledger import PrivacyLedger
 from skdp.privacy._result import PrivacyStatement
 from skdp.privacy._steps import (
@@ -44,10 +44,6 @@ _NO_TOTAL = (
     f"{_REVEALED}, so only a guarantee for replacing {{unit}} would hold, and none "
     "follows from the guarantee of {step}."
 )
-_PUBLIC = (
-    "All other columns are public for {steps}, so there is no total for {columns}."
-)
-
 _LEDGER_NOTES = (
     "This is the statement of a ledger: it lists the charges, with the names that the "
     "releases gave. A ledger contains neither columns that were released without a "
@@ -241,8 +237,7 @@ def _list_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
 
 def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
     """Return the total for the columns that all steps protect, and notes about it."""
-    covered, public = _find_covered(walk)
-    notes = [public] if public else []
+    covered = _find_covered(walk)
     is_of_values = any(map(_is_of_values, walk.steps))
     is_converted = walk.reveals_records()
     counted = []
@@ -256,37 +251,31 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
             replaced = _convert(guarantee, is_of_values=is_of_values)
             if replaced is None:
                 unit = guarantee._format_unit()
-                return None, [*notes, _NO_TOTAL.format(unit=unit, step=step.step)]
+                return None, [_NO_TOTAL.format(unit=unit, step=step.step)]
             conversions.append(step.step)
             guarantee = replaced
         counted.append(guarantee)
     if not counted:
-        return None, notes
+        return None, []
     total = replace(_sum(counted), scope=tuple(covered))
+    notes = []
     if conversions:
         neighbors = total._format_neighbors()
         text = _CONVERSION.format(neighbors=neighbors, steps=", ".join(conversions))
-        notes.insert(0, text)
+        notes.append(text)
     return total, notes
 
 
-def _find_covered(walk: Walk) -> tuple[list[Any], str]:
-    """Return the protected columns, and a note if steps make some of them public."""
+def _find_covered(walk: Walk) -> list[Any]:
+    """Return the columns that all steps protect, in order."""
     exposed = walk.find_exposed() | walk.returned
     if ALL_COLUMNS in exposed:
-        return [], ""
-    of_values = list(filter(_is_of_values, walk.steps))
-    protected = {name for step in walk.steps for name in step.guarantee.scope}
-    covered: list[Any] = []
-    public: list[Any] = []
-    for name in walk.columns:
-        if name in protected - exposed:
-            is_public = any(name not in step.guarantee.scope for step in of_values)
-            (public if is_public else covered).append(name)
-    if not public:
-        return covered, ""
-    steps = ", ".join(step.step for step in of_values)
-    return covered, _PUBLIC.format(steps=steps, columns=join_names(public))
+        return []
+    covered = {name for step in walk.steps for name in step.guarantee.scope} - exposed
+    # All other columns are public for a step that protects the values of named columns.
+    for step in filter(_is_of_values, walk.steps):
+        covered &= set(step.guarantee.scope)
+    return [name for name in walk.columns if name in covered]
 
 
 def _is_of_values(step: StatedStep) -> bool:

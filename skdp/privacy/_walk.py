@@ -295,7 +295,8 @@ class Walk:
             self.notes["foreign"].append(step)
         self._add_ledgers(estimator)
         self._add_step(stated, _PROTECTIONS[protects], targets)
-        self._expose_inferred(estimator, flow, names, step)
+        if _steps.find_inferred(estimator):
+            self._expose_inferred(estimator, flow, step)
         for release, found in _steps.find_domains(estimator).items():
             _, columns = self._domains.setdefault(release, (found, set(found.scope)))
             columns.update(scope)
@@ -335,19 +336,15 @@ class Walk:
         is_of_rows = protection != STATISTICS
         self.notes["rows" if is_of_rows else "statistics"].append(stated.step)
 
-    def _expose_inferred(
-        self, estimator: Any, flow: Flow, names: Sequence[Any], step: str
-    ) -> None:
+    def _expose_inferred(self, estimator: Any, flow: Flow, step: str) -> None:
         """Expose the columns whose categories are inferred from the data."""
         inferred = set(_steps.find_inferred(estimator))
-        targets = self._targets & inferred
-        columns = inferred - targets
-        if columns:
-            found = flow.split(names, columns) if None not in columns else None
-            targets |= (found[0] if found else flow.origins) & flow.raw
-        self._expose(targets, INFERRED, step)
-        if not targets.isdisjoint(self.columns):
-            self.notes["inferred"].append(step)
+        known = self._targets.union(self.columns)
+        # Behind other steps, and if `fit` may infer some, it is not known which.
+        if flow.columns is None or not inferred <= known:
+            inferred = (inferred & self._targets) | flow.raw
+        self._expose(inferred, INFERRED, step)
+        self.notes["inferred"].append(step)
 
     def _add_ledgers(self, estimator: Any) -> None:
         """Add the ledgers that an estimator charges."""
