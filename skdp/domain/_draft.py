@@ -79,10 +79,11 @@ def draft_columns(
         except (ColumnError, _DraftError) as error:
             excluded[name] = str(error)
             continue
-        if has_missing and isinstance(values, Interval):
-            values = Interval(edges=values.edges, missing=True, real=values.real)
-        elif has_missing:
-            values = [*values, None]
+        if has_missing:
+            if isinstance(values, Interval):
+                values = Interval(edges=values.edges, missing=True, real=values.real)
+            else:
+                values = [*values, None]
         columns[name] = values
     return columns, excluded
 

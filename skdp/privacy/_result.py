@@ -164,7 +164,7 @@ class PrivacyStatement(JsonRecord):
         -------
         str
             A complete HTML document that loads nothing: who is protected from whom, the guarantee in odds, each column,
-            the charged ledgers, and what is not covered.
+            and what is not covered.
 
         Raises
         ------

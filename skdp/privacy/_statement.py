@@ -172,11 +172,10 @@ def privacy_statement(
     walk.finish()
 
     total, total_notes = _add_up(walk)
-    ledger_notes = map(_describe_ledger, walk.ledgers.values())
     return PrivacyStatement(
         tuple(_list_facts(walk, names_of_X or ())),
         total,
-        (*total_notes, *_list_notes(walk), *ledger_notes),
+        (*total_notes, *_list_notes(walk)),
         tuple(walk.steps),
     )
 
@@ -309,11 +308,6 @@ def _list_notes(walk: Walk) -> list[str]:
         if steps:
             notes.append(text.format(steps=steps))
     return notes
-
-
-def _describe_ledger(ledger: PrivacyLedger) -> str:
-    """Write the budget and the charges so far, which include other fits."""
-    return f"Charged to {ledger!r}, whose own statement lists all charges."
 
 
 def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:

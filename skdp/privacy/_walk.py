@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from skdp.markup import format_text
 from skdp.privacy import _steps
 from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._ledger import PrivacyLedger
 from skdp.privacy._steps import is_a, is_of_skdp
 
 # Protection of a column by a step.
@@ -157,7 +156,6 @@ class Walk:
         # Columns of X that the last step returns unprotected.
         self.returned: set[Any] = set()
         self.notes: dict[str, list[str]] = {name: [] for name in NOTES}
-        self.ledgers: dict[Any, PrivacyLedger] = {}
         # Guarantees of domains, with the columns of the steps that use them, by releases.
         self._domains: dict[Any, tuple[PrivacyGuarantee, set[Any]]] = {}
         self._targets: set[Any] = set()
@@ -293,7 +291,6 @@ class Walk:
         )
         if _steps.library_of(estimator) != "skdp":
             self.notes["foreign"].append(step)
-        self._add_ledgers(estimator)
         self._add_step(stated, _PROTECTIONS[protects], targets)
         if _steps.find_inferred(estimator):
             self._expose_inferred(estimator, flow, step)
@@ -345,13 +342,6 @@ class Walk:
             inferred = (inferred & self._targets) | flow.raw
         self._expose(inferred, INFERRED, step)
         self.notes["inferred"].append(step)
-
-    def _add_ledgers(self, estimator: Any) -> None:
-        """Add the ledgers that an estimator charges."""
-        for part in _steps.all_parts(estimator):
-            ledger = getattr(part, "ledger", None)
-            if isinstance(ledger, PrivacyLedger):
-                self.ledgers[ledger.path or id(ledger)] = ledger
 
     def _expose(self, names: Iterable[Any], protection: str, step: str) -> None:
         """Add the fact that a step releases columns unprotected."""

@@ -134,7 +134,6 @@ def test_nothing_private_is_in_a_record_or_on_a_page(tmp_path):
         NumericPerturber(1.0, bounds=(-17.25, 1234.5), random_state=SEED).fit(X[["age"]]),
     ]
     statement = privacy_statement(estimators, X)
-    assert sum("PrivacyLedger(epsilon=9.0" in note for note in statement.notes) == 1
     shown = [
         statement.to_json(),
         statement.to_html(),
