@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skdp import Domain, Interval
@@ -104,6 +104,7 @@ TIMES = st.lists(st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2200, 1, 1)),
 
 
 @given(DATES | TIMES, st.integers(1, 40))
+@example([dt.date(1, 1, 1), dt.date(2000, 1, 1), dt.date(9999, 12, 31)], 3)
 def test_every_date_of_the_table_is_declared(values, bins):
     domain = draft(pl.DataFrame({"x": values, "y": 0}), bins=bins, max_values=2)
     assert isinstance(domain["x"], Interval)
