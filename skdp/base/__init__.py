@@ -37,7 +37,6 @@ from skdp.base._parameters import ReportStrategy as ReportStrategy
 from skdp.base._parameters import SavedByArguments as SavedByArguments
 from skdp.base._parameters import TableLike as TableLike
 from skdp.base._parameters import all_or_nothing as all_or_nothing
-from skdp.base._parameters import check_choice as check_choice
 from skdp.base._parameters import check_confidence_level as check_confidence_level
 from skdp.base._parameters import check_declared as check_declared
 from skdp.base._parameters import check_flag as check_flag
@@ -56,3 +55,4 @@ from skdp.base._warnings import level_of_the_caller as level_of_the_caller
 from skdp.base._warnings import warn_of_epsilon as warn_of_epsilon
 from skdp.base._warnings import warn_of_release as warn_of_release
 from skdp.base._warnings import warn_of_released_size as warn_of_released_size
+from skdp.privacy import check_choice as check_choice

@@ -124,11 +124,6 @@ def check_random_state(value: Any) -> None:
         raise ValueError(f"random_state must be None or an int >= 0, got {value}")
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {choices}, got {value!r}")
-
-
 def check_flag(name: str, value: Any) -> None:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {type(value).__name__}")

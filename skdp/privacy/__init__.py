@@ -11,6 +11,7 @@ from skdp.privacy._conversions import (
     largest_mu,
     zcdp_epsilon,
 )
+from skdp.privacy._formats import check_choice as check_choice
 from skdp.privacy._formats import check_delta as check_delta
 from skdp.privacy._formats import check_epsilon as check_epsilon
 from skdp.privacy._guarantee import (

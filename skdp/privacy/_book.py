@@ -39,12 +39,11 @@ from typing import Any, NamedTuple
 from skdp._json import read_value
 from skdp.exact import round_up
 from skdp.markup import format_text
-from skdp.privacy._formats import check_delta, check_epsilon, write_name
+from skdp.privacy._formats import check_choice, check_delta, check_epsilon, write_name
 from skdp.privacy._guarantee import (
     RELATIONS,
     PrivacyGuarantee,
     Relation,
-    check_choice,
     check_columns,
     join_names,
 )
@@ -173,7 +172,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         if self.relation is not None:
-            check_choice(self.relation, RELATIONS, "relation")
+            check_choice("relation", self.relation, RELATIONS)
         # Sorted, so that equal budgets are equal in whatever order columns are declared.
         columns = sorted(check_columns(self.relation, self.columns), key=repr)
         numbers = self.numbers()

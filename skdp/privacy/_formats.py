@@ -36,6 +36,13 @@ def check_delta(value: Any, *, name: str = "delta") -> Fraction:
     return exact
 
 
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """Check that a value is one of some texts."""
+    if not isinstance(value, str) or value not in choices:
+        expected = ", ".join(map(repr, choices))
+        raise ValueError(f"{name} must be one of {expected}, got {value!r:.40}")
+
+
 # A fraction may be in the range although the next float above it is not, so the rounded
 # numbers are checked too.
 def check_loss(value: Any, name: str) -> float:

@@ -17,6 +17,7 @@ from skdp.privacy._accountant import smallest_epsilon
 from skdp.privacy._conversions import zcdp_epsilon
 from skdp.privacy._formats import (
     JsonRecord,
+    check_choice,
     check_delta,
     check_failure,
     check_loss,
@@ -187,9 +188,9 @@ class PrivacyGuarantee(JsonRecord):
     unit: Unit = "record"
 
     def __post_init__(self) -> None:
-        check_choice(self.relation, RELATIONS, "relation")
-        check_choice(self.trust, TRUSTS, "trust")
-        check_choice(self.unit, UNITS, "unit")
+        check_choice("relation", self.relation, RELATIONS)
+        check_choice("trust", self.trust, TRUSTS)
+        check_choice("unit", self.unit, UNITS)
         if isinstance(self.scope, str):
             raise TypeError("scope must be a tuple of names, got str")
         if self.relation == "replace_values" and not self.scope:
@@ -324,7 +325,7 @@ class PrivacyGuarantee(JsonRecord):
         >>> print(of_records.to("replace_values", columns=["sex"]))
         epsilon = 1, central model, replacing the values of sex in one record, all other columns are public
         """
-        check_choice(relation, RELATIONS, "relation")
+        check_choice("relation", relation, RELATIONS)
         protected = self.scope if self.relation == "replace_values" else None
         if relation == "replace_values":
             names = protected if columns is None else columns
@@ -455,13 +456,6 @@ class PrivacyGuarantee(JsonRecord):
             return f"{neighbors}, in the columns: {columns}"
         possessive = "'s" if self.max_rows_per_person == 1 else "'"
         return f"{neighbors}{possessive} values of: {columns}"
-
-
-def check_choice(value: Any, choices: Sequence[str], name: str) -> None:
-    """Check that a value is one of some texts."""
-    if not isinstance(value, str) or value not in choices:
-        expected = ", ".join(map(repr, choices))
-        raise ValueError(f"{name} must be one of {expected}, got {value!r:.40}")
 
 
 def join_names(columns: Iterable[Any]) -> str:

@@ -16,8 +16,8 @@ from scipy.special import ndtr
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._accountant import smallest_epsilon
 from skdp.privacy._conversions import LOG_ERROR, proven_edge
-from skdp.privacy._formats import check_delta, check_epsilon
-from skdp.privacy._guarantee import PrivacyGuarantee, check_choice
+from skdp.privacy._formats import check_choice, check_delta, check_epsilon
+from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._losses import GaussianLoss, Loss, StatedLoss
 from skdp.privacy._report_pair import ReportPair
 
@@ -124,7 +124,7 @@ def shuffled_guarantee(
     """
     exact_delta = check_delta(delta)
     n = _check_n(n)
-    check_choice(released, _RELEASED, "released")
+    check_choice("released", released, _RELEASED)
     pairs, local = _inspect_reporter(reporter, released)
     done = f"shuffled from {n:,} reports"
     if released == "tally":
@@ -197,7 +197,7 @@ def local_epsilon(
             "delta must be in (0, 1), got 0. Shuffling requires delta > 0."
         )
     n = _check_n(n)
-    check_choice(released, _RELEASED, "released")
+    check_choice("released", released, _RELEASED)
     if not callable(reporter):
         raise TypeError(
             "reporter must be a function of epsilon that returns an oracle or a fitted "

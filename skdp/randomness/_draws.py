@@ -222,16 +222,11 @@ class RowStreams(ByteSource):
             )
         width = size // indices.size
         start = self._n_read[rows]
-        first, last = int(start.min()), int(start.max())
         is_short = start + width > self._n_known[rows]
         if is_short.any():
-            self._hash(indices[is_short], last + width)
-        # Usually all rows are at the same byte: a slice takes a third of the time.
-        if first == last:
-            drawn = self._streams[rows, first : first + width]
-        else:
-            columns = start[:, np.newaxis] + np.arange(width)
-            drawn = self._streams[indices[:, np.newaxis], columns]
+            self._hash(indices[is_short], int(start.max()) + width)
+        columns = start[:, np.newaxis] + np.arange(width)
+        drawn = self._streams[indices[:, np.newaxis], columns]
         self._n_read[rows] += width
         return drawn.ravel()
 

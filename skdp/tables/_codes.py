@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,6 @@ from skdp.tables._columns import (
     name_of_dtype,
     plain,
     present,
-    take,
     unwrap,
 )
 
@@ -78,7 +77,8 @@ class ValueCoder:
         if library == "pandas" and isinstance(column.dtype, pd.CategoricalDtype):
             levels = self.encode(pd.Series(column.dtype.categories))
             table = np.append(levels, self.dtype.type(self.missing))
-            return take(table, column.cat.codes.to_numpy())  # -1 if missing
+            coded: Codes = table[column.cat.codes.to_numpy()]  # -1 if missing
+            return coded
         return self._encode_cells(column)
 
     def _encode_text(self, library: str, column: Any) -> Codes:
@@ -100,7 +100,8 @@ class ValueCoder:
         value_set = pyarrow.array([*texts, None], column.type)
         positions = compute.index_in(column, value_set=value_set).fill_null(-1)
         table = np.array([*codes, self.missing, self.outside], self.dtype)
-        return take(table, positions.to_numpy())
+        coded: Codes = table[positions.to_numpy()]
+        return coded
 
     def _encode_cells(self, column: Any) -> Codes:
         cells, is_null = cells_of(column)
@@ -158,7 +159,8 @@ class ValueCoder:
         """Look up each cell among the declared values, as the dtype represents them."""
         keys = pd.Index(np.array(list(code_of), cells.dtype))
         table = np.array([*code_of.values(), self.outside], self.dtype)
-        return take(table, keys.get_indexer(cells))  # -1 if not found
+        coded: Codes = table[keys.get_indexer(cells)]  # -1 if not found
+        return coded
 
     def _object_codes(self, values: Iterable[Any]) -> Iterator[int]:
         for value in values:
@@ -365,10 +367,10 @@ def _make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
     if library == "pandas" and not isinstance(dtype, np.dtype):
         return pd.Series(list(values), dtype=dtype).array.take
     if dtype is None or dtype.kind == "O":
-        return partial(take, as_objects(values))
+        return as_objects(values).__getitem__
     if dtype.kind == "f":
         values = [np.nan if value is None else value for value in values]
-    return partial(take, np.array(values, dtype))
+    return np.array(values, dtype).__getitem__
 
 
 def _chunked(array: Any) -> Any:

@@ -277,7 +277,7 @@ def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         if levels.size == 0:
             return np.full(len(column), None, object), None
         codes = column.cat.codes.to_numpy()
-        return take(levels, codes), codes < 0
+        return levels[codes], codes < 0
     if hasattr(dtype, "index_type"):  # a dictionary of Arrow
         return cells_of(column.cast(dtype.value_type))
     if library == "pandas":
@@ -331,12 +331,6 @@ def objects_of(column: Any) -> list[Any]:
 def as_objects(values: Sequence[Any]) -> NDArray[Any]:
     """Return Python values unchanged, in an array of one dimension."""
     return np.fromiter(values, object, len(values))
-
-
-def take(table: NDArray[Any], positions: NDArray[np.integer]) -> NDArray[Any]:
-    """Look up positions in a small table."""
-    out: NDArray[Any] = table[positions]
-    return out
 
 
 def distinct_values(column: Any) -> tuple[list[Any], bool]:
