@@ -51,10 +51,6 @@ def domains_of_dtypes(
     return declared, observed
 
 
-class _DraftError(ValueError):
-    """No values can be drafted for a column; the message continues "the column ..." and contains no value."""
-
-
 def draft_columns(
     table: Table, *, bins: int, max_values: int, max_numbers: int | None = None
 ) -> tuple[dict[Any, Values], dict[Any, str]]:
@@ -76,7 +72,7 @@ def draft_columns(
                 values = _draft_numbers(column, distinct, bins if is_long else None)
             else:
                 values = _draft_others(column, distinct, bins, max_values)
-        except (ColumnError, _DraftError) as error:
+        except ColumnError as error:
             excluded[name] = str(error)
             continue
         if has_missing:
@@ -95,18 +91,18 @@ def _draft_others(column: Any, values: list[Any], bins: int, max_values: int) ->
     if kind == "boolean":
         return [False, True]
     if kind is None:
-        raise _DraftError("has no value")
+        raise ColumnError("has no value")
     if kind not in ("string", "date", "datetime"):
-        raise _DraftError(f"has values of type {kind}")
+        raise ColumnError(f"has values of type {kind}")
     if len(values) <= max_values:
         return values
     if kind == "string":
-        raise _DraftError(
+        raise ColumnError(
             f"has more than {max_values} distinct values; declare them by hand, "
             "grouped, or drop it"
         )
     if getattr(values[0], "tzinfo", None) is not None:
-        raise _DraftError("has times with a time zone, for which there are no bins")
+        raise ColumnError("has times with a time zone, for which there are no bins")
     return _cut_dates(to_dates(column, np.dtype("datetime64[us]")), bins)
 
 
@@ -115,7 +111,7 @@ def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
     numbers = to_numbers(column)
     numbers = numbers[~np.isnan(numbers)]
     if np.isinf(numbers).any():
-        raise _DraftError("has infinite numbers")
+        raise ColumnError("has infinite numbers")
     if bins is None:
         return [int(value) if value == int(value) else value for value in values]
     low, high = Fraction(float(numbers.min())), Fraction(float(numbers.max()))
@@ -135,7 +131,7 @@ def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
         with np.errstate(all="ignore"):
             return Interval(*bounds, bins=n_bins, real=not is_whole)
     except (ValueError, OverflowError):
-        raise _DraftError(
+        raise ColumnError(
             "has a range that floating-point numbers cannot cut into bins"
         ) from None
 
@@ -155,7 +151,7 @@ def _cut_dates(times: NDArray[np.datetime64], bins: int) -> Interval:
     times = times[~np.isnat(times)]
     low, high = times.min(), times.max()
     if high > np.datetime64(datetime.max):
-        raise _DraftError("has times beyond the year 9999, for which there are no bins")
+        raise ColumnError("has times beyond the year 9999, for which there are no bins")
     for unit in ("D", "M", "Y"):
         dtype = f"datetime64[{unit}]"
         edges = np.arange(low.astype(dtype), high.astype(dtype) + 2)
