@@ -365,15 +365,6 @@ class TestFoundDomains:
             same = DPMean(1.0, bounds=copied).fit(ages)
             assert privacy_statement([means[0], same]).total.epsilon == 2.5
 
-    def test_each_domain_with_a_guarantee_is_a_release_of_its_own(self):
-        people = pd.DataFrame({"age": [20.0, 40.0] * 500})
-        means = [DPMean(0.5, bounds=self.domain()).fit(people) for _ in range(2)]
-        assert [step.step for step in privacy_statement(means).steps][2:] == ["domain", "domain"]
-        people["wage"] = people["age"]
-        found = [discover_domain(people[[name]], 1.0, 0.0, random_state=0) for name in people]
-        means = [DPMean(0.5, bounds=each).fit(people[list(each.columns)]) for each in found]
-        assert privacy_statement(means).total.epsilon == 3.0
-
     def test_fitted_domains_and_protocols_keep_it(self):
         people = pd.DataFrame({"age": [20.0, 40.0] * 1000, "sex": ["f", "m"] * 1000})
         domain = self.domain()

@@ -9,8 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import Domain, DPHistogram, DPMarginalSynthesizer, RandomizedResponseEncoder
-from skdp.tables import read_table
+from skdp import Domain, DPHistogram, DPMarginalSynthesizer
 from skdp.testing import texts_of
 from tests.conftest import each
 
@@ -143,19 +142,6 @@ def test_one_date_beyond_python_is_like_one_that_is_not_declared(library):
 @each("library", ["Arrow", "pandas"])
 def test_a_date_beyond_python_is_not_drafted(library):
     assert Domain.from_frame(FAR[library]([DAYS, DAYS, 2 * 10**9])) == Domain({"d": [DAY]})
-
-
-@each("library", ["polars", "Arrow", "pandas"])
-def test_a_local_encoder_reports_it_like_any_undeclared_value(library):
-    table = FAR[library]([DAYS, 2 * 10**9, DAYS])
-    encoder = RandomizedResponseEncoder(1e3, categories={"d": [DAY, date(2020, 1, 3)]}, random_state=0)
-    encoder.fit(FAR[library]([DAYS]))
-    with pytest.raises(ValueError, match="outside the declared categories"):
-        encoder.transform(table)
-    encoder.set_params(handle_unknown="uniform")
-    reports = encoder.fit(FAR[library]([DAYS])).transform(table)
-    (column,) = read_table(reports).columns
-    assert codes_of(column, [DAY])[::2] == [0, 0]
 
 
 def test_no_error_shows_the_person_of_a_row():
