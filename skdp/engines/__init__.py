@@ -31,6 +31,8 @@ arrives day by day                    `transform` each day's rows; `tally` of a 
 (``benchmarks/engines.py``).
 Text files take more time, and so do permanent reports of RAPPOR, which hash each record. Dask draws them on all cores.
 
+**Rows of persons** (``groups=`` of a fit) are limited by DuckDB, and not on Dask and Spark.
+
 **To fit some of the columns**, select them first, since `fit` needs declared values for each column: of a pyarrow
 Dataset by ``dataset.replace_schema(pyarrow.schema([dataset.schema.field(name) for name in names]))``, of all other
 tables by their own methods. **On Spark**, the workers need skdp and its dependencies; set ``PYSPARK_PYTHON`` if they

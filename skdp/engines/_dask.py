@@ -31,13 +31,7 @@ class DaskTable(Engine):
     """A Dask DataFrame."""
 
     def _make_empty_table(self) -> pd.DataFrame:
-        # Unknown categories are empty, where Dask puts a marker.
-        sample = self._frame._meta
-        for name in sample.columns[sample.dtypes == "category"]:
-            if not self._frame[name].cat.known:
-                empty = pd.Categorical([], ordered=sample[name].cat.ordered)
-                sample = sample.assign(**{name: empty})
-        return sample
+        return self._frame._meta
 
     def check_path(self, path: Any) -> Any:
         scheduler = dask.base.get_scheduler(collections=[self._frame])

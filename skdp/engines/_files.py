@@ -144,11 +144,8 @@ class TableFile:
         # The bytes as they are stored, also if they are gzipped.
         with self.filesystem.open_input_file(self.path) as file:
             digest = hashlib.file_digest(file, "sha256")
-        return {
-            "format": "csv" if self.is_csv else self.format,
-            "content": digest.hexdigest(),
-            "delimiter": self.delimiter if self.is_csv else None,
-        }
+        content = digest.hexdigest()
+        return {"format": self.format, "content": content, "delimiter": self.delimiter}
 
     def read(self, columns: Sequence[str]) -> Tables:
         """Read the rows in order; the columns of a CSV file are text."""
@@ -216,9 +213,6 @@ class FileTable(StreamTable):
         with closing(self.file.read(columns)) as tables:
             for table in tables:
                 yield self._convert(table) if self.file.is_csv else table
-
-    def _open_reports(self, path: Path) -> Any:
-        raise NotImplementedError
 
     def _convert(self, table: Any) -> Any:
         """Parse the texts of declared columns, and find missing texts in other columns."""

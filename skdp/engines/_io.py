@@ -103,10 +103,6 @@ def check_path(path: Any) -> Path | None:
     """Check the path of a new release."""
     if path is None:
         return None
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(
-            f"path must be None, a str or a path, got {type(path).__name__}"
-        )
     target = Path(path).absolute()
     if target.exists():
         raise FileExistsError(

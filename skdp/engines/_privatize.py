@@ -373,9 +373,7 @@ def _describe_run(
 
 
 def tally(frame: Any, transformer: ReportTransformer) -> Any:
-    """Sum up the reports of a table of any engine: only sums come to Python.
-
-    They are tallied batch by batch.
+    """Sum up the reports of a table of any engine, batch by batch.
 
     Parameters
     ----------

@@ -105,10 +105,6 @@ def check_path(session: Any, path: Any) -> str:
                 "its machines can reach"
             )
         return make_temporary_path().as_uri()
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(
-            f"path must be None, a str or a path, got {type(path).__name__}"
-        )
     target = os.fspath(path)
     if _exists(session, target):
         raise FileExistsError(
