@@ -26,6 +26,7 @@ from skdp.base import (
     check_random_state,
     coins,
     one_column,
+    one_thread,
     refuse_protected_levels,
     warn_of_epsilon,
     warn_of_levels,
@@ -427,7 +428,8 @@ def count_tail_matches(
         sums += np.bincount(words.ravel(), weights.ravel(), minlength=n_tails)
     left = hadamard(1 << n_tail // 2, dtype=float)
     right = hadamard(1 << n_tail - n_tail // 2, dtype=float)
-    matches = left @ sums.reshape(len(left), -1) @ right
+    with one_thread():  # more threads take longer for such small matrices
+        matches = left @ sums.reshape(len(left), -1) @ right
     return (matches.ravel() / len(signs)).astype(np.int64)
 
 

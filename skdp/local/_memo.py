@@ -163,6 +163,8 @@ def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
 
 
 def _write_id(value: Any) -> bytes:
+    if is_missing(value):
+        raise ColumnError("contains missing values (NaN)")
     if isinstance(value, bool) or not isinstance(value, int | np.integer | str):
         raise ColumnError(
             f"must be integers or text, got {type(value).__name__}: other types differ "

@@ -399,7 +399,7 @@ class TestErrors:
             ([1, 2, 1], ValueError, "record_id has repeated entries; a record reports once in a call"),
             (np.ones((3, 1)), ValueError, "record_id cannot be read"),
             ("abc", ValueError, "record_id expected a column"),
-            ([1, None, 3], ValueError, "record_id must be integers or text, got NoneType"),
+            ([1, None, 3], ValueError, "record_id contains missing values"),
             (pd.Series([1, None, 3]), ValueError, "record_id must be integers or text, got float"),
             *[([1, 2, odd], ValueError, f"record_id must be integers or text, got {kind}")
               for odd, kind in ((7.0, "float"), (True, "bool"), (b"7", "bytes"), (DAY, "date"), (("7",), "tuple"))],
