@@ -275,16 +275,13 @@ def check_keep(keep: Any) -> None:
 
 def _copy_columns(batch: Any, names: Sequence[str]) -> Any:
     """Copy kept columns, without values of other rows."""
-    # A dictionary may have values that no row of the batch has, and a slice the memory of
-    # the whole table. Categories of pandas are declared by their dtype.
+    # A dictionary may have values that no row of the batch has. Categories of pandas are
+    # declared by their dtype.
     native = nw.from_native(batch, eager_only=True).select(*names).to_native()
     if isinstance(native, pd.DataFrame):
         return native.copy()
     columns = [column.cast(_plain_type(column.type)) for column in native.columns]
-    rows = pyarrow.array(np.arange(len(native)))
-    return pyarrow.Table.from_arrays(
-        [column.take(rows) for column in columns], names=list(names)
-    )
+    return pyarrow.Table.from_arrays(columns, names=list(names))
 
 
 def _plain_type(kind: Any) -> Any:
