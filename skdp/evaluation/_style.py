@@ -39,7 +39,7 @@ class PanelDisplay:
     def _draw_legend(self, ax: Any, handles: Sequence[Any]) -> None:
         """Draw a legend below a new figure, or in the first of given panels."""
         owner = self.figure_ if ax is None else self.ax_[0]
-        layout = {"loc": "outside lower center", "ncols": min(len(handles), 3)}
+        layout = {"loc": "outside lower center", "ncols": min(len(handles), 2)}
         owner.legend(handles=handles, frameon=False, **(layout if ax is None else {}))
 
 
