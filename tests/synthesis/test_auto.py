@@ -116,14 +116,6 @@ def test_a_rare_label_has_room_for_its_strongest_pairs():
     assert table.budget.left == 0
 
 
-def test_a_workload_that_is_all_measured_is_measured_better():
-    """There is nothing else to score in the second round: this raised an error once the first round was paid for."""
-    table, fitted = run(HUGE, workload=((0, 1), (1, 2)))
-    assert {marginal.clique for marginal in table.marginals[-2:]} == {(0, 1), (1, 2)}
-    assert table.budget.left == 0
-    assert_sound(fitted.model)
-
-
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=5),
     st.sampled_from(["gaussian", "laplace"]),
@@ -237,21 +229,6 @@ def test_scores_of_several_rounds_are_as_precise_as_they_say():
     assert scores.gains.keys().isdisjoint(scores.dropped)
 
 
-def test_what_predicts_is_found_among_columns_too_many_to_score_all_pairs():
-    """There are 29 pairs with the target, but 435 of all."""
-    rng = np.random.default_rng(0)
-    rows = rng.integers(0, 2, (3000, 30))
-    rows[:, 29] = rows[:, 7] ^ (rng.random(3000) < 0.1)
-    found = {}
-    for target in (None, 29):
-        table = measured(target, amount=Fraction(1, 200), sizes=(2,) * 30, rows=rows)
-        found[target] = {marginal.clique for marginal in table.marginals if len(marginal.clique) > 1}
-        assert table.budget.left == 0
-    assert not found[None]
-    assert (7, 29) in found[29]
-    assert all(29 in pair for pair in found[29])
-
-
 @each(
     "parameters, message",
     [
@@ -271,30 +248,3 @@ def test_a_wrong_target_is_refused_before_the_charge(parameters, message):
         fitted(ledger=ledger, **parameters)
     assert ledger.spent.epsilon == 0
     assert draws == [0]
-
-
-def test_a_workload_says_what_matters_and_how_much():
-    asked = plan([2, 3, 4, 5], 1000, workload=((0, 1, 2), (1, 2), (3,)))
-    assert asked.candidates(1) == {(0,): 1, (1,): 2, (2,): 2, (3,): 1}
-    assert asked.candidates(2) == {(0, 1): 1, (0, 2): 1, (1, 2): 2}
-    assert asked.candidates(3) == {(0, 1, 2): 1}
-    assert asked.candidates(4) == {}
-
-    assert plan([2, 3, 4], 8).candidates(2) == {(0, 1): 1, (0, 2): 1}
-
-
-def test_values_that_are_common_by_noise_are_counted_together():
-    # 300 values of 167 records each, with a noise of 184: what stood apart was what noise
-    # had made large, and pairs with independent columns looked like seven times as much.
-    rng = np.random.default_rng(0)
-    n = 50_000
-    columns = {"code": rng.integers(0, 300, n)}
-    for place in range(9):
-        columns[f"x{place}"] = rng.integers(0, 2 + place % 7, n)
-    domain = {"code": range(300)}
-    for place in range(9):
-        domain[f"x{place}"] = range(2 + place % 7)
-    synthesizer = DPMarginalSynthesizer(0.3, delta=1e-6, domain=domain, random_state=0)
-    scores = synthesizer.fit(pd.DataFrame(columns)).pair_scores_.loc["code"]
-    assert len(scores) == 9
-    assert scores["score"].max() < 0.3 * n  # .19; apart, .71

@@ -12,7 +12,6 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -294,17 +293,6 @@ class TestRows:
         assert (made["sex"] != table["sex"]).any()
         assert (made["age"] != table["age"]).any()
 
-    @each("library", ["polars", "pyarrow"])
-    def test_other_libraries(self, library):
-        module = pytest.importorskip(library)
-        table = people(100).reset_index(drop=True)
-        frame = module.DataFrame(table) if library == "polars" else module.Table.from_pandas(table)
-        made = synthesizer(random_state=0).fit(frame).transform(frame)
-        assert type(made) is type(frame)
-        assert made.to_pandas()["job"].tolist() == table["job"].tolist()
-        as_pandas = synthesizer(random_state=0).fit(table).transform(table)
-        assert made.to_pandas()["sex"].tolist() == as_pandas["sex"].tolist()
-
     def test_private_values_of_later_rows_are_not_read(self):
         fitted = synthesizer(random_state=0).fit(people(200))
         later = people(50, seed=1)
@@ -334,23 +322,6 @@ class TestRows:
         assert ((made["sex"] == "m") == (target == "high")).mean() == pytest.approx(0.9, abs=0.02)
         assert ((release.transform(frame)["sex"] == "m") == (target == "high")).mean() < 0.6
 
-    def test_without_public_columns_single_values_are_kept(self):
-        table = people(4_000)[["sex", "income"]]
-        made = synthesizer(["sex", "income"], 2.0, delta=1e-6, random_state=0).fit_transform(table)
-        counts = pd.crosstab(made["sex"], made["income"]) - pd.crosstab(table["sex"], table["income"])
-        assert counts.abs().to_numpy().max() < 60
-
-    @each("columns", [["only"], ["only", "sex"]])
-    def test_a_private_column_of_one_declared_value(self, columns):
-        table = people(200).assign(only="x")
-        made = synthesizer(columns, domain=DOMAIN | {"only": ["x"]}, random_state=0).fit_transform(table)
-        assert (made["only"] == "x").all()
-        pd.testing.assert_frame_equal(made.drop(columns=columns), table.drop(columns=columns))
-
-    @each("n_rows", [1, 2])
-    def test_few_rows(self, n_rows):
-        assert len(synthesizer(epsilon=0.5, random_state=0).fit_transform(people(n_rows))) == n_rows
-
     def test_files(self, tmp_path):
         table = people(300)
         release = synthesizer().fit(table[["age", "sex", "job"]], table["income"])
@@ -376,23 +347,6 @@ class TestRows:
         data = forged(saved(release), lambda content: content["fitted"].update({part: value}))
         with pytest.raises(ValueError, match=message):
             skdp.load(io.BytesIO(data))
-
-    def test_a_random_state_instance(self):
-        table = people(100)
-        first, second = (synthesizer(random_state=np.random.RandomState(0)).fit(table) for _ in range(2))
-        made = first.transform(table)
-        pd.testing.assert_frame_equal(made, second.transform(table))
-        assert not made.equals(first.transform(table))
-
-    def test_clones_and_pickles(self):
-        table = people(300)
-        release = clone(synthesizer(random_state=0)).fit(table)
-        again = pickle.loads(pickle.dumps(release)).transform(table)
-        pd.testing.assert_frame_equal(again, release.transform(table))
-        assert release.measured_columns_[:2] == [("age",), ("sex",)]
-        release.set_params(columns=["job"])
-        assert release.protects_rows == ["age", "sex"]
-        assert release.get_feature_names_out().tolist() == list(table)
 
 
 def wide_table(n_rows=400):

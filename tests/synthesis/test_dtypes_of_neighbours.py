@@ -14,8 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import DPMarginalSynthesizer, Interval, SyntheticResampler
-from skdp.domain import Categories, Domain
+from skdp import DPMarginalSynthesizer, Interval
 from tests.conftest import often
 
 LABELS = [f"v{place:02d}" for place in range(40)]
@@ -72,25 +71,6 @@ class TestOrder:
         for marginal, other in zip(first.marginals_, second.marginals_, strict=True):
             assert np.array_equal(marginal.counts, other.counts)
         assert first.noise_scale_ == second.noise_scale_
-
-    def test_an_order_is_declared(self):
-        domain = {"pub": ["p", "q"], "s": Categories(LABELS, ordered=True)}
-        files = []
-        for categories in (LABELS[:-1], LABELS):
-            synthesizer, file, _ = released(self.table(categories), domain)
-            groups = self.groups(synthesizer)
-            assert groups
-            assert all((np.diff(values) >= 0).all() for values in groups)
-            files.append(file)
-        assert files[0] == files[1]
-        # A dtype that is itself the declaration declares its order, which the fitted domain and its file keep.
-        by_dtype = DPMarginalSynthesizer(0.1, delta=1e-6, domain={"pub": ["p", "q"]}, random_state=0)
-        by_dtype.fit(self.table(LABELS))
-        assert by_dtype.domain_ == Domain(domain)
-        file = io.BytesIO()
-        by_dtype.save(file)
-        assert DPMarginalSynthesizer.load(io.BytesIO(file.getvalue())).domain_["s"].ordered
-        assert self.groups(by_dtype)[0].tolist() == groups[0].tolist()
 
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 7, 1), dt.date(2021, 1, 1)]
@@ -205,32 +185,3 @@ def test_the_dtype_of_the_data_is_not_in_the_release(kind):
     assert files[0] == files[1]
     for first, second in zip(*rows, strict=True):
         require_equal(first, second)
-
-
-def test_whole_numbers_are_declared():
-    """A missing value among categories of whole numbers gave all rows fractions."""
-    for column in PAIRS["categories, one missing"][:2]:
-        _, _, (rows, sample) = released(table_of(column), {"pub": ["p", "q"], "x": BINS}, handle_unknown={"x": 3})
-        for drawn in (rows["x"], sample["x"]):
-            assert drawn.dtype == np.int64
-
-
-@pytest.mark.parametrize("values", [MONTHS, pd.interval_range(0, 2)], ids=["months", "ranges"])
-def test_a_missing_record_makes_no_objects_of_months_and_ranges(values):
-    values = list(values)
-    dtypes = []
-    for last in (values[0], None):
-        column = pd.Series([*values * 20, last])
-        synthesizer = DPMarginalSynthesizer(1.0, domain={"pub": ["p", "q"], "x": [*values, None]}, random_state=0)
-        dtypes.append(synthesizer.fit(table_of(column)).sample(20)["x"].dtype)
-    assert dtypes[0] == dtypes[1]
-    assert dtypes[0] != np.dtype(object)
-
-
-def test_a_resampled_target_has_no_dtype_of_the_data():
-    made = []
-    for y in (of_pandas(NUMBERS, "float32"), of_pandas(NUMBERS, "float64")):
-        synthesizer = DPMarginalSynthesizer(1.0, domain={"pub": ["p", "q"], "x": REAL}, random_state=0)
-        X = pd.DataFrame({"pub": ["p", "q"] * 20})
-        made.append(SyntheticResampler(synthesizer).fit_resample(X, y.rename("x"))[1])
-    pd.testing.assert_series_equal(*made)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -59,18 +57,6 @@ def test_repeated_measurements_are_weighted_and_grouped_values_stay_apart():
     assert merged.std_error == pytest.approx((1 + 1 / 4) ** -0.5)
     assert merged.groups is None
     assert apart is grouped
-
-
-@each("n", [0, 1, 5000])
-def test_pairs_that_are_counted_together_equal_pairs_counted_one_by_one(n):
-    rng, sizes = np.random.default_rng(0), (2, 1, 2, 1, 2)
-    codes = [rng.integers(0, size, n).astype(np.uint8) for size in sizes]
-    pairs = list(itertools.combinations(range(len(sizes)), 2))
-    together, apart = CodedRecords(codes, sizes), CodedRecords(codes, sizes)
-    for pair, counts in zip(pairs, together.count(pairs), strict=True):
-        expected = next(apart.count([pair]))
-        np.testing.assert_array_equal(counts, expected)
-        assert counts.sum() == n
 
 
 def fit(sizes, marginals, masks=()):
@@ -129,13 +115,6 @@ def test_absurd_measurements_give_a_distribution(counts):
     assert table.sum() == pytest.approx(1)
 
 
-def test_the_total_is_weighted_by_the_number_of_cells():
-    few, many = Marginal((0,), np.array([60.0, 40.0]), 3.0), Marginal((1,), np.full(8, 25.0), 3.0)
-    total, error = estimate_total([few, many])
-    assert total == pytest.approx((100 / 2 + 200 / 8) / (1 / 2 + 1 / 8))
-    assert error == pytest.approx((1 / 18 + 1 / 72) ** -0.5)
-
-
 def test_a_descent_goes_on_until_each_column_is_fitted():
     """The noise of fine pairs was most of the loss: once it was fitted, columns remained 4 standard errors off."""
     size, n = 60, 20_000
@@ -182,13 +161,6 @@ ROWS = dependent_rows(SIZES, 400)
 
 def exact(clique, std_error=0.3, groups=None):
     return Marginal(clique, group(counts_of(ROWS, SIZES, clique), groups), std_error, groups)
-
-
-def test_very_uneven_shares_do_not_stop_the_descent():
-    """A step that is divided by the root of the shares may lead up: it was halved until the steps were used up."""
-    table = np.array([[900.0, 0, 0], [0, 90, 0], [0, 0, 9]])
-    model, total = fit((3, 3), [Marginal((0, 1), table, 0.01)])
-    np.testing.assert_allclose(total * model.marginal((0, 1)), table, atol=1)
 
 
 def test_grouped_marginals_reproduce_the_sums_of_groups():

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import DPMarginalSynthesizer, DPMean, Interval, PrivacyLedger, save
+from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.privacy import Rho
 from tests.conftest import each
 from tests.persistence.forgery import content_of, forged, saved
@@ -87,13 +87,6 @@ def test_the_seed_and_the_ledger_are_not_in_the_file(tmp_path):
     assert (synthesizer.random_state, synthesizer.ledger) == (SEED, ledger)
 
 
-def test_a_file_of_another_estimator_is_refused(tmp_path):
-    path = tmp_path / "mean.json"
-    save(DPMean(bounds=(0, 1)), path)
-    with pytest.raises(ValueError, match="must have a DPMarginalSynthesizer, got DPMean"):
-        DPMarginalSynthesizer.load(path)
-
-
 @each(
     "table domain options",
     [
@@ -121,14 +114,6 @@ def test_rare_values_that_were_counted_together():
         assert repr(one.groups) == repr(other.groups)
         assert one.std_error == other.std_error
     assert after.marginal(["a", "b"]).equals(before.marginal(["a", "b"]))
-
-
-def test_shares_within_bins_rise_in_spite_of_rounding():
-    rng = np.random.default_rng(0)
-    wages = pd.DataFrame({"wage": np.round(rng.lognormal(7, 1, 2_000).clip(0, 30_000), 2)})
-    domain = {"wage": Interval(0, 30_000, missing=True, decimals=2)}
-    for seed in range(6):
-        loaded(fitted(wages, epsilon=1.0, delta=0.0, domain=domain, random_state=seed))
 
 
 class TestDamage:

@@ -42,16 +42,3 @@ def test_they_are_counted_in_their_bins(library, policy):
     assert abs(made.n_rows_ - N) < 4
     bins = [np.bincount(WHOLE["amount"].encode(numbers), minlength=8) for numbers in (AMOUNTS, drawn)]
     assert abs(bins[0] - bins[1]).max() < 4
-
-
-@pytest.mark.parametrize("declared", [{"decimals": 2}, {"real": True}])
-def test_declared_fractions_are_kept(declared):
-    domain = WHOLE | {"amount": Interval(0, 64, bins=8, **declared)}
-    amounts = fitted(domain=domain).sample(200)["amount"]
-    assert (amounts % 1 != 0).any()
-
-
-def test_whole_floats_are_whole_numbers():
-    table = TABLE.assign(amount=np.trunc(AMOUNTS))
-    amounts = fitted(table).sample(200)["amount"]
-    assert amounts.dtype == np.int64

@@ -117,21 +117,6 @@ def test_cliques_and_marginals_are_those_of_the_product(graph, seed, spread):
     np.testing.assert_allclose(sums, np.concatenate([*expected, []]), atol=1e-12)
 
 
-def test_large_and_small_cliques_are_computed_alike():
-    """Small ones at the same depth are computed at once, a large one by itself."""
-    sizes = (70, 60, 2, 3, 2, 2)
-    marginals = [(0, 1), (1, 2), (1, 3), (2, 4), (0,), (5,)]
-    tree, rng = JunctionTree(sizes, marginals), np.random.default_rng(0)
-    potentials = random_potentials(tree, 0, 1.0)
-    logs = rng.normal(size=sum(cells([sizes[column] for column in marginal]) for marginal in marginals))
-    beliefs, sums = Propagation(tree, potentials, marginals).run(logs)
-    exact = product(tree, potentials, marginals, logs)
-    for belief, clique in zip(beliefs, tree.cliques, strict=True):
-        np.testing.assert_allclose(belief, project(exact, clique), atol=1e-12)
-    expected = [project(exact, marginal).ravel() for marginal in marginals]
-    np.testing.assert_allclose(sums, np.concatenate(expected), atol=1e-12)
-
-
 def forbid(tree, potentials):
     """Let one value of each clique's first column never occur, so that separators have cells of probability 0."""
     for clique, potential in zip(tree.cliques, potentials, strict=True):

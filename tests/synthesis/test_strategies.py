@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
-from skdp.domain import Domain
-from skdp.synthesis.model import MAX_TABLE_CELLS
-from skdp.synthesis.selection import NoiseBudget, make_plan
+from skdp.synthesis.selection import NoiseBudget
 
 METHODS = ["auto", "independent", "full"]
 N = 2000
@@ -74,19 +72,6 @@ def test_where_all_noisy_counts_are_negative(method, delta, monkeypatch):
     check_model(synthesizer.model_)
     assert len(synthesizer.sample(20)) == 20
     assert len(synthesizer.sample()) == 1
-
-
-class TestWhatIsMeasured:
-    def test_a_list_in_any_order_and_all_with_the_same_noise(self):
-        synthesizer = fitted(marginals=[("b", "a"), ["c"], ("a", "b"), ("e", "d", "c")])
-        assert synthesizer.selected_cliques_ == [("a", "b"), ("c",), ("c", "d", "e")]
-        assert len(set(synthesizer.noise_scale_.values())) == 1
-
-
-def test_no_model_is_allowed_more_cells_than_are_computed():
-    domain = Domain({name: list(values) for name, values in DOMAIN.items()})
-    plan = make_plan(domain, "auto", None, None, 10**9)
-    assert plan.max_cells == MAX_TABLE_CELLS
 
 
 @pytest.mark.parametrize("marginals", ["auto", "full"])

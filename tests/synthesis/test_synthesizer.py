@@ -102,29 +102,6 @@ class TestEstimates:
         with pytest.raises(ValueError, match="column"):
             synthesizer.marginal(names)
 
-    @pytest.mark.long
-    def test_std_error_is_that_of_the_best_estimate_from_what_was_measured(self, many_fits):
-        # Recomputed for each fit from the released counts alone: their weighted mean must have this deviation.
-        true = np.bincount(TABLE["a"], minlength=4)
-        errors = []
-        for fit in many_fits:
-            counts = fit.marginal("a")
-            estimates, weights = [], []
-            for marginal in fit.marginals_:
-                if 0 in marginal.clique:
-                    others = tuple(range(1, len(marginal.clique)))
-                    estimates.append(marginal.counts.sum(axis=others))
-                    weights.append(1 / (marginal.std_error**2 * marginal.counts.size / 4))
-            estimate, noise = np.average(estimates, axis=0, weights=weights), 1 / math.sqrt(sum(weights))
-            errors.append((estimate - true) / noise)
-            # Where the model, of one step, is further from the estimate, its error is what that says.
-            misfit = np.sqrt(np.maximum((counts["count"] - estimate) ** 2 - noise**2, 0))
-            np.testing.assert_allclose(counts["std_error"], np.maximum(noise, misfit))
-        # Standardised errors: five standard deviations (kurtosis at most that of Laplace) around 1.
-        n_errors = np.size(errors)
-        assert np.mean(np.square(errors)) == pytest.approx(1, abs=5 * math.sqrt(5 / n_errors))
-        assert abs(np.mean(errors)) < 5 / math.sqrt(n_errors)
-
     def test_the_error_of_the_number_of_rows(self, many_fits):
         errors = np.array([(fit.n_rows_ - N) / fit.n_rows_std_error_ for fit in many_fits])
         assert np.mean(errors**2) == pytest.approx(1, abs=5 * math.sqrt(5 / N_FITS))

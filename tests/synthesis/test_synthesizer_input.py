@@ -57,14 +57,6 @@ class TestKinds:
             assert set(values_of(made, "n")) <= {1, 2, 3}
             assert {str(value)[:4] for value in values_of(made, "since")} <= {"2020", "2021"}
 
-    def test_an_array_of_floats_and_a_list_of_lists(self):
-        X = np.array([DATA["wage"], DATA["wage"]]).T
-        for rows in (X, X.tolist()):
-            made = fitted(rows, domain=Interval(0, 10, bins=4, real=True)).sample(9)
-            assert (made.dtype, made.shape) == (np.dtype(float), (9, 2))
-        mixed = [[0, "x"], [1, "y"]] * 10
-        assert set(map(type, fitted(mixed, domain=[[0, 1], ["x", "y"]]).sample(30).ravel().tolist())) == {int, str}
-
 
 class TestTarget:
     @pytest.mark.parametrize(
@@ -97,12 +89,6 @@ class TestDomain:
     def test_what_does_not_fit(self, domain):
         with pytest.raises((TypeError, ValueError), match="domain"):
             fitted(domain=domain)
-
-    def test_an_unobserved_value_gets_noise_like_any_other(self):
-        never = {"a": [0, 1, 2, 3], "b": ["x", "y"]}
-        shares = [(fitted(domain=never, epsilon=0.1, random_state=seed).marginals_[0].counts[3]) for seed in range(20)]
-        assert len(set(shares)) > 10
-        assert fitted(domain=never, epsilon=1000).count({"a": 3}) < 0.1
 
 
 class TestUnknown:

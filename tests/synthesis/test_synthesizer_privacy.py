@@ -8,10 +8,8 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.base import coins
 from skdp.privacy import largest_mu
 from skdp.randomness import SeededSource
-from skdp.synthesis.tables import make_generator
 from tests.conftest import counted_draws
 from tests.synthesis.budgets import recorded_draws
 
@@ -66,13 +64,6 @@ class TestCoins:
             with counted_draws() as drawn:
                 synthesizer.sample(100), synthesizer.transform(TABLE)
             assert drawn[0] == 0
-
-    def test_a_seeded_sample_is_of_another_stream_than_the_noise(self):
-        # The noise comes of a hash of the seed, samples of NumPy's generator with the name of the call.
-        source = coins(0, "DPMarginalSynthesizer")
-        names = [(name, call) for name in ("sample", "transform") for call in range(3)]
-        streams = {make_generator(0, *key).bytes(8) for key in names}
-        assert len(streams | {source.bytes(8).tobytes()}) == 7
 
     @every_noise
     def test_with_fixed_marginals_what_is_drawn_does_not_depend_on_the_table(self, delta):

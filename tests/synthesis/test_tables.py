@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from skdp.domain import Domain, Interval
-from skdp.synthesis.tables import draw_numbers, make_template, read_codes, with_target, write_rows
+from skdp.synthesis.tables import draw_numbers, make_template, with_target, write_rows
 from skdp.tables import Table, read_table, to_dates
 from tests.conftest import each
 
@@ -36,18 +36,6 @@ def test_a_target_with_the_name_of_a_column_gets_another(columns, name, called):
     )
     assert table.names == (*columns, called)
     assert list(table.columns[-1]) == [1, 0, 0]
-
-
-def codes_of(values, attribute, policy):
-    return read_codes(read_table(pd.DataFrame({"x": values})), Domain({"x": attribute}), policy)[0].tolist()
-
-
-@pytest.mark.parametrize("values", [["1", "0"], [True, False], [1.0, 0.0]])
-def test_kinds_are_never_taken_for_one_another(values):
-    for declared in (["1", "0"], [True, False], [1, 0]):
-        alike = type(values[0]) is type(declared[0]) or {type(values[0]), type(declared[0])} == {int, float}
-        expected = [0, 1] if alike else [2, 2]
-        assert codes_of(pd.Series(values, dtype=object), declared, "ignore") == expected
 
 
 SECRET = "hunter2hunter2"
@@ -177,14 +165,3 @@ def test_dates_have_the_declared_dtype_stay_in_their_bin_and_cover_it(kind, miss
         else:
             assert (times.astype("datetime64[s]") == times)[~np.isnat(times)].all()
             assert np.unique(times).size > 0.7 * times.size  # a whole second of several days is seldom drawn twice
-
-
-def test_every_day_of_a_bin_is_as_likely_the_last_bins_end_included():
-    interval = Interval(edges=[date(2020, 2, 28), date(2020, 3, 1), date(2020, 3, 3)])
-    codes = np.arange(80_000) % 2
-    _, times = drawn(pd.Series([], dtype="datetime64[ns]"), interval, codes)
-    found = [pd.Series(times[codes == code]).value_counts(normalize=True) for code in (0, 1)]
-    assert [sorted(shares.index.day) for shares in found] == [[28, 29], [1, 2, 3]]
-    for shares in found:
-        # 40,000 draws: 5.5 standard deviations.
-        assert all(abs(share - 1 / len(shares)) < 5.5 * 0.5 / 200 for share in shares)

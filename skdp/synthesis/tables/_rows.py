@@ -21,7 +21,6 @@ from skdp.tables import (
     Table,
     column_of,
     empty_column,
-    labels_of,
     library_of,
     read_table,
 )
@@ -56,22 +55,16 @@ def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
 def make_template(table: Table, domain: Domain) -> Table:
     """Keep the library and the names of a table, without rows."""
     # A target may be of another library than the table; synthetic rows have one.
+    native: Any = np.empty((0, len(table.names)), object)
     library = "numpy"
     if not isinstance(table.native, np.ndarray):
-        library = nw.from_native(table.native).implementation.value
+        backend = nw.from_native(table.native).implementation
+        library = backend.value
+        native = nw.from_dict({}, backend=backend).to_native()
     columns = []
     for name in domain.columns:
         columns.append(empty_column(library, dtype_of_attribute(domain[name], library)))
-    return Table(table.names, tuple(columns), _empty_native(table.native))
-
-
-def _empty_native(native: Any) -> Any:
-    if isinstance(native, np.ndarray):
-        return np.empty((0, native.shape[1]), object)
-    if isinstance(native, pd.DataFrame):
-        labels = labels_of(native.columns)
-        return pd.DataFrame(columns=labels, index=pd.RangeIndex(0))
-    return nw.from_dict({}, backend=nw.from_native(native).implementation).to_native()
+    return Table(table.names, tuple(columns), native)
 
 
 def check_decodable(template: Table, domain: Domain) -> None:
@@ -248,12 +241,8 @@ def make_frame(template: Table, columns: Sequence[Any], names: Sequence[Any]) ->
 
 
 def assemble(template: Table, columns: Mapping[Any, Any]) -> Any:
-    """Make a table of new rows, with the labels of the template if it has as many columns."""
-    frame = make_frame(template, list(columns.values()), list(columns))
-    native = template.native
-    if isinstance(native, pd.DataFrame) and len(columns) == len(native.columns):
-        frame.columns = labels_of(native.columns)
-    return frame
+    """Make a table of new rows from columns by name."""
+    return make_frame(template, list(columns.values()), list(columns))
 
 
 def draw_valid(
