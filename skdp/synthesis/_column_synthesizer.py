@@ -30,7 +30,7 @@ from skdp.base import (
 )
 from skdp.central import CentralEstimator
 from skdp.central.statistics import encode_columns, select_columns
-from skdp.domain import Domain, DomainLike, Interval, draft_columns
+from skdp.domain import Domain, DomainLike, draft_columns
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.synthesis.columns import (
@@ -377,7 +377,12 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             unread = [
                 name for name in undeclared(modelled, self.domain) if name not in names
             ]
-            public_values, excluded = _read_public(select_columns(modelled, unread))
+            public_values, excluded = draft_columns(
+                select_columns(modelled, unread),
+                bins=_N_PUBLIC_BINS,
+                max_values=_MAX_PUBLIC_VALUES,
+                max_numbers=_MAX_PUBLIC_NUMBERS,
+            )
         kept = [name for name in modelled.names if name not in excluded]
         modelled = select_columns(modelled, kept)
         domain = complete_domain(modelled, self.domain, public_values)
@@ -532,23 +537,6 @@ def _without_derived(table: Table, domain: Domain, private: Sequence[Any]) -> Ta
     declared = [name for name in domain.columns if name in table.names]
     computed = domain.select(declared).derived
     return select_columns(table, [n for n in table.names if n not in computed])
-
-
-def _read_public(table: Table) -> tuple[dict[Any, Any], dict[Any, str]]:
-    """Draft the values of public columns; also return why other columns have none."""
-    values, excluded = draft_columns(
-        table,
-        bins=_N_PUBLIC_BINS,
-        max_values=_MAX_PUBLIC_VALUES,
-        max_numbers=_MAX_PUBLIC_NUMBERS,
-    )
-    for name, drafted in values.items():
-        # Later rows may have fractions.
-        if isinstance(drafted, Interval) and drafted.dtype.kind == "f":
-            values[name] = Interval(
-                edges=drafted.edges, missing=drafted.missing, real=True
-            )
-    return values, excluded
 
 
 def _warn(text: str) -> None:

@@ -90,9 +90,9 @@ def synthetic_inference(
     the known noise, plus the mean of f(x)**2 divided by the number of records. Intervals are normal.
 
     Numbers in bins are replaced by two points in each bin, with the mean and the standard deviation of the fine cells;
-    the noise of the counts of these cells is in the intervals. A function of a single column is evaluated at each fine
-    cell. The dependence of numbers within a bin on other columns was not measured: declare bins within which it does
-    not matter.
+    the noise of the counts of these cells is in the intervals. A statistic that jumps within a bin, such as the share
+    above a limit, needs an edge there. The dependence of numbers within a bin on other columns was not measured:
+    declare bins within which it does not matter.
 
     A term is not supported if no measured marginal counts all combinations of its columns (rare values that were
     counted together are none), if it is not linear within its margin of error, such as the mean of a group whose
@@ -184,11 +184,7 @@ def _list_cells(synthesizer: DPMarginalSynthesizer, columns: Sequence[int]) -> _
             size = len(points)
             axes.append(_Axis(points, np.arange(size), np.ones(size)))
             continue
-        shape = synthesizer._shapes.get(column)
-        if shape is not None and len(columns) == 1:
-            axes.append(_make_cell_axis(values, shape))
-        else:
-            axes.append(_make_point_axis(values, shape))
+        axes.append(_make_point_axis(values, synthesizer._shapes.get(column)))
     shares = synthesizer.model_.marginal(columns)
     n_points = [axis.value_of.size for axis in axes]
     if math.prod(n_points) > MAX_CALLS:
@@ -232,29 +228,6 @@ def _estimate_slopes(axes: Sequence[_Axis], shares: Table, number: int) -> Table
     return np.asarray(np.moveaxis(slopes, 0, number)[values])
 
 
-def _with_missing(numbers: NDArray[Any], n_missing: int) -> pd.Series:
-    return pd.Series(numbers).reindex(range(len(numbers) + n_missing))
-
-
-def _make_cell_axis(values: Interval, shape: Shape) -> _Axis:
-    """Return the fine cells of a column as points; missing is the last one."""
-    missing = int(values.missing)
-    points = _with_missing(find_middles(shape.cells), missing)
-    value_of = np.append(shape.bins, [shape.starts.size - 1] * missing).astype(np.intp)
-    shares = np.append(shape.shares, [1.0] * missing)
-    # The share of a cell in its bin is estimated again by the counts of cells.
-    scores = np.eye(shape.shares.size, value_of.size)
-    within = np.equal.outer(shape.bins, value_of) * shares
-    return _Axis(
-        points=points,
-        value_of=value_of,
-        shares=shares,
-        scores=scores - within,
-        cell_counts=shape.counts,
-        std_error=shape.std_error,
-    )
-
-
 def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     """Return two points per bin with its mean and standard deviation; missing has one."""
     n_bins = len(values.edges) - 1
@@ -274,7 +247,8 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     if values.dtype.kind == "M":
         unit = np.datetime_data(values.dtype)[0]
         offsets = np.rint(offsets).astype(f"timedelta64[{unit}]")
-    points = _with_missing(np.repeat(starts, 2) + offsets, missing)
+    n_points = 2 * n_bins + missing
+    points = pd.Series(np.repeat(starts, 2) + offsets).reindex(range(n_points))
     value_of = np.repeat(np.arange(n_bins + missing), [2] * n_bins + [1] * missing)
     point_shares = np.append(np.full(2 * n_bins, 0.5), [1.0] * missing)
     axis = _Axis(

@@ -347,7 +347,6 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     def _fit(self, X: Any, y: Any, groups: Any) -> Plan:
         """Read, plan, charge, measure, post-process."""
         # Read.
-        self._clear_fit()
         share = self._check_share(groups)
         rows = self._read_rows(X, y, groups)
         domain = complete_domain(rows.table, self.domain)
@@ -359,8 +358,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         cells = cut_domain(domain)
         records = self._read_records(rows, domain, cells)
         if isinstance(records, LargeRecords):
-            # Undeclared values raise here; the counts are kept.
-            records.read(plan.list_first(has_cells=bool(cells)))
+            records.read(plan.columns)  # undeclared values raise here
         # Charge.
         source = self._spend(
             share,
@@ -405,13 +403,6 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         self._features = features
         self._template = template
         self._calls = CallCounter()
-
-    def _clear_fit(self) -> None:
-        """Delete all that an earlier `fit` has set."""
-        hidden = ("_scores", "_shapes", "_ranks", "_features", "_template", "_calls")
-        for name in list(vars(self)):
-            if name.endswith("_") or name in hidden:
-                delattr(self, name)
 
     def _check_share(self, groups: Any) -> Share:
         """Check the options, and return the budget per person."""

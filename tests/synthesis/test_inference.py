@@ -58,19 +58,6 @@ def test_without_noise_statistics_are_those_of_the_table():
     assert found.loc["mean", "std_error"] == pytest.approx(table["income"].std() / np.sqrt(N), rel=0.1)
 
 
-@pytest.mark.parametrize("bins", ["declared", "private"])
-def test_any_function_of_a_single_column_is_evaluated_at_its_fine_cells(bins):
-    table = people()
-
-    def share_of_the_old(rows):
-        return (rows["age"] >= 65).mean()
-
-    synthesizer = fitted(table, 100, marginals=[("age",), ("sex",), ("income",)], bins=bins)
-    found = infer(synthesizer, share_of_the_old, ["age"]).loc["statistic"]
-    assert found["estimate"] == pytest.approx(share_of_the_old(table), abs=0.004)
-    assert found["lower"] <= 16 / 81 + 0.01
-
-
 @pytest.mark.parametrize(
     ("epsilon", "n_fits"), [(1.0, 40), pytest.param(0.3, 200, marks=pytest.mark.long)], ids=["1", "0.3"]
 )

@@ -96,14 +96,6 @@ class Plan:
                 candidates[clique] = len(holders)
         return candidates
 
-    def list_first(self, has_cells: bool) -> list[Clique]:
-        """List the marginals that are counted first: a large table is read once for them."""
-        if has_cells:
-            return self.columns
-        if self.cliques is not None:
-            return list(self.cliques)
-        return list(dict.fromkeys([*self.columns, *self.first_candidates]))
-
     def list_excluded(self) -> dict[Clique, str]:
         """List the marginals of the workload that are never measured, with reasons."""
         pairs: Iterable[Clique] = ()

@@ -182,14 +182,13 @@ def check_computable(
     domain: Domain, features: Collection[Any], columns: Collection[Any]
 ) -> None:
     """Refuse a derived column of X that reads a column which the model lacks."""
-    absent = [name for name in domain.columns if name not in columns]
-    for derived in derived_from(domain, absent):
-        if derived in features:
-            read = [name for name in absent if derived in derived_from(domain, [name])]
-            raise ValueError(
-                f"X has the derived column {derived!r}, but not {read}, from which the "
-                f"domain computes it. Add {read} to X, or drop {derived!r}"
-            )
+    computed = domain.select([name for name in domain.columns if name in columns])
+    lost = [c for c in domain.derived if c in features and c not in computed.derived]
+    if lost:
+        raise ValueError(
+            f"X has derived columns {lost}, but not all columns from which the domain "
+            "computes them. Add these columns to X, or drop the derived ones."
+        )
 
 
 def replace_columns(domain: Domain, columns: Mapping[Any, Any]) -> Domain:
