@@ -237,9 +237,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         self._fit(X, y)
         return self
 
-    def fit_transform(
-        self, X: TableLike, y: ColumnLike | None = None, **fit_params: Any
-    ) -> Any:
+    def fit_transform(self, X: TableLike, y: ColumnLike | None = None) -> Any:
         """Fit to a table, and resample its private columns given all other columns and the target.
 
         Parameters
@@ -249,8 +247,6 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         y : 1-D array-like of shape (n_samples,), optional
             A target, which is public. Private values are drawn given the target, too, which `transform` does not have:
             so a later step learns how it depends on them.
-        **fit_params : dict
-            Further arguments of `fit`; there are none.
 
         Returns
         -------
@@ -262,7 +258,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         TypeError, ValueError, BudgetExceeded
             As for `fit`.
         """
-        records, noisy = self._fit(X, y, **fit_params)
+        records, noisy = self._fit(X, y)
         model = self._model
         if y is not None:
             with one_thread():

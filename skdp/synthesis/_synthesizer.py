@@ -363,7 +363,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         source = self._spend(
             share,
             rows.scope,
-            self._name_mechanism(budget, bool(cells)),
+            f"{budget.noise_name} noise on marginals",
             delta=check_delta(self.delta),
             rho=budget.rho,
             losses=budget.losses,
@@ -466,13 +466,6 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         if not is_known.all():
             codes = [column[is_known] for column in codes]
         return CodedRecords(codes, fine_domain.sizes)
-
-    def _name_mechanism(self, budget: NoiseBudget, has_cells: bool) -> str:
-        has_private_bins = self.bins == "private" and has_cells
-        counted = "bins and marginals" if has_private_bins else "marginals"
-        n_rows = int(self.max_rows_per_person)
-        per_person = f", up to {n_rows} rows a person" if n_rows > 1 else ""
-        return f"{budget.noise_name} noise on {counted}{per_person}"
 
     @property
     def selected_cliques_(self) -> list[tuple[Any, ...]]:

@@ -236,10 +236,6 @@ def test_scores_of_several_rounds_are_as_precise_as_they_say():
         ({"target": ["d"]}, "`target` must name columns"),
         ({"target": "d", "marginals": "full"}, "`target` requires marginals='auto', got 'full'"),
         ({"target": "d", "marginals": [("a", "d")]}, "`target` requires marginals='auto'"),
-        (
-            {"target": "d", "workload": [("a", "b"), ("d",)]},
-            "`workload` must name the target 'd' together with another",
-        ),
     ],
 )
 def test_a_wrong_target_is_refused_before_the_charge(parameters, message):

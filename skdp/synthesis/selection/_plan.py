@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -123,13 +123,11 @@ def warn_excluded(domain: Domain, reasons: Mapping[Clique, str]) -> None:
     if not reasons:
         return
     parts = []
-    for reason in dict.fromkeys(reasons.values()):
-        cliques = [clique for clique in reasons if reasons[clique] == reason]
-        names = []
-        for clique in cliques[:3]:
-            names.append(repr(tuple(domain.columns[column] for column in clique)))
-        more = f" and {len(cliques) - 3} more" if len(cliques) > 3 else ""
-        parts.append(f"{', '.join(names)}{more} ({reason})")
+    for clique, reason in itertools.islice(reasons.items(), 3):
+        names = tuple(domain.columns[column] for column in clique)
+        parts.append(f"{names!r} ({reason})")
+    if len(reasons) > 3:
+        parts.append(f"and {len(reasons) - 3} more")
     warn(
         f"{len(reasons)} marginals of the workload are not measured, so only other "
         f"marginals determine them: {'; '.join(parts)}",
@@ -157,7 +155,7 @@ def make_plan(
         max_cells=n_cells,
         cliques=_read_marginals(marginals, domain),
         workload=cliques,
-        target=_read_target(target, marginals, cliques, domain),
+        target=_read_target(target, marginals, domain),
     )
     largest, total = plan.start_elimination(plan.cliques or ()).n_cells
     if largest > MAX_TABLE_CELLS or total > CLIQUES_PER_MODEL * MAX_TABLE_CELLS:
@@ -195,19 +193,12 @@ def _read_marginals(marginals: Any, domain: Domain) -> tuple[Clique, ...] | None
     return {"auto": None, "full": (columns,), "independent": singles}[marginals]
 
 
-def _read_target(
-    target: Any, marginals: Any, workload: Sequence[Clique], domain: Domain
-) -> int | None:
+def _read_target(target: Any, marginals: Any, domain: Domain) -> int | None:
     if target is None:
         return None
     if not isinstance(marginals, str) or marginals != "auto":
         raise ValueError(f"`target` requires marginals='auto', got {marginals!r}.")
     (column,) = find_columns(domain, [target], "target")
-    uses = [clique for clique in workload if column in clique and len(clique) > 1]
-    if workload and not uses:
-        raise ValueError(
-            f"`workload` must name the target {target!r} together with another column."
-        )
     return column
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -114,19 +114,15 @@ def score_guesses(
     return Scores(noisy, std_errors, chance, total, dropped)
 
 
-def join_scores(parts: Iterable[Scores]) -> Scores:
-    """Join the scores of several lists of marginals."""
-    listed = list(parts)
-    joined = Scores({}, {}, {}, listed[0].total)
-    for part in listed:
-        joined = Scores(
-            {**joined.noisy, **part.noisy},
-            {**joined.std_errors, **part.std_errors},
-            {**joined.chance, **part.chance},
-            part.total,
-            joined.dropped | part.dropped,
-        )
-    return joined
+def join_scores(first: Scores, second: Scores) -> Scores:
+    """Join the scores of two lists of marginals."""
+    return Scores(
+        {**first.noisy, **second.noisy},
+        {**first.std_errors, **second.std_errors},
+        {**first.chance, **second.chance},
+        first.total,
+        first.dropped | second.dropped,
+    )
 
 
 def group_rare_values(

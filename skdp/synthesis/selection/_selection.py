@@ -18,6 +18,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,7 +202,7 @@ def score_pairs(
         chance = {clique: independent.chance(clique) for clique in cliques}
         total = independent.total
         parts.append(score_guesses(private, guesses, chance, groups, fraction, total))
-    return join_scores(parts), groups
+    return reduce(join_scores, parts), groups
 
 
 def group_columns(

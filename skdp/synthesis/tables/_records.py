@@ -7,13 +7,14 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import (
+    check_choice,
     target_of,
     undeclared_error,
 )
@@ -49,16 +50,8 @@ def with_target(table: Table, y: Any) -> Table:
 
 def check_policy(handle_unknown: Any) -> None:
     """Check the parameter `handle_unknown`, except for the names of columns."""
-    if isinstance(handle_unknown, Mapping):
-        return
-    expected = f"`handle_unknown` must be one of {POLICIES}, or a mapping"
-    if not isinstance(handle_unknown, str):
-        raise TypeError(
-            f"{expected} of column name to a declared value, got "
-            f"{type(handle_unknown).__name__}"
-        )
-    if handle_unknown not in POLICIES:
-        raise ValueError(f"{expected}, got {handle_unknown!r}")
+    if not isinstance(handle_unknown, Mapping):
+        check_choice("handle_unknown", handle_unknown, POLICIES)
 
 
 def read_codes(
@@ -227,16 +220,6 @@ MAX_CELLS_PER_PASS = 1 << 23
 """Cells of the counts of one pass, which each worker holds."""
 
 
-class Records(Protocol):
-    """Private records, which can be counted exactly; they exist only during `fit`."""
-
-    def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals, one after the other."""
-
-    def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
-        """Return the same records by larger bins, given the bin of each cell."""
-
-
 class CodedRecords:
     """Records in memory, as integer codes."""
 
@@ -258,7 +241,9 @@ class CodedRecords:
             cells += self._codes[column]
         return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
 
-    def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
+    def coarsen(
+        self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]
+    ) -> CodedRecords:
         """Return the records by larger bins."""
         codes = list(self._codes)
         for column, bin_of_cell in bins.items():
@@ -282,7 +267,9 @@ class LargeRecords:
                 self.read(cliques[index:])
             yield self._counts[clique]
 
-    def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> Records:
+    def coarsen(
+        self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]
+    ) -> LargeRecords:
         """Return the records by larger bins."""
         return LargeRecords(self._table, domain, self._handle_unknown)
 
@@ -306,6 +293,10 @@ class LargeRecords:
         self._counts.clear()
         for clique, table in zip(counted, tables, strict=True):
             self._counts[clique] = table.reshape(shape_of(clique, sizes))
+
+
+Records = CodedRecords | LargeRecords
+"""Private records, which can be counted exactly; they exist only during `fit`."""
 
 
 def open_rows(
