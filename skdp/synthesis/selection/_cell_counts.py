@@ -185,14 +185,22 @@ class CellCounts:
 
 def _cut(shares: NDArray[np.float64], max_bins: int) -> list[int]:
     """Return the edges of at most so many bins of about equal shares."""
-    # Cells with more than the share of two bins, of which there are fewer than half as
-    # many as bins, are bins alone. Each may split a bin of small cells in two.
-    is_large = shares > 2 / max_bins
-    n_small = max_bins - 2 * int(is_large.sum())
-    small = np.where(is_large, 0.0, shares)
-    middles = np.cumsum(small) - small / 2
-    bins = np.minimum(
-        np.floor(n_small * middles / max(small.sum(), MIN_SHARE)), n_small - 1
-    )
-    is_first = (np.diff(bins) > 0) | is_large[1:] | is_large[:-1]
-    return [0, *(np.flatnonzero(is_first) + 1).tolist(), shares.size]
+    # Cells with more than a bin's share are bins alone; small cells share the rest.
+    is_large = shares >= 1 / max_bins
+    n_small = max(1, max_bins - int(is_large.sum()))
+    min_share = max(shares[~is_large].sum() / n_small, 1 / (2 * max_bins))
+    remainders = np.cumsum(shares[::-1])[::-1]
+    while True:
+        cuts = [0]
+        share = shares[0]
+        for cell in range(1, shares.size):
+            is_alone = is_large[cell] or is_large[cell - 1]
+            enough = min_share / 4 if is_alone else min_share - shares[cell] / 2
+            enough_left = min_share / 4 if is_alone else min_share / 2
+            if share >= enough and remainders[cell] >= enough_left:
+                cuts.append(cell)
+                share = 0.0
+            share += shares[cell]
+        if len(cuts) <= max_bins:
+            return [*cuts, shares.size]
+        min_share *= 1.1
