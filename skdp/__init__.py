@@ -175,7 +175,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List what is public, imported or not."""
+    """List the public names, imported or not."""
     return sorted({*globals(), *_MODULES, *_PACKAGES})
 
 

@@ -178,7 +178,7 @@ def load_adult_aif360() -> Any:
     Returns
     -------
     aif360.datasets.BinaryLabelDataset
-        Equal to that of aif360.
+        Equal to the dataset of aif360.
 
     Raises
     ------

@@ -26,7 +26,7 @@ _COMPAS_ANALYSIS = (
 
 @dataclass(frozen=True)
 class _PublishedTable:
-    """Where a table is published, what it holds, and what is known of its columns."""
+    """Address and digests of a published table, and the declared values of its columns."""
 
     name: str
     url: str

@@ -76,7 +76,7 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
 
 
 def find_text_type(name: Any, values: Any) -> str:
-    """Return how texts are parsed as declared values: text, number, bool, date, datetime or zoned."""
+    """Return the type as which texts are parsed: text, number, bool, date, datetime or zoned."""
     if isinstance(values, Interval):
         if values.dtype.kind == "M":
             is_date = values.dtype == np.dtype("datetime64[D]")

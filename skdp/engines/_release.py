@@ -256,7 +256,7 @@ def check_transformer(transformer: Any) -> None:
 def fit_on_schema(
     transformer: ReportTransformer, sample: Any, keep: Sequence[str | None]
 ) -> None:
-    """Fit a transformer on what it declares; no row is read."""
+    """Fit a transformer on its declared values; no row is read."""
     table = read_table(sample)
     names = [name for name in table.names if name not in keep]
     transformer.fit(transformer._declared_row(names))

@@ -163,8 +163,8 @@ class PrivacyStatement(JsonRecord):
         Returns
         -------
         str
-            A complete HTML document that loads nothing: who is protected from whom, the guarantee in odds, each column,
-            and what is not covered.
+            A complete HTML document that loads nothing: the trust model, the guarantee in odds, each column, and the
+            limits of the guarantee.
 
         Raises
         ------

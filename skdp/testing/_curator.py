@@ -54,7 +54,7 @@ def check_curator(
 
     The counterpart of `check_privatizer` for estimators whose `fit` releases statistics of a table. The checks are
     about the guarantee and its statement, charges, errors, random bits, and the noise of neighboring tables (by
-    `replay_release`). The docstring of each check states what it guarantees.
+    `replay_release`).
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def check_curator(
     Raises
     ------
     AssertionError
-        If a check fails, with its name, what was expected, what came, and a remedy.
+        If a check fails, with its name, the expected and the actual result, and a remedy.
 
     See Also
     --------

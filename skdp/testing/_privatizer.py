@@ -360,7 +360,7 @@ def check_privatizer(
 
     The counterpart of scikit-learn's `check_estimator` for privacy. The checks are about the guarantee and its
     statement, charges, errors, random bits, the enumerated channel and the reports, estimates, stored attributes,
-    and dtypes. The docstring of each check states what it guarantees.
+    and dtypes.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ def check_privatizer(
     Raises
     ------
     AssertionError
-        If a check fails, with its name, what was expected, what came, and a remedy.
+        If a check fails, with its name, the expected and the actual result, and a remedy.
     TypeError
         If the estimator is not a transformer, or no rows can be generated for it.
 

@@ -1,6 +1,6 @@
 """Record the noise of a release and replay it on a neighbouring table.
 
-What the noise is added to differs, and no more.
+The two runs differ only in the numbers to which the noise is added.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Draw:
 
 
 class Recording:
-    """The draws of one run; given those of another, they have the same results."""
+    """The draws of one run; given the draws of another run, they have the same results."""
 
     # The replayed run gets the choices of the recorded one and, where noise is added to a
     # number, the recorded sum. So whatever follows from released numbers alone is the
@@ -76,7 +76,7 @@ class Recording:
         return parts.reshape(shape).view(_Noise)
 
     def result(self, part: _Part, number: Any, total: Any) -> Any:
-        """Note what a part of the noise was added to; return the sum, or the recorded one."""
+        """Record the number to which a part of the noise was added; return the sum, or the recorded sum."""
         draw = self.draws[part.draw]
         sums = draw.sums.setdefault(part.place, [])
         recorded = self._before(part.draw, draw.sampler)
@@ -96,7 +96,7 @@ def _with_start(values: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
 
 
 class _Part(int):
-    """A number of the noise, which notes what it is added to."""
+    """A number of the noise, which records the numbers to which it is added."""
 
     __array_ufunc__ = None  # so that NumPy leaves sums to the methods here
 
@@ -110,7 +110,7 @@ class _Part(int):
         return part
 
     def _added_to(self, number: Any, sign: int = 1) -> Any:
-        """Note what the noise is added to, and return the sum; in a replay, the sum of the first run.
+        """Record the number to which the noise is added, and return the sum; in a replay, the sum of the first run.
 
         The numbers of an array all get the same noise.
         """
@@ -132,7 +132,7 @@ class _Part(int):
 
 
 class _Noise(np.ndarray):
-    """An array of them."""
+    """An array of parts."""
 
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **more: Any
@@ -140,7 +140,7 @@ class _Noise(np.ndarray):
         is_sum = ufunc in (np.add, np.subtract) and method == "__call__"
         arrays = []
         for array in inputs:
-            # Sums are those of Python objects, which note what they are added to.
+            # Sums of Python objects call `_Part`, which records the numbers.
             dtype = object if is_sum else _dtype(array)
             arrays.append(np.asarray(array).astype(dtype))
         result = getattr(ufunc, method)(*arrays, **more)
@@ -158,7 +158,7 @@ def _dtype(numbers: Any) -> Any:
 
 
 def differences(draw: Draw, other: Draw) -> list[Fraction] | None:
-    """Return how much the numbers that noise was added to differ; None if a difference is no integer."""
+    """Return the differences of the numbers to which noise was added; None if one is no integer."""
     changes = []
     for place in draw.sums.keys() | other.sums.keys():
         sums, other_sums = draw.sums.get(place, []), other.sums.get(place, [])

@@ -1,4 +1,4 @@
-"""Replay a release on a neighbouring table, and check that what its draws lose is what it states."""
+"""Replay a release on a neighbouring table, and compare the losses of its draws with its guarantee."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from skdp.testing._recording import (
 )
 from skdp.testing._subject import fitted_attributes, hash_value
 
-# Of sums of floats, relative: those of a few dozen draws are exact to about 1e-14, and
-# what a wrong sensitivity adds is far more than 1e-9.
+# Relative error of sums of floats: sums of a few dozen draws are exact to about 1e-14,
+# and a wrong sensitivity adds far more than 1e-9.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class DrawLoss:
-    """What a draw loses between two tables."""
+    """Privacy loss of a draw between two tables."""
 
     sampler: str
     size: int
@@ -107,7 +107,7 @@ def _loss_of_choice(draw: Draw, other: Draw) -> DrawLoss:
 def _loss_of_laplace(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
     norms = [change for change in changes if change]
     if draw.sampler == "cube_noise":
-        # The norm of a row is that of its largest change.
+        # The norm of a row is the norm of its largest change.
         width = draw.shape[1]
         rows = range(0, len(changes), width)
         norms = [max(changes[start : start + width]) for start in rows]
@@ -155,14 +155,14 @@ def epsilon_of(losses: Sequence[DrawLoss], delta: Fraction) -> float:
 
 
 def understatement(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | None:
-    """Return how the draws lose more, together, than the stated losses allow; None if they do not."""
+    """Describe a total loss of the draws that exceeds the stated losses; None if there is none."""
     if not claim.losses:
         return None
     # Of two lists of losses, one may be the smaller at a large delta, and the other at a
     # small one: from much of the tail to nearly nothing of it.
     deltas = tuple(Fraction(1, 10**power) for power in (1, 2, 4, 8, 16))
     # `smallest_epsilon` rounds the losses that it composes up, by at most some
-    # thousandths of the total. It rounds those of two lists alike, but not equally. At a
+    # thousandths of the total. It rounds two lists alike, but not equally. At a
     # large delta, the stated epsilon may be a small part of the total, and that of the
     # claim is nearer to it.
     slack = 2e-3
@@ -192,20 +192,19 @@ class Replay:  # numpydoc ignore=PR02
     Parameters
     ----------
     draws : pandas.DataFrame
-        One row per draw that protects the release: ``sampler, size, difference, epsilon, rho``. The difference is that
-        of the numbers which the noise was added to, in the norm of the sampler (of scores: the largest less the
-        smallest change); epsilon and rho are the losses that follow from it and the scale of the noise, inf if they are
-        not bounded.
+        One row per draw that protects the release: ``sampler, size, difference, epsilon, rho``. The difference is the
+        distance between the numbers to which the noise was added, in the norm of the sampler (for scores: the largest
+        change minus the smallest); epsilon and rho are the resulting losses, inf if they are not bounded.
     guarantee : PrivacyGuarantee
-        What is stated, for the relation of the two tables.
+        Stated guarantee, for the relation of the two tables.
     epsilon : float
-        What all draws lose together, at the delta of the guarantee; inf if that is not bounded.
+        Total loss of all draws, at the delta of the guarantee; inf if it is not bounded.
     findings : tuple of str
-        What contradicts the guarantee.
+        Contradictions to the guarantee.
 
     Notes
     -----
-    **Privacy.** It holds differences of exact statistics: the tables must be public.
+    **Privacy.** The result contains differences of exact statistics, so the tables must be public.
 
     Examples
     --------
@@ -224,7 +223,7 @@ class Replay:  # numpydoc ignore=PR02
 
     @property
     def passed(self) -> bool:  # numpydoc ignore=RT01
-        """Whether nothing contradicts the guarantee, on these two tables."""
+        """True if there are no findings for these two tables."""
         return not self.findings
 
 
@@ -238,10 +237,10 @@ def replay_release(
 ) -> Replay:
     """Record the noise of a release, and replay it on a neighbouring table.
 
-    Both runs have the same results of all draws: the same choices, and the same sums of statistics and noise. So all
-    that follows from released numbers must be the same in both, and what the noise was added to shows the sensitivity
-    itself: no events, and no repetitions, are needed to see a wrong one (grey-box auditing, [1]_). The losses of the
-    draws are added up and compared with the guarantee.
+    Both runs have the same results of all draws: the same choices, and the same sums of statistics and noise. So every
+    value that is computed from released numbers must be equal in both runs, and the numbers before the noise reveal the
+    sensitivity. A wrong sensitivity is found in a single run (grey-box auditing, [1]_). The losses of the draws are
+    added up and compared with the guarantee.
 
     Parameters
     ----------
@@ -250,18 +249,19 @@ def replay_release(
         with the samplers of `skdp.randomness`, and add it as it comes: ``numbers + noise`` of arrays, or
         ``number + noise.item()``. Other noise is an unprotected difference here.
     X : dataframe or ndarray
-        A table; for an estimator that needs a target, this is the last column.
+        Public table; for an estimator that requires a target, its last column is the target.
     neighbour : dataframe or ndarray
-        Its neighbour: with a row less or more at the end (or the rows of a person), or with one row replaced.
+        Neighbouring table: with one row (or the rows of one person) added or removed at the end, or with one row
+        replaced.
     guarantee : PrivacyGuarantee, optional
-        What is claimed. By default, the attribute ``guarantee_`` or ``guarantee`` of the result.
+        Claimed guarantee. By default, the attribute ``guarantee_`` or ``guarantee`` of the result.
     random_state : int, default=0
-        A seed for an estimator. A function must draw the same in each call, from a seed.
+        Seed of an estimator. A function must use a seed of its own, so that each call draws the same noise.
 
     Returns
     -------
     Replay
-        The draws, what they lose, and what contradicts the guarantee.
+        The draws, their losses, and contradictions to the guarantee.
 
     Raises
     ------
@@ -274,11 +274,10 @@ def replay_release(
 
     Notes
     -----
-    **Privacy.** The tables must be public; a ledger of an estimator is not charged. A pass says that the noise covers
-    these two tables; it does not prove that no other two differ by more. Not seen are wrong samplers (enumerate their
-    probabilities instead), and a difference between the tables that this run of the noise hides. A choice of rows by
-    another generator, such as which rows of a person are kept, must not change where both tables have the same rows:
-    the difference would be taken for that of the row.
+    **Privacy.** The tables must be public; a ledger of an estimator is not charged. A pass means that the noise is
+    large enough for these two tables; other tables may differ by more. Wrong samplers are not found (enumerate their
+    probabilities instead), nor is a difference between the tables that has no effect in this run. A random choice of
+    rows by another generator must be the same for rows that both tables have.
 
     Noise must be as large, and added to as many numbers, in both runs: the count of a value that one record alone has
     is a finding, so check the threshold of such a release by its probabilities. A random choice of rows is taken as

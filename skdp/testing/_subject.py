@@ -1,4 +1,4 @@
-"""Estimators under test, public tables for them, and what they release."""
+"""Estimators under test, public tables for them, and their releases."""
 
 from __future__ import annotations
 
