@@ -169,4 +169,5 @@ def test_every_object_has_an_example(name):
     thing = inspect.unwrap(getattr(importlib.import_module(package), own))
     head, _, examples = (inspect.getdoc(thing) or "").partition("\nExamples\n--------\n")
     assert ">>> " not in head
+    assert re.search(">>> (.*)", examples)[1].startswith(("from ", "import ")), "its first line imports nothing"
     assert re.search(r"^>>> .*\n(\.\.\. .*\n)*(?!>>> |\.\.\. |\n)", examples, re.MULTILINE), "has no output"

@@ -147,6 +147,7 @@ def propose_test_release(
     Examples
     --------
     >>> import numpy as np
+    >>> from skdp.central import propose_test_release
     >>> ages = np.random.default_rng(0).integers(17, 90, size=30_000)
     >>> release = propose_test_release(
     ...     "mean", ages, sensitivity=0.005, bounds=(0, 100), epsilon=1.0, delta=1e-9, random_state=0
@@ -255,6 +256,7 @@ def smooth_sensitivity_release(
     Examples
     --------
     >>> import numpy as np
+    >>> from skdp.central import smooth_sensitivity_release
     >>> ages = np.random.default_rng(0).integers(17, 90, size=30_000)
     >>> release = smooth_sensitivity_release("mean", ages, bounds=(0, 100), epsilon=1.0, delta=1e-9, random_state=0)
     >>> bool(abs(release.value - ages.mean()) < 0.1)
@@ -474,6 +476,7 @@ def sample_and_aggregate(
     Examples
     --------
     >>> import numpy as np
+    >>> from skdp.central import sample_and_aggregate
     >>> rng = np.random.default_rng(0)
     >>> ages = rng.integers(17, 90, size=(20_000, 1))
     >>> release = sample_and_aggregate(np.median, ages, bounds=(0, 100), n_chunks=400, epsilon=1.0, random_state=0)

@@ -107,6 +107,7 @@ class DPMean(CentralStatistic):
 
     Examples
     --------
+    >>> from skdp import DPMean
     >>> from skdp.datasets import load_adult
     >>> ages = load_adult().frame[["age"]]
     >>> mean = DPMean(epsilon=0.1, bounds=(0, 100), random_state=0).fit(ages)

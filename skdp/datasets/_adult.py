@@ -120,6 +120,7 @@ def load_adult(
 
     Examples
     --------
+    >>> from skdp.datasets import load_adult
     >>> adult = load_adult()
     >>> adult.data.shape, adult.target_names
     ((32561, 14), ['<=50K', '>50K'])
@@ -196,6 +197,7 @@ def load_adult_aif360() -> Any:
 
     Examples
     --------
+    >>> from skdp.datasets import load_adult_aif360
     >>> dataset = load_adult_aif360()
     >>> dataset.features.shape, dataset.protected_attribute_names
     ((45222, 98), ['race', 'sex'])

@@ -236,6 +236,7 @@ def load_acs_public_coverage(path: PathType | None = None) -> Bunch:
 
     Examples
     --------
+    >>> from skdp.datasets import load_acs_public_coverage
     >>> acs = load_acs_public_coverage("db_ACSCoverage.csv")  # doctest: +SKIP
     >>> acs.data.shape, acs.privileged  # doctest: +SKIP
     ((98739, 14), {'DIS': 1, 'SEX': 1})
@@ -283,6 +284,7 @@ def load_lsac(path: PathType | None = None) -> Bunch:
 
     Examples
     --------
+    >>> from skdp.datasets import load_lsac
     >>> lsac = load_lsac("db_LSAC.csv")  # doctest: +SKIP
     >>> lsac.protected  # doctest: +SKIP
     ['race1', 'fam_inc', 'gender', 'fulltime']
@@ -336,6 +338,7 @@ def load_compas(
 
     Examples
     --------
+    >>> from skdp.datasets import load_compas
     >>> compas = load_compas("compas-scores-two-years.csv")  # doctest: +SKIP
     >>> compas.data.shape, compas.positive_label  # doctest: +SKIP
     ((6172, 8), 0)

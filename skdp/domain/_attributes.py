@@ -247,6 +247,8 @@ class Interval:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from skdp import Interval
     >>> Interval([0, 38, 120]).labels
     ('[0, 38)', '[38, 120]')
     >>> len(Interval(16, 70))

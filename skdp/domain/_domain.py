@@ -104,6 +104,7 @@ class Domain:
 
     Examples
     --------
+    >>> from skdp import Domain, Interval
     >>> domain = Domain({"age": Interval(edges=[0, 38, 120]), "sex": ["Female", "Male"]})
     >>> domain.size
     4
@@ -279,7 +280,7 @@ class Domain:
 
         Examples
         --------
-        >>> from skdp import PrivacyGuarantee
+        >>> from skdp import Domain, Interval, PrivacyGuarantee
         >>> found = PrivacyGuarantee(0.2, delta=1e-6, relation="add_remove", trust="central")
         >>> domain = Domain({"age": Interval(0, 128, bins=16)}).with_guarantee(found)
         >>> print(domain.guarantee)
@@ -330,6 +331,7 @@ class Domain:
 
         Examples
         --------
+        >>> from skdp import Domain
         >>> text = '''
         ... [columns.age]
         ... low = 15
@@ -400,6 +402,8 @@ class Domain:
 
         Examples
         --------
+        >>> import pandas as pd
+        >>> from skdp import Domain
         >>> public = pd.DataFrame({"sex": ["f", "m", "f"] * 20, "age": range(20, 80)})
         >>> Domain.from_frame(public)
         Domain({'sex': ['f', 'm'], 'age': Interval(edges=[20, 30, 40, 50, 60, 70, 80])})
@@ -431,6 +435,7 @@ class Domain:
 
         Examples
         --------
+        >>> from skdp import Domain, Interval
         >>> domain = Domain({"age": Interval(0, 100, bins=20), "sex": ["Female", "Male", None]})
         >>> print(domain.to_toml(comments={"age": "In years."}))
         # In years.
@@ -477,6 +482,8 @@ class Domain:
 
         Examples
         --------
+        >>> import pandas as pd
+        >>> from skdp import Domain, Interval
         >>> stay = Domain({"start": Interval(0, 30), "end": Interval(0, 30)}, constraints=["end >= start"])
         >>> stay.check_constraints(pd.DataFrame({"start": [3, 4], "end": [7, 2]}))
         array([ True, False])
@@ -512,6 +519,8 @@ class Domain:
 
         Examples
         --------
+        >>> import pandas as pd
+        >>> from skdp import Domain, Interval
         >>> hours = Domain({"work": Interval(0, 100), "sleep": Interval(0, 100)}, derived={"both": "work + sleep"})
         >>> hours.add_derived(pd.DataFrame({"work": [40], "sleep": [56]}))
            work  sleep  both
@@ -624,6 +633,8 @@ class Domain:
 
         Examples
         --------
+        >>> import pandas as pd
+        >>> from skdp import Domain, Interval
         >>> domain = Domain({"sex": ["f", "m"], "age": Interval([0, 38, 120])})
         >>> domain.value_counts(pd.DataFrame({"sex": ["f", "f", "m"], "age": [20, 60, 70]}))
         sex  age
@@ -667,6 +678,7 @@ class Domain:
         Examples
         --------
         >>> import numpy as np
+        >>> from skdp import Domain
         >>> domain = Domain({"a": [0, 1], "b": ["x", "y", "z"]})
         >>> domain.join([np.array([0, 1]), np.array([2, 0])])
         array([2, 3], dtype=uint8)

@@ -129,8 +129,10 @@ def attribute_inference(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import pandas as pd
     >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.evaluation import attribute_inference
     >>> rng = np.random.default_rng(0)
     >>> people = pd.DataFrame({"sex": rng.choice(["F", "M"], 1000)})
     >>> encoder = RandomizedResponseEncoder(
@@ -360,6 +362,8 @@ def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from skdp.evaluation import bayes_accuracy
     >>> from skdp.oracles import RandomizedResponse
     >>> round(bayes_accuracy(RandomizedResponse(2, np.log(3)), [0.5, 0.5]), 6)
     0.75
@@ -459,6 +463,9 @@ def membership_inference(
     --------
     A copy of the table reveals its members:
 
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdp.evaluation import membership_inference
     >>> rng = np.random.default_rng(0)
     >>> rows = pd.DataFrame(
     ...     {"age": rng.normal(40, 10, 400), "job": rng.choice(["a", "b"], 400)}

@@ -151,8 +151,11 @@ def fairness_study(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> import pandas as pd
     >>> from sklearn.linear_model import LogisticRegression
     >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.evaluation import fairness_study
     >>> rng = np.random.default_rng(0)
     >>> people = pd.DataFrame(
     ...     {"sex": rng.choice(["f", "m"], 2000), "hours": rng.integers(10, 60, 2000)}

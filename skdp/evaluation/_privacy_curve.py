@@ -127,6 +127,7 @@ def privacy_curve(
     >>> from sklearn.preprocessing import OneHotEncoder
     >>> from skdp import RandomizedResponseEncoder
     >>> from skdp.datasets import load_adult
+    >>> from skdp.evaluation import privacy_curve
     >>> adult = load_adult()
     >>> X, y = adult.data.loc[:2000, ["marital-status"]], adult.target[:2001]
     >>> encoder = RandomizedResponseEncoder(categories=adult.domain.select(X.columns))

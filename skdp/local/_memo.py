@@ -49,6 +49,7 @@ class SecretKey(bytes):
 
     Examples
     --------
+    >>> from skdp import SecretKey
     >>> SecretKey.generate()
     SecretKey(hidden)
     """

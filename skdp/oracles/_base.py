@@ -136,6 +136,7 @@ def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     Randomized response among 4 values, where a uniform report is any of the 4:
 
     >>> from fractions import Fraction
+    >>> from skdp.oracles import lie_threshold
     >>> threshold = lie_threshold(1.0, 4)
     >>> lie = Fraction(threshold, 2**64)
     >>> p, q = 1 - lie + lie / 4, lie / 4

@@ -100,6 +100,7 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
     --------
     The simpler formula ``rho + 2 * sqrt(rho * log(1 / delta))`` gives 5.76:
 
+    >>> from skdp.privacy import zcdp_epsilon
     >>> round(zcdp_epsilon(0.5, 1e-6), 2)
     5.22
     """
@@ -268,6 +269,7 @@ def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
 
     Examples
     --------
+    >>> from skdp.privacy import gaussian_delta
     >>> round(gaussian_delta(1, 1), 6)
     0.126937
     """
@@ -304,7 +306,7 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
 
     Examples
     --------
-    >>> from skdp.privacy import zcdp_epsilon
+    >>> from skdp.privacy import gaussian_epsilon, zcdp_epsilon
     >>> round(gaussian_epsilon(1, 1e-6), 3), round(zcdp_epsilon(0.5, 1e-6), 3)
     (4.887, 5.222)
     """
@@ -359,6 +361,7 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
 
     Examples
     --------
+    >>> from skdp.privacy import gaussian_delta, largest_mu
     >>> mu = largest_mu(1, 1e-9)
     >>> round(mu, 4), gaussian_delta(mu, 1) <= 1e-9
     (0.182, True)

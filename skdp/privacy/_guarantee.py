@@ -162,6 +162,7 @@ class PrivacyGuarantee(JsonRecord):
 
     Examples
     --------
+    >>> from skdp import PrivacyGuarantee
     >>> sex = PrivacyGuarantee(1.0, scope=("sex",))
     >>> age = PrivacyGuarantee(0.5, scope=("age",))
     >>> print(sex + age)
@@ -321,6 +322,7 @@ class PrivacyGuarantee(JsonRecord):
 
         Examples
         --------
+        >>> from skdp import PrivacyGuarantee
         >>> of_records = PrivacyGuarantee(0.5, relation="add_remove", trust="central")
         >>> print(of_records.to("replace_values", columns=["sex"]))
         epsilon = 1, central model, replacing the values of sex in one record, all other columns are public
@@ -387,6 +389,7 @@ class PrivacyGuarantee(JsonRecord):
 
         Examples
         --------
+        >>> from skdp import PrivacyGuarantee
         >>> print(PrivacyGuarantee(1.0).in_odds())
         Any result is at most 2.72 times as likely for the data as for data that differ by replacing one record. An
         attacker who knows all other data, and is right about 50 times in 100 when guessing between the two, is right

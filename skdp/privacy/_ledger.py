@@ -125,6 +125,7 @@ class PrivacyLedger:
 
     Examples
     --------
+    >>> from skdp import PrivacyGuarantee, PrivacyLedger
     >>> ledger = PrivacyLedger(epsilon=0.3)
     >>> for _ in range(3):
     ...     ledger.charge(PrivacyGuarantee(0.1), "RandomizedResponseEncoder")

@@ -296,6 +296,7 @@ def replay_release(
     >>> import numpy as np
     >>> from skdp import PrivacyGuarantee
     >>> from skdp.randomness import SeededSource, discrete_laplace
+    >>> from skdp.testing import replay_release
     >>> def noisy_sum(ages):
     ...     return ages.sum() + discrete_laplace(SeededSource(0), Fraction(50), 1)
     >>> claim = PrivacyGuarantee(1.0, relation="add_remove", trust="central")

@@ -148,6 +148,7 @@ def audit_epsilon(
     Examples
     --------
     >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.evaluation import audit_epsilon
     >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]})
     >>> result = audit_epsilon(encoder, n_draws=100_000, random_state=0)
     >>> result.rejected, result.epsilon_exact, round(result.epsilon_lower, 1)

@@ -49,6 +49,7 @@ class CountEstimateDisplay(PanelDisplay):
     --------
     >>> import pandas as pd
     >>> from skdp import RandomizedResponseEncoder
+    >>> from skdp.evaluation import CountEstimateDisplay
     >>> people = pd.DataFrame({"sex": ["Female"] * 300 + ["Male"] * 700})
     >>> encoder = RandomizedResponseEncoder(
     ...     1.0, categories={"sex": ["Female", "Male"]}, random_state=0

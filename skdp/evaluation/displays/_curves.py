@@ -51,6 +51,7 @@ class PrivacyCurveDisplay(PanelDisplay):
     Examples
     --------
     >>> import pandas as pd
+    >>> from skdp.evaluation import PrivacyCurveDisplay
     >>> rows = [
     ...     (epsilon, split, "accuracy", 0.6 + 0.02 * epsilon, 80, 20)
     ...     for epsilon in (1.0, 4.0)

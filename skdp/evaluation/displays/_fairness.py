@@ -58,6 +58,7 @@ class FairnessDisplay(PanelDisplay):
 
     Examples
     --------
+    >>> from skdp.evaluation import FairnessDisplay
     >>> from skdp.metrics import fairness_report
     >>> sex = ["Female"] * 4 + ["Male"] * 4
     >>> y_true, y_pred = [1, 1, 0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 1, 1, 1, 0]

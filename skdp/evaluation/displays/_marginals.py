@@ -62,6 +62,7 @@ class MarginalDisplay(PanelDisplay):
     Examples
     --------
     >>> import pandas as pd
+    >>> from skdp.evaluation import MarginalDisplay
     >>> real = pd.DataFrame({"sex": ["F", "F", "M", "M"], "smokes": [0, 0, 1, 1]})
     >>> synthetic = pd.DataFrame({"sex": ["F", "F", "M", "M"], "smokes": [0, 1, 0, 1]})
     >>> display = MarginalDisplay.from_tables(real, synthetic, ["sex", ("sex", "smokes")])

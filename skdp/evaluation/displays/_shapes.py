@@ -58,6 +58,7 @@ class ShapeDisplay(PanelDisplay):
     --------
     >>> from skdp import DPAdditiveRegressor
     >>> from skdp.datasets import load_adult
+    >>> from skdp.evaluation import ShapeDisplay
     >>> people = load_adult().data
     >>> model = DPAdditiveRegressor(
     ...     1.0,

@@ -133,6 +133,9 @@ def study_report(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
+    >>> import pandas as pd
+    >>> from skdp import Domain
+    >>> from skdp.evaluation import study_report
     >>> people = pd.DataFrame({"sex": ["f", "m", "m"] * 100, "shoes": [38, 42, 43] * 100})
     >>> domain = Domain({"sex": ["f", "m"]})
     >>> with TemporaryDirectory() as folder:
