@@ -24,10 +24,10 @@ BUDGET_EXCEEDED = 3
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141
 STATUSES = (
-    "exit status: 0 if all is done; 2 for an error, such as wrong options, a file that "
-    "cannot be read, or an undeclared value; 3 if the budget of a ledger does not cover "
-    "the release, of which nothing is written; 130 if stopped by Ctrl-C; 141 if the "
-    "reader of the output has ended"
+    "exit status: 0 for success; 2 for an error, such as wrong options, a file that "
+    "cannot be read, or an undeclared value; 3 if the release would exceed the budget of "
+    "the ledger (nothing is written); 130 if stopped by Ctrl-C; 141 if the reader of the "
+    "output has ended"
 )
 
 STREAM = "-"
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return its exit status."""
     parser = argparse.ArgumentParser(
         prog="skdp",
-        description="Differential privacy for scikit-learn work.",
+        description="Differential privacy for scikit-learn.",
         epilog=STATUSES,
     )
     parser.add_argument("--version", action="version", version=f"skdp {__version__}")

@@ -12,8 +12,8 @@ REPORTS = (
     " URL), or a tally (.json)"
 )
 SOURCES = (
-    "reports (a file or URL that skdp privatize wrote, a tally, or the protocol of an"
-    " encoder), a model that skdp.save wrote, a ledger, or"
+    "reports (a file or URL, a tally, or the protocol of an encoder), a model written"
+    " by skdp.save, a ledger, or"
     " MODULE_OR_FILE:OBJECT, such as model.py:pipeline"
 )
 # Tests compare these with the choices of the library.
@@ -92,7 +92,7 @@ def _add_protocol(command: Any) -> None:
         "--protocol",
         type=Path,
         metavar="FILE",
-        help="protocol that save of the encoder wrote (default: the one in the files)",
+        help="protocol file of the encoder (default: the protocol in the files)",
     )
 
 
@@ -105,7 +105,7 @@ def _add_report(command: Any) -> None:
         type=float,
         nargs="+",
         default=list(EPSILONS),
-        help="privacy losses to try",
+        help="values of epsilon to compare",
     )
     _add_seed(command)
     add(
@@ -122,7 +122,7 @@ def _add_report(command: Any) -> None:
         help="processes that train classifiers (default: all cores)",
     )
     # The options below describe --data.
-    add("--data", type=Path, help="a CSV or Parquet file in place of Adult")
+    add("--data", type=Path, help="a CSV or Parquet file to study instead of Adult")
     _add_delimiter(command)
     add(
         "--domain",
@@ -135,18 +135,18 @@ def _add_report(command: Any) -> None:
         "--positive",
         dest="positive_label",
         metavar="VALUE",
-        help="favourable value of --target (default: 1)",
+        help="favorable value of --target (default: 1)",
     )
     add(
         "--sensitive",
         metavar="COLUMN",
-        help="which of --columns has the groups, for fairness",
+        help="column of --columns with the groups, for fairness",
     )
     add(
         "--privileged",
         nargs="+",
         metavar="VALUE",
-        help="its privileged values; of bins, their labels",
+        help="privileged values of --sensitive; labels for bins",
     )
 
 
@@ -200,7 +200,7 @@ def _add_synthesize(command: Any) -> None:
         "--person-column",
         help=(
             "the column that identifies the person of a row: further rows of a person"
-            " are dropped, and the guarantee is for all rows of one person"
+            " are excluded, and the guarantee covers all rows of one person"
         ),
     )
     _add_handle_unknown(
@@ -211,7 +211,7 @@ def _add_synthesize(command: Any) -> None:
     add(
         "--load",
         action="store_true",
-        help="DATA is a model that --save wrote: draw rows, which costs no privacy",
+        help="DATA is a model written by --save: draw rows without privacy cost",
     )
 
 
@@ -240,8 +240,8 @@ def _add_privatize(command: Any) -> None:
         choices=TRANSFORMERS,
         default="randomized_response",
         help=(
-            "values and bins by the first five, numbers within the declared bounds by"
-            " numeric (default: randomized_response)"
+            "encoder of values and bins (the first five) or of numbers within the"
+            " declared bounds (numeric) (default: randomized_response)"
         ),
     )
     # A protocol has all parameters of a transformer, so they need no options.
@@ -249,7 +249,7 @@ def _add_privatize(command: Any) -> None:
         "--load",
         type=Path,
         metavar="PROTOCOL",
-        help="a protocol that --save or save of a transformer wrote, in place of these",
+        help="a protocol file that replaces these options",
     )
     add("--save", type=Path, metavar="PROTOCOL", help="a new file for the protocol")
     # Permanent reports: the key decides the report of a record and a value.
@@ -273,10 +273,10 @@ def _add_privatize(command: Any) -> None:
         nargs="+",
         default=[],
         metavar="COLUMN",
-        help="columns to release AS THEY ARE",
+        help="columns to release UNPROTECTED",
     )
     kept.add_argument(
-        "--keep-all", action="store_true", help="release all other columns AS THEY ARE"
+        "--keep-all", action="store_true", help="release all other columns UNPROTECTED"
     )
 
 
@@ -290,7 +290,7 @@ def _add_estimate(command: Any) -> None:
         default="table",
         help=(
             "target of inference: these rows, or the population from which they were"
-            " drawn (default: table)"
+            " sampled (default: table)"
         ),
     )
     add("--postprocess", choices=POSTPROCESSORS, default="none", help="(default: none)")
@@ -335,17 +335,16 @@ COMMANDS = {
         "_report",
         _add_report,
         ("out", ""),
-        "show what differential privacy costs, on Adult or on your own table",
-        "Study the cost of privacy (counts, accuracy, fairness, leakage, synthetic"
-        " rows), of age x sex on Adult or of the columns of your own table, and write a"
-        " page, index.html, and its tables. The page compares with true values: it is"
-        " not private.",
+        "study the cost of privacy, on Adult or on your own table",
+        "Study the cost of privacy (counts, accuracy, fairness, attacks, synthetic"
+        " rows) for age x sex on Adult, or for columns of your own table. Writes a page,"
+        " index.html, and its tables. The page uses true values: it is not private.",
     ),
     "draft-domain": (
         "_release",
         _add_draft_domain,
         ("domain", ".toml"),
-        "write a first draft of a domain file, to be edited",
+        "draft a domain file from a table, for you to edit",
         "Read a table and write a domain file (TOML) for you to edit. The draft contains"
         " values of the data: it is not private until you have replaced them from public"
         " knowledge.",
@@ -354,39 +353,37 @@ COMMANDS = {
         "_release",
         _add_synthesize,
         ("out", ".csv"),
-        "write a synthetic table that may be shared",
-        "Learn a table from counts with noise, and write synthetic rows (differential"
-        " privacy in the central model: the user is trusted with the table). Only the"
-        " columns of the domain file are read. Files are CSV, Parquet or Arrow by their"
-        " names, and of any size.",
+        "write synthetic rows with a privacy guarantee",
+        "Measure noisy marginals of a table, and write synthetic rows (central model:"
+        " the user is trusted with the table). Only the columns of the domain file are"
+        " read. The names of the files state their formats: CSV, Parquet or Arrow.",
     ),
     "privatize": (
         "_release",
         _add_privatize,
         ("out", ".csv"),
-        "randomize each row of a table, for recipients that are not trusted with it",
-        "Write a report for each row, from which counts can be estimated (differential"
-        " privacy in the local model). Files are CSV (also gzipped), Parquet or Arrow by"
-        " their names, and of any size. All rows are checked before the ledger is"
-        " charged. Columns that are neither privatized nor kept are left out.",
+        "randomize each row of a table",
+        "Write a report of each row, from which counts can be estimated (local model)."
+        " The names of the files state their formats: CSV (also gzipped), Parquet or"
+        " Arrow. All rows are checked before the ledger is charged. Other columns are"
+        " excluded, unless --keep names them.",
     ),
     "estimate": (
         "_reports",
         _add_estimate,
         ("out", ".csv"),
-        "estimate counts from privatized rows",
-        "Estimate how many rows truly have each value, from the reports that skdp"
-        " privatize wrote, or from a tally. Parquet and Arrow files contain their"
-        " protocol; CSV files need --protocol. This costs no privacy.",
+        "estimate counts with confidence intervals from reports",
+        "Estimate the number of rows with each value, from reports of skdp privatize or"
+        " from a tally. Parquet and Arrow files contain their protocol; CSV files"
+        " require --protocol. Uses no privacy budget.",
     ),
     "tally": (
         "_reports",
         _add_tally,
         ("out", ".json"),
-        "sum up reports of clients, or tallies of many collectors",
-        "Sum up reports and write the sums, which skdp estimate reads and which add to"
-        " others: from tables, or tallies (.json). All must be of one protocol. This"
-        " costs no privacy.",
+        "add reports of clients, or tallies of several collectors",
+        "Add reports (tables) and tallies (.json) with one protocol, and write the sums,"
+        " which skdp estimate reads. Uses no privacy budget.",
     ),
     "statement": (
         "_reports",
@@ -394,9 +391,9 @@ COMMANDS = {
         ("out", ""),
         "state the guarantee of reports, a model, a ledger or a pipeline, as a page or"
         " as JSON",
-        "State what is protected, column by column, and what is not, for people who do"
-        " not run it. Files are only read, and no row of them. A module or a file of"
-        " Python code is imported, and so executed: name only code that you would run.",
+        "State the protection of each column, for people who do not run the code. Rows"
+        " of files are not read. A module or a file of Python code is imported, and so"
+        " executed: name only code that you trust.",
     ),
 }
 

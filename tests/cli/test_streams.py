@@ -111,7 +111,7 @@ def test_an_exhausted_budget_has_a_status_of_its_own(folder, run):
     assert (status, reports) == (3, b"")
     assert not (folder / "second.csv").exists()
     assert run("privatize", "none.csv", "second.csv", *PRIVATIZE)[0] == 2
-    assert b"3 if the budget of a ledger does not cover" in b" ".join(run("--help")[1].split())
+    assert b"3 if the release would exceed the budget" in b" ".join(run("--help")[1].split())
 
 
 def test_a_warning_is_one_line_without_python(folder, run):
