@@ -14,10 +14,9 @@
 # %% [markdown]
 # # The local model on Adult
 #
-# In the local model every person randomizes their own answer before it leaves their hands. No one needs to be trusted,
-# neither the server that collects the answers nor those who receive them later. The price is accuracy, and this
-# notebook measures it on the questions of a well-known textbook chapter: who works in sales, and how many people there
-# are in each occupation.
+# In the local model, each person randomizes the answer before it leaves their device, so nobody has to be trusted. The
+# cost is accuracy, and this notebook measures it on the questions of a well-known textbook chapter: who works in sales,
+# and how many people there are in each occupation.
 #
 # Every number below comes from exact, secure randomness. If you rerun the notebook, the estimates change and the stated
 # errors do not.
@@ -48,7 +47,7 @@ f"{len(adult):,} people"
 #
 # Heads: tell the truth. Tails: toss again, and say "yes" on heads and "no" on tails, independently of the truth. A true
 # "yes" is reported with probability 3/4, a true "no" as "yes" with probability 1/4. No answer is more than three times
-# likelier under one truth than under the other: that is ε = ln 3.
+# as likely under one true value as under the other, so ε = ln 3.
 
 # %%
 sales = pd.DataFrame(
@@ -102,7 +101,7 @@ comparison.astype(float).round(3)
 
 # %% [markdown]
 # At the same ε the local model is about a hundred times less accurate: its error grows with the square root of the
-# number of people, while that of the central model does not grow at all. That is the cost of trusting no one.
+# number of people, while the error of the central model does not grow. That is the cost of trusting no one.
 
 # %% [markdown]
 # ## All occupations at once: one bit each
@@ -206,10 +205,11 @@ better = sets.estimate_counts(sets.transform(occupation), postprocess="simplex")
 pd.concat([truth, better.round(1)], axis=1)
 
 # %% [markdown]
-# The best protocol cuts the error of the textbook's bits by a quarter at the same ε, as 1.7 times as many people would. A small
-# group such as the nine people in the armed forces stays out of reach of the local model: the standard error is several times its size.
+# The best protocol cuts the error of the textbook's bits by a quarter at the same ε, as 1.7 times as many people would.
+# A small group such as the nine people in the armed forces cannot be estimated in the local model: the standard error
+# is several times its size.
 #
-# ## What is guaranteed, and what is not
+# ## Guarantees and limits
 #
 # - Each release is ε-differentially private for one person's occupation, against everyone who sees the reports.
 # - This notebook made several releases of the same people: their ε add up. `PrivacyLedger` keeps account of them.

@@ -14,13 +14,13 @@
 # %% [markdown]
 # # Local sensitivity on Adult's ages
 #
-# How far can one person move a mean? In the worst of all tables a lot, in this table very little. Three frameworks of
-# the textbooks use the second number, the *local* sensitivity, without revealing it: propose-test-release, smooth
-# sensitivity, and sample-and-aggregate. The usual code for them does not satisfy what it claims. Here each claim is
-# checked exactly, the failures are shown with numbers, and at the end all mechanisms are compared on the mean of the
-# ages in Adult. `skdp.central` has all three, in forms that keep what they state.
+# How much can one person change a mean? In the worst table a lot, in this table very little. Three frameworks use the
+# second number, the *local* sensitivity, without revealing it: propose-test-release, smooth sensitivity, and
+# sample-and-aggregate. The usual code for them violates its guarantee. This notebook checks each claim exactly, shows
+# the failures with numbers, and compares all mechanisms on the mean of the ages in Adult. `skdp.central` has correct
+# versions of all three.
 #
-# Throughout, neighbours are tables that differ by one person added or removed, ages are clipped to [0, 100], and δ = 10⁻⁶.
+# Neighbors are tables that differ by one person added or removed, ages are clipped to [0, 100], and δ = 10⁻⁶.
 
 # %%
 import itertools
@@ -45,7 +45,7 @@ true = float(ages["age"].mean())
 print(f"{n:,} people, mean age {ages['age'].mean():.4f}")
 
 # %% [markdown]
-# ## How far one person moves a mean
+# ## How much one person changes a mean
 #
 # The textbook's local sensitivity of the mean is u / (n + 1) for values up to u. That counts added people only, and values from 0 on.
 # By brute force, over all tables of up to 5 values between 0 and 100:
@@ -140,9 +140,10 @@ print(f"skdp: {release.value:.4f}, noise of standard deviation {release.std_erro
 print(release.guarantee)
 
 # %% [markdown]
-# What the textbook's code guarantees can be computed exactly: the output is a refusal, or the mean plus noise, and both have a closed
-# form. `laplace_divergence` is the smallest δ at which (ε, δ) holds for two Laplace laws, and `exact_delta` for two neighbours. The logarithm of
-# the ratio of two Laplace densities is linear on each of three pieces, so that on each the part above ε is an interval.
+# The guarantee of the textbook's code can be computed exactly: the output is a refusal, or the mean plus noise, and
+# both have a closed form. `laplace_divergence` is the smallest δ at which (ε, δ) holds for two Laplace laws, and
+# `exact_delta` for two neighbours. The logarithm of the ratio of two Laplace densities is linear on each of three
+# pieces, so that on each the part above ε is an interval.
 
 
 # %%
@@ -227,7 +228,7 @@ pd.DataFrame(rows)
 
 # %% [markdown]
 # Two faults. The test spends ε and the release another ε, so at ε itself two neighbours are distinguished with
-# probability 0.2. And the threshold is half of what it should be: a table right at the edge passes with probability
+# probability 0.2. And the threshold is half of the correct one: a table right at the edge passes with probability
 # √(δ/8), not δ.
 #
 # `propose_test_release` gives the test a tenth of ε and the release the rest. Its threshold is the smallest integer T with e^(−ε₁T) ≤ δ for
@@ -435,10 +436,10 @@ print("one person moves the sum by at most", moved)
 # %% [markdown]
 # ## A noisy sum over a noisy count
 #
-# The first idea of every textbook: add noise of scale 100 / ε to the sum of the ages and of scale 1 / ε to their number, and
-# divide. But one person moves both: the two numbers together cost 2 ε. Even their ratio alone shows nearly as much: with noise
-# of scale 100 and 1 ("ε = 1"), the most that one person changes the odds of a mean near 0 can be computed from two Laplace
-# laws. With half of ε for each, it keeps its promise.
+# The first idea of every textbook: add noise of scale 100 / ε to the sum of the ages and of scale 1 / ε to their
+# number, and divide. But one person moves both: the two numbers together cost 2 ε. Even their ratio alone shows nearly
+# as much: with noise of scale 100 and 1 ("ε = 1"), the most that one person changes the odds of a mean near 0 can be
+# computed from two Laplace laws. With half of ε for each, the guarantee holds.
 
 
 # %%
@@ -547,14 +548,14 @@ plt.show()
 
 # %% [markdown]
 # Local sensitivity is worth its cost for statistics that have no better algorithm. The mean has one: the sums of the
-# distances to both bounds move by w together, however large the table is, and their ratio is the mean. At the same ε
-# its error is about two thirds of that of the best framework, and it is pure.
+# distances to both bounds move by w together, however large the table is, and their ratio is the mean. At the same ε,
+# its error is about two thirds of the error of the best framework, and it needs no δ.
 #
-# ## What is guaranteed, and what is not
+# ## Guarantees and limits
 #
-# - The releases of skdp are private for adding or removing one person, with the ε and δ of their guarantee; the table's curator
-#   is trusted. What this notebook draws with NumPy's floats shows errors only.
+# - The releases of skdp are private for adding or removing one person, with the ε and δ of their guarantee; the table's
+#   curator is trusted. Draws of this notebook with NumPy's floats show errors only.
 # - This notebook made thousands of releases of the same people, and their ε add up: it shows errors, and is not an
 #   example of a budget. `PrivacyLedger` keeps one.
-# - The bounds, the guess of 20,000 people and the number of chunks were chosen without looking at the data. Tuning them on the data would
-#   release something about the data.
+# - The bounds, the guess of 20,000 people and the number of chunks were chosen without looking at the data. Tuning them
+#   on the data would release something about the data.

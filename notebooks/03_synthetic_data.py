@@ -19,8 +19,8 @@
 # Then it shows where the chapter's usual code violates its guarantee, and ends with all 14 columns at once, by a
 # graphical model.
 #
-# Two tables are neighbours if one has a person more. All noise here comes from seeds, so that the text and the output
-# agree: **a seed voids the guarantee**, and every guarantee below says so. For a release, leave `random_state` out.
+# Two tables are neighbors if one has one more person. All noise here comes from seeds, so that the text and the output
+# agree: **a seed voids the guarantee**, and every guarantee below states it. For a release, leave `random_state` out.
 
 # %%
 import math
@@ -158,8 +158,9 @@ pd.DataFrame.from_dict(rows, orient="index").round(3)
 
 # %% [markdown]
 # The chapter says that the relative error stays the same however long the range. It falls: the noise of w ages grows
-# with √w, the count with w. It falls slower than that of a question asked alone. A hierarchy, which `DPHistogram` uses
-# where it has the smaller expected error, gives up some accuracy for one age and gains it for long ranges:
+# with √w, the count with w. It falls more slowly than the error of a separate question. A hierarchy, which
+# `DPHistogram` uses where it has the smaller expected error, gives up some accuracy for one age and gains it for long
+# ranges:
 
 # %%
 hierarchy = DPHistogram(1.0, domain=years, random_state=0).fit(ages)
@@ -296,7 +297,7 @@ pd.DataFrame(
 
 # %% [markdown]
 # A histogram costs ε once because a person is in one of its cells. A second histogram counts the same people: it costs
-# ε again. "ε = 1 each" for the 14 columns is ε = 14, as the ledger says; the synthesizer divides the ε that it is
+# ε again. "ε = 1 each" for the 14 columns is ε = 14, as the ledger states; the synthesizer divides the ε that it is
 # given. The domain of all columns, which the last part of this notebook needs too, follows the documentation of the
 # census data: text by the values that are listed there, `None` where an answer may be missing, and numbers by bins,
 # which must be chosen without looking at the data.
@@ -348,7 +349,7 @@ two_way.sample(4)
 
 # %% [markdown]
 # It keeps the dependence and loses accuracy in each column: the number of people of an age is now a sum of 15 noisy
-# counts, and the number of managers is a sum of 100. At ε = 1 this is worth it; at ε = 0.02 the noise hides the
+# counts, and the number of managers is a sum of 100. At ε = 1 this is worth it; at ε = 0.02 the noise exceeds the
 # dependence, too. The errors below are total-variation distances of drawn rows, 0 to 1, the mean of 5 fits. For scale:
 # real rows, resampled with replacement, differ by as much as another survey of the same size would.
 
@@ -428,11 +429,11 @@ plt.show()
 #
 # ## Where the chapter's code violates its guarantee
 #
-# ### The cells are those that occur
+# ### Only observed cells are counted
 #
 # `pd.crosstab` counts the values that occur. In Adult one person is 86 years old. With him, the table has a row for 86,
 # whose 14 noisy counts almost certainly leave a positive share; without him it has no such row, and no drawn row has
-# this age. No noise hides that: a reader who sees one 86-year-old knows that he is in the data, at any ε.
+# this age. Noise does not help: one 86-year-old in the rows reveals that he is in the data, at any ε.
 
 # %%
 without_him = pair[pair["age"] != 86]
@@ -519,9 +520,9 @@ print(
 # %% [markdown]
 # ### The number of rows, paid twice or not at all
 #
-# The chapter asks for the number of people with another ε, and calls everything post-processing: what it releases costs
-# 2ε. Others take `len(data)`, which is exact: with one person more the output always has one row more. The sum of the
-# noisy counts is private already.
+# The chapter asks for the number of people with another ε, and calls everything post-processing: the release costs 2ε.
+# Others take `len(data)`, which is exact: with one person more the output always has one row more. The sum of the noisy
+# counts is private already.
 
 # %%
 ledger = PrivacyLedger(epsilon=1.0)
@@ -916,7 +917,7 @@ print(
 )
 
 # %% [markdown]
-# ## What is guaranteed, and what is not
+# ## Guarantees and limits
 #
 # - A fit is (ε, δ)-differentially private for adding or removing one person who has one row, with the ε and δ of its
 #   `guarantee_`. For replacing one, `guarantee_.to("replace")` says what follows; where people have more rows,

@@ -14,13 +14,13 @@
 # %% [markdown]
 # # Tutorial: release two columns with local privacy
 #
-# You have a table of people, and want to share it without saying how old each of them is and of which sex. In this
-# tutorial you declare what may be released, choose ε before you look, randomize the two columns, read their counts
-# back, train and judge a classifier on the result, and state what is protected. At several places the usual way reveals
-# more than its ε allows, or claims more than it measured; the tutorial shows each of them with numbers.
+# You have a table of people, and want to share it without revealing the age and the sex of each person. In this
+# tutorial you declare the domain, choose ε, randomize the two columns, estimate their counts, train and evaluate a
+# classifier, and state the protection. In several steps, the usual code reveals more than its ε allows, or claims more
+# than it measured; the tutorial shows each of them with numbers.
 #
 # The randomness whose outcome is shown comes from seeds, so that the text and the output agree: **a seed voids the
-# guarantee**, and every guarantee printed for it says so. For a release, leave `random_state` out.
+# guarantee**, and every guarantee printed for it states it. For a release, leave `random_state` out.
 
 # %%
 import itertools
@@ -147,7 +147,7 @@ reports.head(3)
 # ### What can go wrong: randomness that can be repeated
 #
 # NumPy's generators are made for simulations. Suppose that the reports were drawn with one, from a small seed. An
-# attacker knows the groups of 20 people, and tries all seeds below 100:
+# attacker has the groups of 20 people, and tries all seeds below 100:
 
 # %%
 truth = domain.join(domain.encode([cells[name] for name in domain.columns]))
@@ -202,7 +202,7 @@ plt.show()
 # %% [markdown]
 # ### What can go wrong: one run, taken for the error
 #
-# A single release says little about the error at its ε. `count_study` makes 100 releases at each of six ε:
+# A single release is weak evidence of the error at its ε. `count_study` makes 100 releases at each of six ε:
 
 # %%
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
@@ -351,8 +351,8 @@ repairs.round(0).astype(int)
 #
 # The errors above are computed from true counts, so a choice that is based on them reveals something about the people.
 # It is not needed: the error hardly depends on the counts. Suppose that all four groups are equally large, and require
-# in advance that the standard error of a count be at most 1 % of all people. This uses the number of people, which the
-# collector of the reports knows:
+# in advance that the standard error of a count be at most 1 % of all people. This uses the number of people, which is
+# public:
 
 # %%
 standard_error = pd.Series(
@@ -372,8 +372,8 @@ print(f"smallest ε that satisfies this: {EPSILON:g}")
 # %% [markdown]
 # ## 5. Release the table, once
 #
-# The reports take the place of the two columns; the others stay as they are. Give the encoder a ledger with the budget
-# of this release only: it refuses a second one.
+# The reports take the place of the two columns; the other columns are unchanged. Give the encoder a ledger with the
+# budget of this release only: it refuses a second one.
 
 # %%
 ledger = PrivacyLedger(epsilon=EPSILON)
@@ -414,9 +414,9 @@ pd.Series(shares, name="share recovered")[[1, 2, 5, 10]].rename_axis("releases")
 #
 # ## 6. Attack your own release
 #
-# `attribute_inference` plays an attacker who knows the group of some people, learns from them to predict it from all
-# that is released, and guesses that of others. Here it is given every eighth row, to be quick, and each third of these
-# is guessed by a model of the other two.
+# `attribute_inference` simulates an attacker who knows the group of some people, trains a model on all released
+# columns, and guesses the group of the remaining people. Here it is given every eighth row, to be quick, and each third
+# of these is guessed by a model of the other two.
 
 # %%
 income = people["income"]
@@ -688,7 +688,7 @@ values.round(3)
 # rates of women and men cannot be distinguished by reports, even if the estimate is far from 0. The
 # notebook on fairness under local privacy is about this.
 #
-# ## 9. State what is protected
+# ## 9. State the protection
 #
 # The pipeline states it, column by column:
 

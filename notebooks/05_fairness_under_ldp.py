@@ -14,13 +14,13 @@
 # %% [markdown]
 # # Fairness when groups are only reported with noise
 #
-# Does a classifier of income treat women and men, and people of different races, alike? To answer, one needs to know
-# each person's group, which many people do not want to disclose. With a local privacy guarantee they report a
-# randomized value. This notebook measures fairness with true groups, with reports taken for the truth, and with reports
-# whose noise is inverted; it trains on privatized columns, and puts the result beside published numbers; and it learns
-# under a fairness constraint where no true group is known.
+# Does a classifier of income treat women and men, and people of different races, alike? The answer requires the group
+# of each person, which many people do not want to disclose. With a local privacy guarantee, they report a randomized
+# value. This notebook measures fairness with true groups, with reports taken for the truth, and with reports whose
+# noise is inverted; it trains on privatized columns, and puts the result beside published numbers; and it learns under
+# a fairness constraint where no true group is known.
 #
-# What is computed here is small, so that the notebook runs in a minute or two. `benchmarks/fairness.py` measures the same
+# The computations are small, so the notebook runs in a minute or two. `benchmarks/fairness.py` measures the same
 # functions with more repeats. All randomness here comes from seeds, so that the text and the output agree: **a seed
 # voids the guarantee**. For a release, leave `random_state` out.
 
@@ -193,12 +193,13 @@ frame.by_group.rename("selection rate, by fairlearn").round(4).to_frame()
 # %% [markdown]
 # ## With reports
 #
-# Now the auditor knows what the classifier predicted, and what was true, but of each person's sex only a report by
-# randomized response: true with probability a = e^ε / (1 + e^ε), else the other sex. At ε = 1 that is .731, and a woman
-# is reported as a man with probability b = 1 − a = .269.
+# Now the auditor has the predictions and the true labels, but only a report of each person's sex by randomized
+# response: true with probability a = e^ε / (1 + e^ε), else the other sex. At ε = 1 that is .731, and a woman is
+# reported as a man with probability b = 1 − a = .269.
 #
 # An auditor who takes reports for the truth compares two mixtures, which are more alike than the groups. Let π be the
-# true share of men, and ρ = a π + b (1 − π) that of reported men. Every difference of two rates shrinks by the factor
+# true proportion of men, and ρ = a π + b (1 − π) the proportion of reported men. Every difference of two rates shrinks
+# by the factor
 #
 # > (a − b) π (1 − π) / (ρ (1 − ρ)), where a − b = tanh(ε / 2),
 #
@@ -261,9 +262,10 @@ shrunk = shrunk.sort_values(["metric", "ε"], ascending=[False, True]).set_index
 shrunk.round(4)
 
 # %% [markdown]
-# At ε = 1 an auditor who believes reports finds two fifths of the true difference in selection rates, and a quarter of
-# the difference in true positive rates. The factor is known as soon as ρ is, so it can be undone: `debiased_fairness`
-# turns each report into an unbiased indicator of its row's group, and gives rates, differences and intervals.
+# At ε = 1 an auditor who takes reports as true finds two fifths of the true difference in selection rates, and a
+# quarter of the difference in true positive rates. The factor is known as soon as ρ is, so it can be undone:
+# `debiased_fairness` turns each report into an unbiased indicator of its row's group, and gives rates, differences and
+# intervals.
 
 # %%
 one = RandomizedResponseEncoder(1.0, categories=SEXES, random_state=0)
@@ -693,8 +695,8 @@ pd.DataFrame(lines).T.round(4)
 # ### Small groups
 #
 # The noise of the reports is the same for all groups, so the smaller the group, the less is known about it. Each group
-# is compared with all others here, by subset selection on race and sex together. Where the number of its rows cannot
-# be distinguished from 0, the interval is the whole of [0, 1], and the value says nothing.
+# is compared with all others here, by subset selection on race and sex together. Where the number of its rows cannot be
+# distinguished from 0, the interval is the whole of [0, 1], and the value has no meaning.
 
 # %%
 encoders = {
@@ -735,11 +737,11 @@ small.astype({"rows": int}).round(3)
 
 # %% [markdown]
 # Every group has an interval, and at ε = 1 those of the small groups are most of what is possible: groups of this size
-# cannot be distinguished from the noise. Hiding them would be worse, as the noise would then choose what is shown.
+# cannot be distinguished from the noise. Hiding them would be worse, because the noise would then select the results.
 #
-# ### What is guaranteed, and what is not
+# ### Guarantees and limits
 #
-# - The guarantee covers the columns that it names, here those of one person, and nothing else:
+# - The guarantee covers the named columns of one person only:
 
 # %%
 print(

@@ -1,6 +1,6 @@
 """
-A private pipeline: logistic regression
-=======================================
+A private pipeline, from columns to predictions
+===============================================
 
 `DPLogisticRegression` adds noise to each step of its gradient descent, and encoders with declared categories learn
 nothing, so the whole pipeline has one guarantee, for features and target.
