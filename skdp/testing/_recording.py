@@ -160,7 +160,8 @@ def _dtype(numbers: Any) -> Any:
 def differences(draw: Draw, other: Draw) -> list[Fraction] | None:
     """Return the differences of the numbers to which noise was added; None if one is no integer."""
     changes = []
-    for place in draw.sums.keys() | other.sums.keys():
+    # In order, because noise of cubes is drawn by rows.
+    for place in sorted(draw.sums.keys() | other.sums.keys()):
         sums, other_sums = draw.sums.get(place, []), other.sums.get(place, [])
         for (number, _), (other_number, _) in zip(sums, other_sums, strict=False):
             if not (math.isfinite(number) and math.isfinite(other_number)):
