@@ -6,7 +6,7 @@ Rooms above `skdp.tables` register them. This file imports nothing, so that regi
 from collections.abc import Callable
 from typing import Any
 
-# Each returns a `skdp.tables.LargeTable`, or None for what it does not know.
+# Each returns a `skdp.tables.LargeTable`, or None for other tables.
 openers: list[Callable[[Any], Any]] = []
 
 

@@ -92,7 +92,7 @@ def load_adult(
         - feature_names: the names of the columns of the data.
         - target_names: the two labels.
         - domain: `Domain` of all columns of the frame, from the documentation of the data; ``domain.select(columns)``
-          is that of some. Numbers are cut into bins. Missing is a value of workclass, occupation and native-country,
+          selects some columns. Numbers are cut into bins. Missing is a value of workclass, occupation and native-country,
           unless `dropna`.
         - protected: columns that studies of fairness protect: age, race, sex and native-country.
         - privileged: for some of them, the value of the privileged group: ``{"race": "White", "sex": "Male"}``.
@@ -112,7 +112,7 @@ def load_adult(
     Notes
     -----
     **Privacy.** The data are public, and so is ``domain``, which does not depend on the rows that are loaded. The
-    categorical dtypes do not declare it: their categories are sorted, like those of any column read from data.
+    categorical dtypes do not declare it: their categories are sorted, as in any column read from data.
 
     References
     ----------

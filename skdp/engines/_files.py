@@ -111,7 +111,7 @@ class TableFile:
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns, except those of several columns."""
+        """The names of the columns, without names that several columns share."""
         return [name for name in self.header if self.header.count(name) == 1]
 
     def open(self) -> Any:

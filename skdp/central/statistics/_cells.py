@@ -240,7 +240,7 @@ def library_of(table: Table) -> str:
 def make_frame(
     domain: Domain, columns: Mapping[str, NDArray[Any]], library: Any
 ) -> Any:
-    """Build a table of a library with a row for each cell: pandas has the cells as its index, others as columns."""
+    """Build a table of a library with a row for each cell: pandas has cells as its index, others as columns."""
     if library == "pandas":
         return pd.DataFrame(columns, index=domain.cells())
     labels = product(*(domain[name].labels for name in domain.columns))

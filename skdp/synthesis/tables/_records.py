@@ -261,7 +261,7 @@ class LargeRecords:
         self._counts: dict[Clique, NDArray[np.int64]] = {}
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals; those of the last pass are not read again."""
+        """Count marginals; marginals of the last pass are not read again."""
         for index, clique in enumerate(cliques):
             if clique not in self._counts:
                 self.read(cliques[index:])
