@@ -92,8 +92,8 @@ def load_adult(
         - feature_names: the names of the columns of the data.
         - target_names: the two labels.
         - domain: `Domain` of all columns of the frame, from the documentation of the data; ``domain.select(columns)``
-          selects some columns. Numbers are cut into bins. Missing is a value of workclass, occupation and native-country,
-          unless `dropna`.
+          selects some columns. Numbers are cut into bins. Missing is a value of workclass, occupation and
+          native-country, unless `dropna`.
         - protected: columns that studies of fairness protect: age, race, sex and native-country.
         - privileged: for some of them, the value of the privileged group: ``{"race": "White", "sex": "Male"}``.
         - positive_label: ">50K".
