@@ -1,7 +1,6 @@
 """The documentation site. `make docs` builds it; nothing is fetched."""
 
 import sys
-import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ sys.path.insert(0, str(HERE / "_ext"))
 import matplotlib  # noqa: E402
 from docutils.nodes import SkipNode  # noqa: E402
 from latex2mathml.converter import convert  # noqa: E402
+from skdp_repository import URLS  # noqa: E402
 from sklearn.base import BaseEstimator  # noqa: E402
 
 import skdp  # noqa: E402
@@ -21,9 +21,6 @@ project = "skdp"
 author = "The skdp developers"
 copyright = "The skdp developers"
 version = release = skdp.__version__
-URLS = tomllib.loads(
-    (HERE.parent / "pyproject.toml").read_text(encoding="utf-8")
-)["project"].get("urls", {})
 
 extensions = [
     "sphinx.ext.autodoc",
@@ -189,15 +186,12 @@ html_show_search_summary = (
 )
 html_theme_options = {
     "logo": {"text": f"skdp {version}"},
+    # The repository is in the bar when [project.urls] of pyproject.toml has it.
     "icon_links": [
-        {
-            "name": "Repository",
-            "url": URLS["Repository"],
-            "icon": "fa-solid fa-code-branch",
-        }
-    ]
-    if "Repository" in URLS
-    else [],
+        {"name": name, "url": url, "icon": "fa-solid fa-code-branch"}
+        for name, url in URLS.items()
+        if name == "Repository"
+    ],
     "navbar_align": "left",
     "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher", "navbar-icon-links"],
