@@ -206,7 +206,7 @@ def _warn_of_drowned(names: Sequence[Any], drowned: NDArray[np.bool_]) -> None:
     warn_user(
         f"the noise exceeds the variance of {noisy}: scale_ is the standard deviation "
         "of a uniform distribution between the bounds. Use more rows or a larger epsilon",
-        "guide/preprocessing#what-it-costs",
+        "guide/preprocessing#accuracy",
     )
 
 

@@ -316,7 +316,7 @@ def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
                     "be biased. Add squares of true predictors, transform a target with "
                     "heavy tails, or set hidden_distribution='conditional'",
                     UserWarning,
-                    about="guide/report_regression#what-it-costs",
+                    about="guide/report_regression#running-time-and-model-assumptions",
                     stacklevel=level_of_the_caller(),
                 )
                 return

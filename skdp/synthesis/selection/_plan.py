@@ -132,7 +132,7 @@ def warn_excluded(domain: Domain, reasons: Mapping[Clique, str]) -> None:
         f"{len(reasons)} marginals of the workload are not measured, so only other "
         f"marginals determine them: {'; '.join(parts)}",
         UserWarning,
-        about="guide/synthetic_tables#what-it-costs",
+        about="guide/synthetic_tables#accuracy",
         stacklevel=level_of_the_caller(),
     )
 
