@@ -91,6 +91,8 @@ WRITABLE_KINDS = [*WORD_KINDS, "bytes", "date", "datetime", "timedelta", "UUID"]
 
 INTEGER = re.compile("0|-?[1-9][0-9]*")
 WHOLE_FLOAT = re.compile("-?[0-9]+[.]0*")
+# As pandas, NumPy and polars name these dtypes, and as pyarrow does.
+SHORT_FLOATS = {"float16", "float32", "halffloat", "float"}
 
 
 def framed(*parts: bytes) -> bytes:
@@ -130,6 +132,13 @@ def to_bytes(
     title: str, values: Any, write: Callable[[Any], bytes] = write_word
 ) -> list[bytes]:
     """Write the values of a column or list as bytes; errors contain no value."""
+    dtype = str(getattr(values, "dtype", getattr(values, "type", ""))).lower()
+    if dtype.partition("[")[0] in SHORT_FLOATS:
+        # As doubles, they would be other words than the numbers that were written.
+        raise TypeError(
+            f"{title} must be text, integers or double-precision floats, got {dtype}. "
+            "Convert the values to float64 or to text."
+        )
     if hasattr(values, "to_pylist"):  # an array of pyarrow
         values = values.to_pylist()
     # A list is not converted to an array, which would make one dtype of its values.

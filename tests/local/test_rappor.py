@@ -8,6 +8,8 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.stats import binomtest, chisquare, norm
 
@@ -215,6 +217,22 @@ def test_missing_words_are_refused_before_a_charge(make_frame):
     encoder = fitted(ledger=ledger)
     with pytest.raises(ValueError, match=r"column 'x' contains missing values \(NaN\)"):
         encoder.transform(make_frame({"x": ["a", None]}, {"x": ["a", None]}))
+    assert ledger.spent.epsilon == 0
+
+
+@each("dtype", ["f4", "f2", "Float32", pd.ArrowDtype(pa.float32()), pa.float32(), pl.Float32])
+def test_words_of_single_precision_are_refused_before_a_charge(dtype):
+    """As doubles they were other words than 0.1 and 0.2, with other bits, and were estimated as rare."""
+    if isinstance(dtype, pa.DataType):
+        table = pa.table({"x": pa.array([0.1, 0.2], dtype)})
+    elif dtype is pl.Float32:
+        table = pl.DataFrame({"x": [0.1, 0.2]}, schema={"x": dtype})
+    else:
+        table = pd.DataFrame({"x": pd.Series([0.1, 0.2], dtype=dtype)})
+    ledger = PrivacyLedger(epsilon=9)
+    encoder = fitted(ledger=ledger)
+    with pytest.raises(TypeError, match="column 'x' must be text, integers or double-precision floats, got "):
+        encoder.transform(table)
     assert ledger.spent.epsilon == 0
 
 
