@@ -10,6 +10,7 @@ from copy import copy
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
@@ -284,7 +285,12 @@ def limit_rows(
             f"SELECT * FROM people QUALIFY row_number() OVER (PARTITION BY {number} "
             f"ORDER BY hash({', '.join(names)}, {seed})) <= {most}"
         )
-        with duckdb.connect() as connection:
+        # By default, DuckDB would write rows that exceed the memory below the current
+        # directory, readable by all.
+        with (
+            TemporaryDirectory(prefix="skdp-") as folder,
+            duckdb.connect(config={"temp_directory": folder}) as connection,
+        ):
             reader = pyarrow.RecordBatchReader.from_batches(schema, batches)
             people = connection.from_arrow(reader).query("people", query)
             kept = run_safely(lambda: people.to_arrow_reader(ROWS))

@@ -3,6 +3,7 @@
 import itertools
 import pickle
 from datetime import date, datetime
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -143,6 +144,24 @@ class TestPersons:
     def test_of_no_rows_none_is_kept(self, lazy_engine, visits):
         kept = kept_counts(lazy_engine, visits.slice(0, 0), 1, "row", range(N))
         assert not kept.any()
+
+    def test_rows_beyond_the_memory_are_written_to_a_private_folder(self, lazy_engine, visits, monkeypatch):
+        limited = open_large(lazy_engine.frame(visits)).limit_persons("person", 2, 0)
+        folders = []
+        connect = duckdb.connect
+
+        def inspect(*args, **kwargs):
+            connection = connect(*args, **kwargs)
+            [(folder,)] = connection.sql("SELECT current_setting('temp_directory')").fetchall()
+            folders.append(Path(folder))
+            assert folders[-1].is_absolute()
+            assert folders[-1].stat().st_mode & 0o077 == 0
+            return connection
+
+        monkeypatch.setattr(duckdb, "connect", inspect)
+        assert sum(map(len, limited.read(["row"]))) < N
+        assert len(folders) == 1
+        assert not folders[0].exists()
 
     def test_what_is_kept_depends_on_the_persons_own_rows(self, lazy_engine, visits):
         persons = np.array(visits["person"].to_pylist())
