@@ -77,5 +77,5 @@ def test_engines_take_it(tmp_path):
 
 def test_a_statement_believes_it_only_if_it_is_told_to():
     fitted = make_pipeline(said(), LogisticRegression()).fit(people(100), people(100)["sex"])
-    assert "2 of 2 columns are unprotected" in str(privacy_statement(fitted))
-    assert "2 of 2 columns" not in str(privacy_statement(fitted, trusted=[SaidTransformer]))
+    assert "Unprotected columns: job, sex." in str(privacy_statement(fitted))
+    assert "Unprotected columns: none." in str(privacy_statement(fitted, trusted=[SaidTransformer]))

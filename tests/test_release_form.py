@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from datetime import date
 
 import pandas as pd
 import polars as pl
@@ -288,32 +287,3 @@ def test_a_released_column_of_categories_is_text():
         ):
             column = out["v"]
             assert column.dtype == pl.String
-
-
-def test_a_column_of_missing_reports_has_the_declared_dtype_in_polars():
-    """polars infers the dtype of the objects of pandas from the rows, and made text of a column without a value."""
-    values = {
-        "truth": [True, False],
-        "gaps": [True, None],
-        "day": [date(2020, 1, 1), date(2020, 1, 2)],
-        "bytes": [b"a", b"b"],
-        "whole": [1, 2],
-        "text": ["a", "b"],
-    }
-    X = pd.DataFrame({name: pd.Series(listed * 50, dtype=object) for name, listed in values.items()})
-    for transformer in (
-        LocalTableEncoder(EPSILON, categories=values),
-        RandomizedResponseEncoder(EPSILON, categories=values, strategy="sample"),
-    ):
-        fitted = transformer.set_output(transform="polars").fit(X)
-        assert fitted.transform(X[:1]).schema == fitted.transform(X).schema
-
-
-def test_a_column_of_missing_synthetic_values_has_the_declared_dtype_in_polars():
-    values = {"truth": [True, None], "text": ["a", "b"]}
-    X = pd.DataFrame({"truth": pd.Series([None] * 200, dtype=object), "text": ["a", "b"] * 100})
-    synthesizers = DPMarginalSynthesizer(1e3, domain=values), DPColumnSynthesizer(["truth"], 1e3, domain=values)
-    for synthesizer in synthesizers:
-        rows = synthesizer.set_output(transform="polars").fit(X).transform(X)
-        assert rows["truth"].null_count() == 200
-        assert rows.schema == {"truth": pl.Boolean, "text": pl.String}

@@ -95,9 +95,9 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--epsilon", "0"], "expected a finite number > 0"),
-        (["--delta", "1"], "expected a number in [0, 1)"),
-        (["--max-rows-per-person", "0"], "a whole number of at least 1"),
+        (["--epsilon", "0"], "epsilon must be a finite number > 0"),
+        (["--delta", "1"], "delta must be a number in [0, 1)"),
+        (["--max-rows-per-person", "0"], "max_rows_per_person must be between 1 and"),
         (["--handle-unknown", "error"], "column 'age' holds a value, or a NaN or inf, outside the declared domain"),
         (["--person-column", "who"], "people.csv lacks the columns ['who']"),
         (["--person-column", "sex"], "person_column must not be in the domain, got 'sex'"),

@@ -11,9 +11,8 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
-from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.engines import sample_file, synthesize_file
-from tests.base import test_table_file
 from tests.engines.tables import FORMATS, SURVEY, read, survey, write
 
 N = 3_000
@@ -59,14 +58,30 @@ def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path):
         assert synthetic[name].astype(str).tolist() == again[name].astype(str).tolist()
 
 
+DOMAIN = Domain(
+    {
+        "age": Interval(0, 100, bins=10),
+        "height": Interval(edges=[0, 1.5, 2.5]),
+        "grade": [1, 2, None],
+        "left": [True, False, None],
+        "word": ["None", "007", "x"],
+    }
+)
+ROW = {"age": "40", "height": "1", "grade": "1", "left": "True", "word": "007"}
+ODD = {"age": "40.5", "height": "1.75", "grade": "", "left": "", "word": "None"}
+
+
 class TestText:
     """What a CSV file holds is decided by the domain, value by value."""
 
-    ROW, ODD = test_table_file.ROW, test_table_file.ODD
+    def write(self, path, rows):
+        lines = [",".join(ROW), *(",".join(row.values()) for row in rows)]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return path
 
     def run(self, source, target, handle_unknown="ignore", **options):
         synthesizer = DPMarginalSynthesizer(
-            50.0, domain=test_table_file.DOMAIN, handle_unknown=handle_unknown, random_state=0, marginals="independent"
+            50.0, domain=DOMAIN, handle_unknown=handle_unknown, random_state=0, marginals="independent"
         )
         synthesize_file(source, target, synthesizer, **options)
         return synthesizer
@@ -74,10 +89,10 @@ class TestText:
     def test_no_type_depends_on_the_data(self, tmp_path):
         """One odd row changes what pandas takes each column for."""
         schemas = []
-        kinds = {"plain": [self.ROW] * 40, "odd": [*[self.ROW] * 39, self.ODD], "all odd": [self.ODD] * 40, "none": []}
+        kinds = {"plain": [ROW] * 40, "odd": [*[ROW] * 39, ODD], "all odd": [ODD] * 40, "none": []}
         for (name, rows), n_samples in zip(kinds.items(), (5, 0, 5, 5), strict=True):
             target = tmp_path / f"{name}.parquet"
-            self.run(test_table_file.write(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
+            self.run(self.write(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
             schemas.append(pq.read_schema(target))
         assert all(schema.equals(schemas[0]) for schema in schemas)
         types = {"age": pa.int64(), "height": pa.float64(), "grade": pa.int64(), "left": pa.bool_()}
@@ -103,10 +118,10 @@ class TestText:
         assert pq.read_schema(first).equals(pq.read_schema(again))
 
     def test_numbers_are_clipped_and_text_is_not(self, tmp_path):
-        source = test_table_file.write(tmp_path / "in.csv", [self.ROW | {"age": "1e300"}] * 100)
+        source = self.write(tmp_path / "in.csv", [ROW | {"age": "1e300"}] * 100)
         assert self.run(source, tmp_path / "out.csv", handle_unknown="clip").count({"age": (90, None)}) > 50
         for text, policy in [("secret", "clip"), ("1_000", "ignore"), ("nAn", "error")]:
-            source = test_table_file.write(tmp_path / "in.csv", [self.ROW] * 50 + [self.ROW | {"age": text}])
+            source = self.write(tmp_path / "in.csv", [ROW] * 50 + [ROW | {"age": text}])
             with pytest.raises(ValueError, match="column 'age' holds text that is no number") as caught:
                 self.run(source, tmp_path / "two.csv", handle_unknown=policy)
             assert text not in str(caught.value)
