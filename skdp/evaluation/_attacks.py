@@ -256,7 +256,7 @@ def _code_column(column: pd.Series) -> pd.Series:
 def _code_combinations(columns: dict[Any, pd.Series]) -> Codes:
     """Return a number for the combination of values of each row; missing values are one value."""
     rows = pd.DataFrame(dict(enumerate(columns.values())))
-    return rows.groupby(list(rows), dropna=False).ngroup().to_numpy(np.intp)
+    return rows.groupby(list(rows), dropna=False).ngroup().to_numpy().astype(np.int64)
 
 
 def _report_names(encoder: Any) -> list[Any]:

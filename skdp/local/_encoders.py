@@ -320,7 +320,9 @@ class UnaryEncodingTransformer(OracleEncoder):
         shares = split_epsilon(report_epsilon, attributes, self.strategy, self.shares)
         with_noise = []
         for field, share in zip(fields, shares, strict=True):
-            oracle = TwoRoundUnaryEncoding(cast(UnaryEncoding, field.oracle), share)
+            oracle = TwoRoundUnaryEncoding(
+                cast(UnaryEncoding, field.oracle), cast(Fraction, share)
+            )
             with_noise.append(replace(field, oracle=oracle, permanent=field.oracle))
         return tuple(with_noise)
 

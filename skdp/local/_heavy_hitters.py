@@ -444,7 +444,7 @@ class PrefixProtocol:
         self.coder = coder
         # Nearly all prefixes do not occur. With g buckets, their error is proportional
         # to (e^epsilon + g - 1)**2 / (g - 1): smallest for g - 1 = e^epsilon.
-        n_buckets = math.exp(min(epsilon, MAX_BUCKET_BITS)) + 1
+        n_buckets = math.exp(min(float(epsilon), MAX_BUCKET_BITS)) + 1
         self.n_words = min(round(math.log2(n_buckets)), MAX_BUCKET_BITS)
         self.oracle = RandomizedResponse(1 << self.n_words, epsilon)
         # Probabilities that a report matches its prefix, and any other prefix.

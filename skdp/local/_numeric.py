@@ -581,7 +581,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         """
         _, tally = self._read_reports(reports)
         tables = {}
-        for field, sums in zip(self.protocol_.fields, tally.counts, strict=True):
+        for field, sums in zip(self._fields, tally.counts, strict=True):
             steps = field.mechanism.steps
             bins = min(N_BINS, steps) if n_bins is None else n_bins
             bins = check_size(bins, least=1, most=steps, name="n_bins")
@@ -601,4 +601,8 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             grids, because it has more than ``grid_size**2`` entries.
         """
         check_is_fitted(self)
-        return [field.channel() for field in self.protocol_.fields]
+        return [field.channel() for field in self._fields]
+
+    @property
+    def _fields(self) -> tuple[NumberField, ...]:
+        return cast(tuple[NumberField, ...], self.protocol_.fields)

@@ -185,10 +185,10 @@ def _encode_frame(frame: pd.DataFrame) -> pd.DataFrame:
     for name in frame:
         is_decimal = pd.api.types.infer_dtype(frame[name]) in ("decimal", "boolean")
         if pd.api.types.is_numeric_dtype(frame[name].dtype) or is_decimal:
-            numbers[name] = frame[name].astype(np.float64)
+            numbers[name] = np.float64
     texts = [name for name in frame if name not in numbers]
     return pd.get_dummies(
-        frame.assign(**numbers), columns=texts, prefix_sep="=", dtype=np.float64
+        frame.astype(numbers), columns=texts, prefix_sep="=", dtype=np.float64
     )
 
 

@@ -231,7 +231,7 @@ class SetSelection(FrequencyOracle):
         p, q = float(self.p), float(self.q)
         return float(_largest_error(self.k, self.max_size, p, q)) / self.k
 
-    def report(  # type: ignore[override]
+    def report(
         self, sets: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
         """Randomize sets.

@@ -399,7 +399,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         if list(parts["guarantee_"].scope) != self._check_columns():
             raise ValueError("the guarantee is of other columns")
         self._model = ColumnModel.read(tables)
-        vars(self).update(parts)
+        for name, part in parts.items():
+            setattr(self, name, part)
         self._calls = CallCounter()
 
     def _resample(

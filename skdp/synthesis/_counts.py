@@ -191,7 +191,8 @@ def weigh_range(
 def _read_limit(name: Any, values: Interval, limit: Any, bound: Any) -> Any:
     """Read the lower or upper bound of a range; None stands for the bound of the interval."""
     is_date = values.dtype.kind == "M"
-    expected, types = "numbers", (int, float, np.number)
+    types: tuple[type, ...] = (int, float, np.number)
+    expected = "numbers"
     if is_date:
         expected, types = "dates, datetimes without a time zone", (date, np.datetime64)
     limit = bound if limit is None else limit

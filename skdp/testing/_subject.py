@@ -288,8 +288,9 @@ class Curator(BaseSubject):
         is_other = (values != values.iloc[row]).any(axis=1).to_numpy()
         if not is_other.any():
             raise SkipTest("all protected values are equal")
-        columns = [changed.columns.get_loc(name) for name in values]
-        changed.iloc[row, columns] = self.X.iloc[int(np.argmax(is_other)), columns]
+        rows = np.arange(len(values))
+        rows[row] = np.argmax(is_other)
+        changed[values.columns] = values.take(rows).set_axis(values.index)
         return changed
 
 

@@ -403,7 +403,7 @@ def _write_table(table: pd.DataFrame, caption: str) -> str:
     return str(styler.to_html(table_uuid=f"{zlib.crc32(caption.encode()):x}"))
 
 
-def _format_number(value: float) -> str:
+def _format_number(value: Any) -> str:
     """Write three significant digits, and at most three decimals."""
     if math.isnan(value):
         return ""

@@ -143,7 +143,8 @@ class SampledCounts:
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Concatenate the counts of several fields of the same records."""
         rows = np.concatenate(list(map(cls._rows, parts)), axis=1)
-        return cls(*rows, parts[0].n, parts[0].degrees)
+        counts, noise, spread = rows
+        return cls(counts, noise, spread, parts[0].n, parts[0].degrees)
 
     @classmethod
     def combined(cls, parts: Sequence[Self], weights: Vector) -> Self:
