@@ -113,6 +113,11 @@ def test_equality_is_typed_and_ordered():
     assert eval(repr(domain), known) == domain
 
 
+def test_the_text_of_many_bins_has_both_bounds():
+    assert repr(Interval(0, 90, bins=90)) == "Interval(edges=[0, 1, 2, 3, 4, 5, …, 90])"
+    assert repr(Interval(edges=list(range(8)))) == "Interval(edges=[0, 1, 2, 3, 4, 5, 6, 7])"
+
+
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
 def test_joint_codes_enumerate_the_product_with_the_last_column_fastest(sizes):
     domain = Domain({f"x{index}": list(range(size)) for index, size in enumerate(sizes)})
@@ -436,3 +441,12 @@ def test_estimators_ignore_columns_that_their_table_does_not_have(make, columns)
     np.testing.assert_array_equal(*map(np.asarray, drawn))
     with pytest.raises(ValueError, match=r"declares nothing for the columns \['height'\]"):
         make(WIDE).fit(people.assign(height=1.0))
+
+
+def test_an_undeclared_column_may_be_dropped():
+    with pytest.raises(
+        ValueError, match=r"declares nothing for the columns \['id'\]\. Declare .*, or drop the columns"
+    ):
+        DPMarginalSynthesizer(1.0, domain=WIDE).fit(PEOPLE.assign(id=range(150)))
+    with pytest.raises(TypeError, match=r"X must be a table, got str\. Read the file first"):
+        DPMarginalSynthesizer(1.0, domain=WIDE).fit("people.csv")

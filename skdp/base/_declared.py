@@ -85,7 +85,9 @@ def _declared(
         categories = {name: categories[name] for name in known}
     if isinstance(categories, Mapping):
         declared = {**by_dtype, **categories}
-        hint = "; the values that each may take are needed, from public knowledge"
+        hint = (
+            ". Declare their values from public knowledge, or drop the columns from X"
+        )
         check_declared(declared, table.names, parameter, hint)
         return declared
     # Lists of values in the order of the columns.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -77,6 +78,10 @@ def _refuse_masked(values: Any) -> None:
 
 def _read_rows(X: Any) -> NDArray[Any]:
     """Convert an array-like of rows."""
+    if isinstance(X, str | os.PathLike):
+        raise TypeError(
+            f"X must be a table, got {type(X).__name__}. Read the file first"
+        )
     # Errors of scikit-learn contain the data.
     array = read_array(X, "X")
     if array.dtype.kind == "c":

@@ -362,7 +362,10 @@ class Interval:
         if self.observed:
             return f"Interval({len(self)} bins, read from the data)"
         write = edge_text if self.dtype.kind == "f" else repr
-        texts = [_shorten(map(write, self.edges[: MAX_SHOWN_VALUES + 1]))]
+        edges = list(map(write, self.edges))
+        if len(edges) > MAX_SHOWN_VALUES:
+            edges[MAX_SHOWN_VALUES - 2 : -1] = ["…"]
+        texts = [_shorten(edges)]
         if self.missing:
             texts.append("missing=True")
         is_whole = is_whole_by_default(self.edges, has_bounds=False)

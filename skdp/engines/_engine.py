@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from abc import abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -69,10 +70,12 @@ def engine_of(frame: Any) -> Engine:
     """Return the engine of a frame, whose library is imported already."""
     location = _find_engine(frame)
     if location is None:
+        is_path = isinstance(frame, str | os.PathLike)
+        remedy = ". For files, use `privatize_file` and `estimate_file`"
         raise TypeError(
             "frame must be a DataFrame of Dask, Spark, Polars or pandas, a LazyFrame, a "
             "relation of DuckDB, or a Table or Dataset of pyarrow; got "
-            f"{type(frame).__name__}"
+            f"{type(frame).__name__}{remedy if is_path else ''}"
         )
     module, class_name = location
     engine: Engine = getattr(importlib.import_module(module), class_name)(frame)

@@ -1,5 +1,7 @@
 """What holds for every engine, and every transformer that works batch by batch."""
 
+from pathlib import Path
+
 import duckdb
 import numpy as np
 import pandas as pd
@@ -243,6 +245,13 @@ def test_other_things_than_tables_are_refused(frame):
         privatize(frame, encoder())
     with pytest.raises(TypeError):
         tally(frame, encoder().fit(pa.table({"color": ["red"], "size": [0]})))
+
+
+@each("frame", ["in.parquet", Path("in.parquet")])
+def test_the_error_of_a_path_names_the_functions_for_files(frame):
+    for call in (privatize, tally):
+        with pytest.raises(TypeError, match="For files, use `privatize_file` and `estimate_file`"):
+            call(frame, encoder().fit(pa.table({"color": ["red"], "size": [0]})))
 
 
 def test_transformers_that_cannot_work_by_batches_are_refused(people):
