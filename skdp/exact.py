@@ -21,8 +21,8 @@ def exp_bounds(
     """Return a lower and an upper bound of ``e**exponent`` as fractions."""
     # The exponent is halved until it is below 1/2, the Taylor series is summed in fixed
     # point, and the result is squared back. Each step rounds outwards; no floating
-    # point is involved. The cache is for every fit of an estimator, which asks for the
-    # bounds of the same public epsilon.
+    # point is involved. The results are cached because every fit of an estimator
+    # computes the bounds for the same public epsilon.
     lower, upper = _fixed_point_exp(Fraction(exponent), precision)
     return Fraction(lower, 1 << precision), Fraction(upper, 1 << precision)
 

@@ -46,7 +46,7 @@ def read_domain(
         )
     if undeclared:
         warn_of_observed(undeclared, name)
-    # Columns with declared values are not read.
+    # The values of declared columns are not read.
     attributes = {}
     for column, values in zip(table.names, table.columns, strict=True):
         is_declared = column in declared

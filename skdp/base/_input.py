@@ -204,8 +204,8 @@ def read_numbers(
     table: Table, *, missing: bool = False, truth: bool = True, others: bool = False
 ) -> list[NDArray[np.float64]]:
     """Read the columns of a table as numbers."""
-    # With `truth`, booleans are 0 and 1. With `others`, Python objects other than numbers
-    # are missing values.
+    # With `truth`, booleans are read as 0 and 1. With `others`, Python objects other than numbers are read as missing
+    # values.
     columns = []
     for name, column in zip(table.names, table.columns, strict=True):
         try:

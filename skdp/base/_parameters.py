@@ -83,7 +83,8 @@ def all_or_nothing(fit: Fit) -> Fit:
         try:
             return fit(self, *args, **kwargs)
         except BudgetExceeded as refusal:
-            # A search prints the traceback of each fit, so it is short.
+            # Parameter searches print the traceback of each failed fit, so it must be
+            # short.
             self.__dict__ = attributes
             raise refusal.with_traceback(None) from None
         except BaseException:

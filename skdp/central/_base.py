@@ -223,7 +223,7 @@ class CentralEstimator(OnSite, BaseEstimator):
             stated = share.stated(guarantee.losses, Fraction(0), None)
             epsilons.add(stated["epsilon"])
         deltas = {planned.delta}
-        # Noise without a delta may be smaller.
+        # Noise without a delta may have the smaller error.
         if all(isinstance(loss, PureLoss) for loss in guarantee.losses):
             deltas.add(0.0 if guarantee.losses else planned.delta)
         return (
@@ -268,9 +268,9 @@ class CentralEstimator(OnSite, BaseEstimator):
 class Plan:
     """A checked release that is neither charged nor drawn yet."""
 
-    # The exact statistics, and what else is needed to release them.
+    # The exact statistics, and other arguments of `_release`.
     exact: Any = None
-    # The noise, as far as it is known before the draw.
+    # The noises that are known before the draw.
     noises: tuple[Noise, ...] = ()
     # Name of the mechanism; by default, the name of the first noise.
     mechanism: str = ""
@@ -279,7 +279,7 @@ class Plan:
     losses: tuple[Loss, ...] | None = None
     # True if no value is used, so that nothing is charged.
     free: bool = False
-    # The columns whose values alone are protected; none for whole records.
+    # Columns whose values are protected; empty if whole records are.
     protected: tuple[Any, ...] = ()
 
     @classmethod
@@ -468,8 +468,8 @@ class CentralStatistic(CentralEstimator):
 class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatistic):
     """A transformer whose statistics are private, while its output is the rows themselves."""
 
-    # After `fit`, `transform` is a plain function of each row: it draws nothing, and it
-    # protects nobody.
+    # After `fit`, `transform` is a function of each row. It draws no noise, so its
+    # output is not protected.
 
     def transform(self, X: TableLike) -> Any:
         """Transform the rows of a table.
@@ -534,8 +534,8 @@ class InvertibleTransformer(CentralTransformer):
             If X has other columns, or is not numeric.
         """
         check_is_fitted(self)
-        # By an estimator that has seen no names: scikit-learn would warn of an array
-        # where `fit` saw a frame.
+        # Read by an unfitted estimator, because scikit-learn warns of an array if `fit`
+        # was given a frame.
         table = read_input(BaseEstimator(), X, reset=True, least=0)
         names = tuple(self._output_names())
         if len(table.names) != len(names):

@@ -65,8 +65,8 @@ MIN_DAY, MAX_DAY = (date.min - EPOCH).days, (date.max - EPOCH).days
 # Fractions of the budget for the two passes: cells around 0, then around 0 or the median.
 PASS_FRACTIONS = Fraction(1, 16), Fraction(15, 16)
 
-# Range of the cells, in powers of 2. Smaller distances are in the cell of the centre,
-# larger ones in the last cell.
+# Range of the cells, in powers of 2. Smaller distances are counted in the cell of the
+# centre, larger ones in the last cell.
 MIN_POWER, MAX_POWER = -200, 200
 
 # The constants below were measured by the task "bounds" of
@@ -77,9 +77,9 @@ MIN_POWER, MAX_POWER = -200, 200
 # Student's t are twice as large; with 8 in the second, errors of capital gains 6 times.
 FIRST_CELLS_PER_OCTAVE, SECOND_CELLS_PER_OCTAVE = 16, 4
 
-# Probability that noise is taken for numbers in any window of one width: over all cells,
-# and over the cells near the clear ones, where it costs less. With one rate, the means of
-# normal numbers, triangular numbers and rare numbers beside zeros are 2.5 to 3.5 times as wrong.
+# Probability that noise passes for records in any window of one width: over all cells, and over cells near clear ones,
+# where an error costs less. With a single rate, errors of means of normal numbers, of triangular numbers and of rare
+# numbers beside zeros are 2.5 to 3.5 times as large.
 FALSE_POSITIVE_RATE, NEARBY_FALSE_POSITIVE_RATE = 1e-4, 1e-3
 N_NEARBY_OCTAVES = 8
 
@@ -303,7 +303,7 @@ def _has_integers(column: Any) -> bool:
 
 def _count_texts(column: Any) -> Counter[str | None]:
     """Count texts and missing values; ignore other objects."""
-    # An error on other objects would reveal that such a record exists. Methods of a
+    # An error for other objects would reveal that such a record exists. Methods of a
     # class that derives from str are not called.
     counts: Counter[str | None] = Counter()
     for value in objects_of(column):
@@ -542,7 +542,7 @@ class CellCounts:
     """Noisy counts of one column by cell."""
 
     cells: Cells
-    # From the lowest cell on; missing values are last.
+    # Counts of the cells in ascending order, then of missing values.
     counts: Floats
     # The standard deviation of each count.
     error: float
@@ -580,7 +580,7 @@ class CellCounts:
         last += self._count_tail(counts[last + 1 :])
         first -= self._count_tail(counts[:first][::-1])
         low, high = float(edges[first] + centre), float(edges[last + 1] + centre)
-        # Many columns end at 0, next to which the cells around 0 are narrow.
+        # Many columns have 0 as a bound, and the cells next to 0 are narrow.
         if centre == 0 and 0 < low < high / MIN_RATIO_TO_SNAP:
             low = 0.0
         if centre == 0 and 0 > high > low / MIN_RATIO_TO_SNAP:
@@ -620,9 +620,9 @@ class CellCounts:
 
     def _count_tail(self, counts: Floats) -> int:
         """Return the number of further cells, outwards, that bounds should hold."""
-        # Clear counts miss a tail. The bounds are extended by quarters of an octave, as
-        # long as the count of the next octave is at least one standard deviation of its
-        # noise.
+        # Clear counts exclude a tail. The bounds are extended by quarters of an octave,
+        # as long as the count of the next octave is at least one standard deviation of
+        # its noise.
         octave = self.cells.parts
         sums = np.append(0.0, np.cumsum(counts))
         is_noise = sums[octave:] - sums[:-octave] < self.error * math.sqrt(octave)

@@ -42,17 +42,17 @@ from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
-# The least sum of squares in a direction, in norms of the noise. Half of it takes more
-# from few rows than it gives to many.
+# Smallest sum of squares in a direction, in norms of the noise. Half of it increases
+# errors with few rows more than it reduces errors with many rows.
 MIN_RIDGE = 3.0
 
-# The share of the rows that count less: of fewer, noise is in proportion to longer
-# rows; of more, weights add to the errors of many rows.
+# Proportion of rows with a smaller weight. With a smaller proportion, the noise is
+# proportional to longer rows; with a larger one, the weights increase the errors with
+# many rows.
 _CUT = 0.2
 
 
-# Largest penalty, in sums of squares of a column: small sums of products would be lost in
-# the rounding of floats beside larger ones.
+# Largest penalty, in sums of squares of a column. Small sums of products would be rounded away beside a larger penalty.
 MAX_PENALTY = 2.0**20
 
 
@@ -86,9 +86,9 @@ class Fit(NamedTuple):
     """Coefficients in units of the bounds; the constant is the last."""
 
     coefficients: Floats
-    # Noise, sample and the square of the bias by the ridge, together.
+    # Covariance of noise and sample, plus the squared bias of the ridge.
     covariance: Floats
-    # The ridge that was added to the sums of squares.
+    # Ridge that was added to the sums of squares.
     ridge: float
 
 
@@ -152,8 +152,8 @@ class Moments:
 
     def _choose_ridge(self, values: Floats, with_target: Floats) -> float:
         """Choose the ridge of the least estimated error of prediction, by eigenvalues."""
-        # If the noise is at least a tenth of the number of rows, little can be learnt.
-        # The smallest sum must also allow a division of floats.
+        # If the noise is at least a tenth of the number of rows, the model has little
+        # information. The smallest sum must also allow a division of floats.
         n_rows = max(float(self.products[-1, -1]), self.product_error)
         smallest_sum = MIN_RIDGE * self.size
         smallest_sum *= max(1.0, 10 * self.product_error / n_rows)
@@ -183,8 +183,9 @@ class Moments:
 
 def sum_products(rows: Rows, square: int, constant: int) -> NDArray[np.int64]:
     """Add up the products of all pairs of columns, a constant and the target."""
-    # A row that is too long, its constant and its target are multiplied with one
-    # factor, as in weighted least squares: which linear model is true stays so.
+    # A row that is too long is multiplied by one factor, together with its constant and
+    # its target, as in weighted least squares. A linear model that holds for the rows
+    # still holds.
     return rows.clipped_moments(square, constant, with_target=True)
 
 
@@ -221,7 +222,7 @@ def add_noise(
         noisy[:-1, :-1] = noisy_products(sums[:-1, :-1], of_products, source)
         noisy[:-1, -1] = of_targets.add_floats(source, sums[:-1, -1]) / UNIT**2
         noisy[-1:, -1:] = noisy_products(sums[-1:, -1:], of_square, source)
-    # A value is placed on a grid, which is an error of up to a step.
+    # Rounding a value to the grid is an error of up to a step.
     errors = [in_units(max(noise.error, Fraction(1))) for noise in noises]
     return Moments(noisy, *errors)
 
@@ -240,8 +241,8 @@ def draw_moments(
         rows = limits.rows
         square = limits.square
         share = limits.rest
-        # Less the middle, a value may be two units. The constant column is half as
-        # long as a row may be.
+        # After subtraction of the middle, a value is at most two units. The constant
+        # column is half of the largest norm of a row.
         middle = limits.middle / UNIT
         largest_value = 2 * UNIT
         constant = max(math.isqrt(square) // 2, 1)
@@ -279,7 +280,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
             noise, *_ = noises_of_products(
                 share, len(rows.names), square=0, constant=UNIT, largest=UNIT
             )
-        # The constant makes up for a shift.
+        # The constant compensates for a shift.
         starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
         placed = place_with_target(rows.table, ends, starts)
         exact = Placement(placed, starts, widths(ends, starts)), penalty, share

@@ -35,7 +35,7 @@ from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
-# The residual of a certain prediction of the wrong class.
+# Residual of a prediction of the wrong class with probability 1.
 CERTAIN = 1 << 15
 
 # Steps of a logit of 1.
@@ -45,8 +45,8 @@ FINE = 1 << 10
 # change any more.
 MAX_LOGIT = 16
 
-# The share of the rows that are shrunk. Half or twice as many change results by less
-# than their noise.
+# Proportion of rows that are shrunk. Half and twice this proportion change results by
+# less than their noise.
 CUT = 0.05
 
 
@@ -105,8 +105,8 @@ class SoftmaxLoss:
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
         """Return the derivatives of the loss of each row by its logits, in units of `CERTAIN`."""
         powers = self._powers[logits.max(axis=1, keepdims=True) - logits]
-        # Probabilities, rounded down, of which the class of the row loses 1. They are
-        # longest if this is the least probable one.
+        # Probabilities, rounded down, of which the class of the row loses 1. The
+        # residuals are longest if this class is the least probable.
         residuals = powers * CERTAIN // powers.sum(axis=1, keepdims=True)
         least = residuals.min(axis=1, keepdims=True)
         squares = (residuals**2).sum(axis=1, keepdims=True)
@@ -179,7 +179,7 @@ def descend(
     return mean
 
 
-# The longest row, in steps of the grid: rounding changes a row by less than 2**-15 of it.
+# Norm of the longest row, in steps of the grid: rounding changes a row by less than 2**-15 of this norm.
 LENGTH = 1 << 16
 
 # Fraction of the rows that have the weight 1. On Adult, .1 to .5 give the same area; with 1,
@@ -250,8 +250,7 @@ class PublicRows:
         if sums.shape[1] == 1:
             sums = np.hstack([totals - sums, sums])
         n_classes = sums.shape[1]
-        # All classes together have all rows, which are public; and no class is ruled out
-        # by its noise.
+        # The classes together contain all rows, whose number is public, and noise must not exclude a class.
         sums += (totals - sums.sum(axis=1, keepdims=True)) / n_classes
         n_rows = totals[-1, 0]
         counts = np.clip(sums[-1], 0.5, n_rows - 0.5)
@@ -479,7 +478,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         n_classes = len(classes.values)
         indicators = (codes[:, np.newaxis] == np.arange(n_classes)).astype(np.int64)
         if n_classes == 2:
-            # All rows are of one class or of the other.
+            # Every row is in one of the two classes.
             noise = public.noise(share, 1)
             indicators = indicators[:, 1:]
         else:
@@ -517,7 +516,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         of_moments = Noise("mu", share.mu_squared / 8, square)
         inverse = inverse_moments(rows, n_rows, of_moments, source)
         mu_squared = limits.rest.mu_squared - of_moments.amount
-        # Later, noise adds more to the logits than a step improves them.
+        # After that, noise adds more to the logits than a step improves them.
         wanted = math.sqrt(limits.rest.mu_squared) * limits.n_rows / 25
         n_steps = int(np.clip(wanted, MIN_STEPS, MAX_STEPS))
 

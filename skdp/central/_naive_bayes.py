@@ -87,7 +87,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         self.classes_ = classes.values
         self.class_count_ = np.maximum(counts, 0.0)
         self.class_count_std_error_ = noise
-        # No class is ruled out by its noise.
+        # Noise must not exclude a class.
         least_counts = np.maximum(counts, max(noise, 1.0))
         self.class_prior_ = least_counts / least_counts.sum()
 
@@ -258,7 +258,7 @@ class DPCategoricalNB(NaiveBayes):
         sizes = [table.shape[1] for table in tables]
         noisy = np.split(counts, np.cumsum(sizes)[:-1], axis=1)
 
-        # Each table counts all rows, with the least noise if it has few values.
+        # Each table counts all rows; tables with few values have the smallest noise.
         weights = 1 / np.array(sizes)
         by_table = [table.sum(axis=1) for table in noisy]
         n_rows = np.average(by_table, axis=0, weights=weights)
@@ -298,7 +298,7 @@ def _log_shares(noisy: Floats, prior: Floats, variance: float) -> Floats:
             of_noise=of_noise,
             of_count=n_classes * variance,
         )
-        # No class is ruled out by a value.
+        # A value must not exclude a class.
         least = share / (1 + n / error)
         shares[place] = np.maximum(share + shift, least)
     # For a value v:

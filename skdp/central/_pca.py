@@ -30,8 +30,7 @@ from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
-# The largest share of the rows that are shortened. How many are, is limited by the noise
-# where there is little of it (`_noisy_covariance`).
+# Largest proportion of rows that are shortened. With little noise, fewer rows are shortened (`_noisy_covariance`).
 _CUT = 0.5
 
 
@@ -185,7 +184,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         if share.kind != "epsilon":
             noise = Noise("mu", share.mu_squared)
             return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
-        # How far a row changes the products depends on the limits that are found first.
+        # The sensitivity of the products depends on the limits that are found first.
         return Plan(
             exact, mechanism="noisy sums of products, discrete Laplace", losses=()
         )
@@ -216,7 +215,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         errors = covariance.error * np.sqrt(of_pairs)
         errors = np.hypot(errors, covariance.error_of_count * values)
         explained = np.maximum(values, errors)
-        # Without rows and without noise, the sum is 0.
+        # The sum is 0 if there are neither rows nor noise.
         ratios = explained / max(explained.sum(), np.finfo(float).tiny)
         # The norm of symmetric noise is about twice the norm of a row of it.
         if 3 * covariance.error * float(np.linalg.norm(shares)) > values[0]:
@@ -288,8 +287,8 @@ def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covarianc
     moments = limits.rows.clipped_moments(limits.square, constant, with_target=False)
     sums = noisy_products(moments, noise, source)
 
-    # With fewer rows than the noise of their number, its size is the most that is
-    # known; without noise, one row.
+    # If the noisy number of rows is below its noise, it is replaced by the size of the
+    # noise, or by one row without noise.
     part = constant / UNIT
     n_rows = max(float(sums[-1, -1]) / part**2, 3 * limits.error, 1.0)
     shift = np.clip(sums[-1, :-1] / part / n_rows, -2, 2)
@@ -301,7 +300,6 @@ def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covarianc
 
 def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:
     """Return the noise of products of all pairs of values of rows whose squared norm is at most `square`."""
-    # In L1 norm, they add up to half of the squares of the L1 norm of the row and of its
-    # norm.
+    # In L1 norm, the products add up to half of the sum of the squared L1 norm and the squared norm of the row.
     l1 = ((size + 1) * square + 1) // 2
     return Noise.of(share, l1, largest_moments(square, largest))

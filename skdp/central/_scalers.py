@@ -360,7 +360,7 @@ def _read_pair(name: str, value: Any) -> tuple[float, float]:
 def _read_quantile_range(value: Any) -> list[Fraction]:
     """Read two quantiles in per cent as probabilities."""
     low, high = _read_pair("quantile_range", value)
-    # Both at most 1 are fractions by mistake: below 1 % is no range of a column.
+    # If both are at most 1, they are probably fractions instead of percentages.
     if not 0 < low < high < 100 or high <= 1:
         raise ValueError(
             "quantile_range must be ascending, above 0 and below 100, in per cent, got "
@@ -592,7 +592,7 @@ class DPQuantileTransformer(InvertibleTransformer):
     def _transformer(self) -> QuantileTransformer:
         """A transformer of scikit-learn with the private quantiles."""
         transformer = QuantileTransformer(output_distribution=self.output_distribution)
-        # Whatever output is configured for all of scikit-learn.
+        # Overrides the global output configuration of scikit-learn.
         transformer.set_output(transform="default")
         transformer.quantiles_ = self.quantiles_
         transformer.references_ = self.references_

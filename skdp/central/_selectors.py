@@ -47,9 +47,9 @@ from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
-# Values count up to this many noisy deviations from the noisy mean, for a row to change
-# all scores alike. Fewer find more among normal columns, and less among indicators; more
-# find less.
+# Values are clipped to this number of noisy standard deviations around the noisy mean, so that a row changes all scores
+# by the same amount. A smaller number finds more of the normal columns and fewer indicators; a larger number finds
+# fewer columns.
 _REACH = 2.5
 
 # Resolution of the weights of classes.
@@ -181,8 +181,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         sums = sum_columns(self._bounded(rows), bounds, missing=False)
         classes = None if self.classes is None else Classes.read(rows, self.classes)
         size = n_numbers(len(sums.bounds), squares=True, shared_count=True)
-        # Half or twice of each part changes which columns are found by less than the
-        # noise of the choices, for which most is left.
+        # Half and twice of each part change the selection less than the noise of the
+        # choices, which get the rest of the budget.
         of_moments = Noise.joint(share / 4, GRID, size)
         of_counts = Noise.of(share / 32)
         of_scores = share / 8
@@ -192,7 +192,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
             SelectionPlan(rows, sums, classes, of_choice, of_scores, k),
             noises,
             f"{of_moments.name} on sums, {choice_name(share)}",
-            # How far a row changes the scores depends on noisy counts.
+            # The sensitivity of the scores depends on noisy counts.
             losses=(),
         )
 
@@ -226,7 +226,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: SelectionPlan = plan.exact
         is_numeric = exact.classes is None
-        # 1. Where the columns are, and the target.
+        # 1. Location and scale of the columns and the target.
         placed = self._measure(plan, source)
         rows, contrasts = placed.rows, placed.contrasts
 
@@ -240,11 +240,11 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         for _ in range(exact.k):
             remaining = [scores[place] for place in candidates]
             chosen.append(
-                # One score may rise by a change while another one falls.
+                # One score may rise by `change` while another one falls.
                 candidates.pop(choose(source, remaining, exact.of_choice, 2 * change))
             )
 
-        # 3. Their scores, as ratios of correlation.
+        # 3. The scores of these columns, as correlation ratios.
         k = exact.k
         noise = Noise.of(exact.of_scores, k * change, k * change**2)
         exact_scores = np.array([scores[place] for place in chosen], object)
@@ -304,8 +304,8 @@ def _count_classes(rows: Rows, n_classes: int) -> NDArray[np.int64]:
 class Contrasts:
     """The target as integers of up to `UNIT`, measured from its noisy mean."""
 
-    # A number for each pair of classes; None for a target that is a number, whose
-    # position the code of a row is.
+    # A value for each pair of classes; None for a numeric target, whose code is its
+    # position between the bounds.
     table: NDArray[np.float64] | None
     # Weights of the squares of their sums.
     weights: tuple[int, ...]
@@ -329,7 +329,7 @@ class Contrasts:
             values = codes[:, np.newaxis].astype(float)
             if self.table is not None:
                 values = self.table[codes]
-            # Below 2**53, as floats add them up exactly.
+            # The sums are below 2**53, so floats are exact.
             sums += (part.T @ values).astype(np.int64)
         return sums
 

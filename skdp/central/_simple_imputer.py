@@ -198,8 +198,8 @@ class DPSimpleImputer(CentralTransformer):
             values, counts, part = plan.exact
             self.statistics_ = np.empty(len(values), object)
             for place, count in enumerate(counts):
-                # A record that is added raises one count: two scores never move in
-                # opposite directions.
+                # Adding a record raises one count, so two scores never move in opposite
+                # directions.
                 self.statistics_[place] = values[place][choose(source, count, part, 1)]
 
     def _count(self, rows: Batches) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:
@@ -240,7 +240,7 @@ def _fill(name: Any, column: Any, value: Any) -> Any:
         return fill_missing(column, value)
     except Exception as error:
         reason = type(error).__name__
-    # Here, where an error that may hold a value is not its context.
+    # Raised outside of the handler, because the context could contain a value.
     raise ValueError(f"column {name!r} cannot be filled in ({reason})")
 
 

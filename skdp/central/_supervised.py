@@ -109,7 +109,8 @@ class SupervisedStatistic(CentralStatistic):
         protect = getattr(self, "protect", RECORD)
         if isinstance(protect, str) and protect == TARGET:
             refuse_shared_name(table, y)
-        # The dtype of the target belongs to its own table.
+        # `Batches.target` selects the last column alone, with this `native`: for a
+        # large table, the table of y.
         return Table(
             (*table.names, name),
             (*table.columns, column),

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             BUDGET_EXCEEDED, _format(f"ledger {options.ledger}: {error}", command)
         )
     except BrokenPipeError:
-        # Python writes the rest of its buffer at exit: to nobody.
+        # Python flushes its buffer at exit, which would raise the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OUTPUT_CLOSED
     except (ImportError, OSError, ValueError, TypeError) as error:
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     """Run a command; only its module imports the library."""
-    # Imports take seconds, which --help must not take.
+    # Imported here because imports take seconds, which --help must avoid.
     module = import_module(f"skdp.cli.{options.module}")
     written = getattr(module, f"run_{options.command.replace('-', '_')}")(options)
     if written is not None:
@@ -92,7 +92,8 @@ def _print_warnings(parser: argparse.ArgumentParser) -> Iterator[None]:
 
 def _format(text: str, parser: argparse.ArgumentParser, kind: str = "error") -> str:
     """Format a message in one line, with options in place of parameters."""
-    # Messages of the library name its parameters, and users have typed options.
+    # Messages of the library name parameters, so they are replaced by the options that
+    # users typed.
     for action in parser._actions:
         if action.option_strings:
             option = action.option_strings[0]
@@ -106,7 +107,8 @@ def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
     """Replace standard input and output (-) by temporary files."""
     out = getattr(options, options.output)
     has_output = str(out) == STREAM
-    # A table is read several times, and a stream once. The folder is for its owner alone.
+    # A stream can be read once only, but tables are read several times, so it is stored in a folder that only its owner
+    # can read.
     with TemporaryDirectory() as folder:
         if getattr(options, "data", None) == STREAM:
             options.data = str(Path(folder, "standard-input.csv"))
@@ -117,7 +119,7 @@ def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
             return
         path_of_output = Path(folder, f"standard-output{options.suffix}")
         setattr(options, options.output, path_of_output)
-        # Standard output has the table alone.
+        # Only the table goes to standard output.
         with redirect_stdout(sys.stderr):
             yield
         with path_of_output.open("rb") as file:

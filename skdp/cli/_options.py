@@ -32,7 +32,7 @@ EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
 
 
 def _delimiter(text: str) -> str:
-    # Shells have no short form of a tab.
+    # Tabs are hard to type in shells, so "\t" is accepted.
     return "\t" if text == r"\t" else text
 
 
@@ -67,7 +67,7 @@ def _add_seed(command: Any) -> None:
 def _add_release(command: Any) -> None:
     """Add the output of a release, its domain, epsilon and ledger."""
     add = command.add_argument
-    # Files are never overwritten: a second release must have another name.
+    # Files are never overwritten, so that a second release is deliberate.
     add("out", type=Path, help="a new file; - is standard output, as CSV")
     add("--domain", type=Path, help="the domain file; draft-domain writes a draft")
     add("--ledger", type=Path, help="a ledger to charge")
@@ -98,7 +98,7 @@ def _add_protocol(command: Any) -> None:
 
 def _add_report(command: Any) -> None:
     add = command.add_argument
-    # The page compares all of them, so the default is a wide range.
+    # The page compares all values, so the default is a wide range.
     add(
         "--epsilon",
         dest="epsilons",

@@ -66,7 +66,7 @@ def run_privatize(options: argparse.Namespace) -> Path:
         )
     transformer, columns = _make_transformer(options)
     keep = _choose_kept_columns(options, columns)
-    # Nothing above reads a row, so all errors of options come before the charge.
+    # No row has been read yet, so all errors of options are raised before the charge.
     transformer.set_params(ledger=_open_ledger(options))
     privatize_file(
         options.data,
@@ -168,7 +168,8 @@ def load_protocol_file(path: Path) -> ReportTransformer:
 def _choose_kept_columns(options: argparse.Namespace, columns: list[Any]) -> list[Any]:
     """Return the columns to release as they are; print them and those left out."""
     table = TableFile(options.data, delimiter=options.delimiter)
-    # The names of unknown columns are values if a CSV file has no header.
+    # The error must not quote unknown names, because they are values if a CSV file has
+    # no header.
     table.check_columns(columns)
     others = [name for name in table.names if name not in columns]
     keep = others if options.keep_all else list(options.keep)
@@ -224,7 +225,7 @@ def _find_key(options: argparse.Namespace) -> SecretKey | None:
 
 def _load_key(path: Path) -> SecretKey:
     """Read a key of hexadecimal digits."""
-    # Hexadecimal digits survive editors and shells.
+    # Keys are stored as hexadecimal text, which editors and shells do not change.
     try:
         return SecretKey(bytes.fromhex(path.read_text("ascii")))
     except ValueError:
@@ -236,7 +237,8 @@ def _load_key(path: Path) -> SecretKey:
 def _draw_key(path: Path) -> SecretKey:
     """Draw a key and write it to a new file."""
     key = SecretKey.generate()
-    # Never over another key: new noise for the same values costs their privacy again.
+    # An existing key is never overwritten: a new key draws new noise for the same
+    # values, which costs privacy again.
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w") as file:
         file.write(f"{key.hex()}\n")

@@ -41,7 +41,7 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
         confidence_level=options.confidence_level,
         delimiter=options.delimiter,
     )
-    # Counts are read by people here, and by programs in files.
+    # Counts are formatted for people on the screen, and for programs in files.
     if options.out is None:
         print(table.round(1).to_string())
         return None
@@ -87,7 +87,8 @@ def _make_statement(source: str) -> PrivacyStatement:
         if start.startswith(MODEL):
             return privacy_statement(load(path))
     elif "://" not in source:
-        # A misspelled file is not an object of a module.
+        # A source with a suffix and without ":" is a missing file, not an object of a
+        # module.
         if path.suffix and ":" not in source:
             raise FileNotFoundError(f"there is no file {path}")
         found = _import_object(source)
@@ -109,7 +110,7 @@ def _state_reports(source: str) -> PrivacyStatement:
     columns = columns_beside_reports(source, transformer)
     if not columns:
         return statement
-    # An analyst sees them beside the reports.
+    # These columns are released beside the reports.
     protection = "unprotected: true values are in the table"
     facts = [Fact(name, "", protection) for name in columns]
     return replace(statement, facts=(*statement.facts, *facts))

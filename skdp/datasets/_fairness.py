@@ -55,7 +55,7 @@ class _PublishedTable:
         try:
             frame = pd.read_csv(path, usecols=columns)[columns]
         except ValueError:
-            # pandas quotes what it read.
+            # Errors of pandas quote the text of the file.
             frame = None
         if frame is None or _digest(frame) != self.digest:
             raise ValueError(

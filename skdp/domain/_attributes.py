@@ -501,7 +501,8 @@ def name_errors(name: Any) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        # Errors of values are `shielded` first: the context contains no value either.
+        # Errors that quote values were replaced by `shielded`, so the context contains
+        # no value.
         raise type(error)(f"column {name!r}: {error}") from None
 
 

@@ -44,8 +44,8 @@ def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
 
 def cut_evenly(low: float, high: float, bins: int) -> NDArray[np.float64]:
     """Return the edges of equal bins: the floats nearest to fractions of the decimal numbers `low` and `high`."""
-    # The third edge of 10 bins from 0 to 1 is 0.3, as a user writes it, and not 3 * 0.1,
-    # which is 0.30000000000000004.
+    # In fractions of the decimal text, the third edge of 10 bins from 0 to 1 is 0.3; in floats, it would be 3 * 0.1 =
+    # 0.30000000000000004.
     first, last = Fraction(repr(float(low))), Fraction(repr(float(high)))
     unit = math.lcm(first.denominator, last.denominator)
     start, end = int(first * unit), int(last * unit)

@@ -124,7 +124,7 @@ class Domain:
         derived: Mapping[Any, str] | None = None,
     ) -> None:
         self.guarantee: PrivacyGuarantee | None = None
-        # Identifies the release of a found domain: two releases may have equal guarantees.
+        # Identifies the release of a discovered domain, because two releases may have equal guarantees.
         self._release_id = ""
         if not isinstance(constraints, list | tuple):
             raise TypeError(
@@ -731,7 +731,7 @@ class Domain:
         """
         labels = [list(attribute.labels) for attribute in self._attributes.values()]
         if len(labels) == 1:
-            # Beside a missing value, pandas would make floats of whole numbers.
+            # pandas would convert whole numbers beside a missing value to floats.
             dtype = object if None in labels[0] else None
             name = self.columns[0]
             return pd.Index(labels[0], dtype=dtype, name=name, tupleize_cols=False)
@@ -814,7 +814,7 @@ def copy_guarantee(domain: Domain, source: Any) -> Domain:
     return domain.with_guarantee(source.guarantee, release_id=source._release_id)
 
 
-# To make a decoder takes as long as to encode a small batch.
+# Making a decoder takes as long as encoding a small batch.
 @lru_cache(maxsize=256)
 def _decoder(
     attribute: Categories | Interval, library: str

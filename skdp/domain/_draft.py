@@ -86,7 +86,7 @@ def draft_columns(
 
 def _draft_others(column: Any, values: list[Any], bins: int, max_values: int) -> Values:
     """List the values of a column of truth values, text or dates, or cut many dates into bins."""
-    # `distinct_values` checks that all values are of one kind.
+    # `distinct_values` checks that all values have the same type.
     kind = kind_of(values[0]) if values else None
     if kind == "boolean":
         return [False, True]

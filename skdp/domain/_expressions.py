@@ -69,7 +69,7 @@ class Operand(NamedTuple):
     # An array of rows, or a constant: floats (also for truth values that may be missing),
     # booleans, microseconds or objects.
     data: Any
-    # For numbers, whole; for dates, without a time of the day.
+    # True for whole numbers, and for dates without a time of day.
     is_whole: bool = False
     texts: tuple[str, ...] = ()
 
@@ -91,7 +91,7 @@ class Operand(NamedTuple):
         return is_true
 
 
-# Finds a column, with rows or without them, by its name.
+# Function that returns the operand of a column name, with or without rows.
 Reader = Callable[[Any], Operand]
 
 

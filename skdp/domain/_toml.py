@@ -121,7 +121,8 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         if value != value.encode(errors="replace").decode():
             raise ValueError("expected Unicode text, got half of a surrogate pair")
-        # A string of JSON is one of TOML, except that TOML requires an escape for DEL.
+        # A JSON string is a valid TOML string, except that TOML requires an escape for
+        # DEL.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007F")
     if type(value) in (bool, int, float):
         return json.dumps(value)

@@ -187,7 +187,7 @@ def parse_texts(
         if text not in missing:
             value = parse(text)
             if value is None and text_type == "number" and not strict:
-                # A number outside each domain.
+                # Infinity is outside every domain.
                 value = np.inf
             if value is None:
                 raise RefusedBatch(f"column {name!r} holds text that is {reason}")

@@ -51,9 +51,10 @@ class DaskTable(Engine):
         run_safely(lambda: refuse_repeated([checked.compute().to_numpy()]))
 
     def write(self, release: Release, path: Any) -> Any:
-        # Not in memory: a cluster computes again the partitions of a lost worker,
-        # perhaps from rows in another order, which would be a second report of the same
-        # records. A task has the key of its partition, whose number persists.
+        # Reports are written by the tasks and not kept in memory, because a cluster
+        # recomputes the partitions of a lost worker, possibly from rows in another
+        # order, which would be a second report of the same records. The position of a
+        # partition is stable, and its task uses it.
         reports = self._frame[release.columns].map_partitions(
             _draw_partition,
             release,
@@ -79,7 +80,7 @@ class DaskTable(Engine):
         shared = dask.delayed(summary, pure=False, traverse=False)
         count = dask.delayed(_add_up_partition, pure=False)
         add = dask.delayed(_add_sums, pure=False)
-        # A chain of additions: sums leave memory as soon as they are added.
+        # Adding in a chain frees the sums of a partition as soon as they are added.
         total, *others = [
             count(shared, partition)
             for partition in self._frame[list(names)].to_delayed()

@@ -112,13 +112,13 @@ class ReportSums:
             return
         frame = nw.from_native(batch, eager_only=True).select(*self.names)
         tally = self._protocol.tally(self._protocol.read(frame.to_native()))
-        # In place: one array for each part, whatever the number of batches.
+        # Added in place, so memory does not grow with the number of batches.
         for total, part in zip(sums, tally.sums(), strict=True):
             total += part
 
     def total(self, sums: Sums) -> Any:
         """Return the tally with these sums."""
-        # Each report adds to its tally: without any, all sums are 0.
+        # Every report adds to the sums, so all sums are 0 only if there are no reports.
         if not any(part.any() for part in sums):
             raise ValueError(
                 "Found a table with 0 sample(s) (rows); at least 1 is required"

@@ -36,7 +36,7 @@ class Extra:
         self._module, self._extra = module, extra
 
     def __getattr__(self, name: str) -> Any:
-        # Inspection, as by doctest, needs no module.
+        # Inspection, such as by doctest, must not import the module.
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(import_extra(self._module, self._extra), name)
@@ -44,7 +44,7 @@ class Extra:
 
 # Errors. The text of an engine's error may contain a row.
 
-# Raised as they are, because their texts contain no row.
+# These errors are raised unchanged, because their texts contain no row.
 _WITHOUT_VALUES = (
     KeyboardInterrupt,
     SystemExit,

@@ -25,7 +25,7 @@ from skdp.tables import Summary, is_frame, read_table, text_of
 pyarrow, dataset = Extra("pyarrow"), Extra("pyarrow.dataset")
 polars = Extra("polars", "polars")
 
-# Batches in memory, not the file.
+# Limits memory to a few batches of the file.
 _READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}
 
 

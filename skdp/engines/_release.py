@@ -148,7 +148,7 @@ class Release:
         protocol = self._protocol
         codes, rows, ids = self._read(batch)
         records = run_check(lambda: protocol.read_records(ids, len(batch)))
-        # Before `randomize`, which overwrites the codes.
+        # Computed before `randomize`, which overwrites the codes.
         content = [*map(_digest, codes), _digest(np.array(records, object))]
         assert self._key is not None
         key = derive_key(self._key, b"batch", repr(position).encode(), *content)

@@ -70,7 +70,7 @@ class SparkTable(Engine):
             run_safely(lambda: reports.write.mode("error").parquet(path))
         except BaseException:
             with contextlib.suppress(OSError):
-                # An empty directory would be in the way of the next attempt.
+                # The next attempt would fail if the empty directory existed.
                 os.rmdir(path.removeprefix("file://"))
             raise
         session = self._frame.sparkSession
@@ -143,7 +143,7 @@ def draw_lazily(frame: Any, release: Release) -> Any:
 
     schema = convert_schema(release.no_reports.schema)
     rows = frame.select(*map(_quote, release.columns))
-    # Not the default before Spark 4.2.
+    # `prefer_timestamp_ntz` is the default only from Spark 4.2 on.
     types = from_arrow_schema(schema, prefer_timestamp_ntz=True)
     return rows.mapInArrow(partial(draw_partition, release), types)
 

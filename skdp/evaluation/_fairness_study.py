@@ -372,7 +372,7 @@ Predictions = tuple[NDArray[Any], NDArray[Any] | None]
 def _fit_and_predict(model: Any, train: Any, labels: Any, test: Any) -> Predictions:
     """Fit a model and predict."""
     if train.shape[1] == 0:
-        # Only the proportions of the labels are left.
+        # Without features, only the proportions of the labels can be predicted.
         model, train, test = (
             DummyClassifier(),
             np.zeros((len(train), 1)),
@@ -480,7 +480,7 @@ def _learn_released(model: Any, task: _Task, rows: pd.DataFrame) -> Predictions:
     """Learn from rows that a curator released, and predict the true ones."""
     labels = rows[LABEL].to_numpy().astype(np.int64)
     if labels.min() == labels.max():
-        # Much noise may leave a single label.
+        # With much noise, all synthetic rows may have a single label.
         predicted = np.full(len(task.test.X), labels[0])
         return predicted, predicted.astype(float)
     train = replace(task.train, X=rows[list(task.train.X)], labels=labels)

@@ -186,7 +186,8 @@ def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:
     """Return the training and test rows of each split."""
     folds = check_cv(cv, y, classifier=is_classifier(estimator))
     if isinstance(cv, Integral):
-        # The same splits in each call, so that epsilons can be added.
+        # Every call has the same splits, so that values of epsilon can be added to a
+        # curve later.
         folds = type(folds)(folds.n_splits, shuffle=True, random_state=0)
     return [tuple(map(np.asarray, split)) for split in folds.split(np.zeros(len(y)), y)]
 
@@ -198,7 +199,7 @@ def _score_split(
     name = scoring if isinstance(scoring, str) else "score"
     with warnings.catch_warnings():
         if epsilon == math.inf:
-            # Nobody chose this epsilon.
+            # The user did not choose this epsilon.
             warnings.simplefilter("ignore", WeakGuaranteeWarning)
         result = cross_validate(
             model, X, y, cv=[split], scoring=scoring, error_score="raise"
@@ -267,7 +268,7 @@ class OneRelease(MetaEstimatorMixin, BaseEstimator):
         return self.transformer_.fit_transform(X, y, **params)
 
     def transform(self, X: Any) -> Any:
-        # By content, as a meta-estimator may pass a copy of the rows.
+        # Rows are identified by content, because a meta-estimator may pass a copy.
         key = joblib.hash(X)
         if getattr(self, "_last", (None,))[0] != key:
             self._last = key, self.transformer_.transform(X)

@@ -331,7 +331,7 @@ class UnaryEncodingTransformer(OracleEncoder):
     ) -> PrivacyGuarantee:
         guarantee = super()._make_guarantee(domain, fields)
         if self.instantaneous_epsilon is not None:
-            # With p and q, epsilon follows from the oracles.
+            # If p and q are given, epsilon is computed from the oracles.
             epsilon = guarantee.epsilon if self.epsilon is None else self.epsilon
             _check_smaller(self.instantaneous_epsilon, epsilon)
         return guarantee

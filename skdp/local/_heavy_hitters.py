@@ -47,12 +47,12 @@ MAX_CHARACTERS = 254
 # Bits of the symbols by which prefixes grow: the server counts all their combinations.
 MAX_STEP_BITS = 16
 
-# The public hash of longer prefixes is a polynomial modulo a prime, at 2**31 divided by
-# the golden ratio.
+# The public hash of longer prefixes is a polynomial modulo this prime, evaluated at
+# 2**31 divided by the golden ratio.
 PRIME = (1 << 31) - 1
 BASE = 1_327_217_885
 
-# The server takes 2**r steps a report for r bits of a bucket.
+# Buckets of r bits take the server 2**r steps per report.
 MAX_BUCKET_BITS = 7
 
 # Prefixes that a step extends.
@@ -319,7 +319,7 @@ class WordCoder:
 
     def _encode_word(self, word: str) -> bytes:
         if self.alphabet is None:
-            # A character is not cut.
+            # The cut must not split a character.
             cut = word.encode("utf-8", "replace")[: self.max_length]
             return cut.decode("utf-8", "ignore").encode()
         # `find` returns -1 for other characters.
@@ -405,11 +405,11 @@ def count_tail_matches(
 
     The last `n_tail` bits of the head are 0. The time is O(n 2**r + 2**(3 n_tail / 2)).
     """
-    # A report of bucket y matches x if the sum over all u of r bits of (-1)**(u ·
-    # (h(x) + y)) is 2**r; otherwise the sum is 0. Of a tail, u · h(tail) is the
-    # parity of the bits that it and the sum of the words in u have in common: for
-    # all tails, the sum over the reports is a product with Sylvester's matrix, which is
-    # a Kronecker product of two matrices. All floats are whole numbers below 2**53.
+    # A report of bucket y matches x if the sum over all u of r bits of (-1)**(u · (h(x)
+    # + y)) is 2**r; otherwise the sum is 0. For a tail, u · h(tail) is the parity of
+    # the bitwise AND of the tail and the sum of the words in u. So the sums over the
+    # reports for all tails are a product with Sylvester's matrix, which is a Kronecker
+    # product of two matrices. All floats are whole numbers below 2**53.
     n_words = seeds.shape[1]
     n_tails = 1 << n_tail
     signs = hadamard(1 << n_words, dtype=float)
@@ -461,8 +461,8 @@ class PrefixProtocol:
         """Randomize words: rows of group, bucket and hash function."""
         n = len(symbols)
         n_groups = len(self.coder.steps)
-        # All groups but the first are twice as large, because later prefixes have more
-        # rivals. A draw of 0 is the first group, 1 and 2 are the second, ...
+        # All groups but the first are twice as large, because later steps compare more
+        # prefixes. A draw of 0 is the first group, 1 and 2 are the second, ...
         draws = uniform_integers(source, 2 * n_groups - 1, n).astype(np.int64)
         groups = (draws + 1) // 2
         seeds = draw_seeds(source, n, self.n_words, self.n_bits)
@@ -495,7 +495,7 @@ def extend_prefixes(
             counts = count_tail_matches(seeds, reports[:, 1], head, coder.step_bits)
             counts = counts[numbers]
             if before and prefix[before - 1] == 0:
-                # A word that has ended is extended by zeros, the first tail.
+                # A word that has ended can only be extended by zeros, the first tail.
                 counts = counts[:1]
             chosen = np.argsort(-counts, kind="stable")[:n_candidates]
             words = np.repeat(prefix[np.newaxis], len(chosen), axis=0)

@@ -32,12 +32,12 @@ MIN_KEY_BYTES = 16
 # Pseudorandom bytes of a message.
 DIGEST_BYTES = 32
 
-# Bytes of the mark of a record or a long value: two of 10 million have the same with
+# Bytes of the mark of a record or a long value: among 10 million, two are equal with
 # probability 2**-82.
 MARK_BYTES = 16
 
-# Raise the number if permanent reports depend on their random bits in another way: old
-# and new reports must not share bits.
+# Increase the number if permanent reports use their random bits differently, because
+# old and new reports must not share bits.
 FORMAT = b"skdp permanent report 9"
 
 # Pseudorandom bytes, of shape (n_records, 32).
@@ -112,7 +112,7 @@ def canonical(value: Any) -> bytes:
     plain_value = plain(value)
     if kind == "number" and abs(plain_value) == math.inf:
         raise ColumnError("contains inf")
-    # 1 and 1.0 are equal, and True is not.
+    # 1 and 1.0 have one text, and True another one.
     text = str(Fraction(plain_value) if kind == "number" else plain_value)
     return f"{kind} {text}".encode("utf-8", "surrogatepass")
 
@@ -141,7 +141,7 @@ def to_bytes(
         )
     if hasattr(values, "to_pylist"):  # an array of pyarrow
         values = values.to_pylist()
-    # A list is not converted to an array, which would make one dtype of its values.
+    # A list is not converted to an array, because an array has one dtype.
     is_list = isinstance(values, list | tuple | range)
     try:
         objects = values if is_list else shielded(objects_of, values)

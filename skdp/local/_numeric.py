@@ -130,7 +130,8 @@ class NumberField(Field):
         return numbers
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
-        # Parts of a step of the grid: the last use of floats before the noise.
+        # Integers in fractions of a step of the grid. No floats are used from here to
+        # the noise.
         low, high = self.bounds
         position = (np.clip(self._read(columns), low, high) - low) / (high - low)
         parts = np.rint(position * (self.mechanism.steps * SUBSTEPS))
@@ -199,7 +200,8 @@ class NumberField(Field):
             return pd.DataFrame([row], index=index, columns=names)
         mean = float(sums @ self.numbers) / n
         squares = float(sums @ (self.numbers - mean) ** 2)
-        # Few equal reports have no sample variance, but the mechanism adds a known one.
+        # A few equal reports have a sample variance of 0, so the known variance of the
+        # mechanism is a lower bound.
         noise = self._noise_variances()
         variance = max(noise.min(), squares / (n - 1)) if n > 1 else noise.max()
         std_error = math.sqrt(variance / n)
@@ -428,7 +430,8 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         mechanism = make_mechanism(self.mechanism, share, self.grid_size)
         fields = []
         for column, (low, high) in zip(table.names, bounds, strict=True):
-            # A bound of -0.0 has another text than 0.0, and equal reports.
+            # -0.0 becomes 0.0, because the text of bounds is part of the key of
+            # permanent reports.
             ends = float(low) + 0.0, float(high) + 0.0
             fields.append(NumberField(column, ends, mechanism, share))
         read_numbers(table, truth=False)  # raises an error for text or missing values

@@ -186,7 +186,7 @@ def _parse_protocol(text: str) -> dict[str, Any]:
 
 def _find_class(name: str, kind: type[Any]) -> type[Any]:
     """Find a class by name: the given one, or one of its subclasses in skdp."""
-    # The name selects among known classes: nothing is imported or called by it.
+    # The name only selects among known classes; it is not imported or called.
     for candidate in (kind, *_internal_subclasses(kind)):
         if candidate.__name__ == name and not inspect.isabstract(candidate):
             return candidate
@@ -222,7 +222,7 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
         parameters[name] = add_guarantee(_make_domain(name, parameters[name]), found)
     transformer = transformer_class(**parameters)
     if content["permanent"] is True:
-        # A new key, so that permanent reports differ from the reports of other clients.
+        # A new key makes permanent reports differ from the reports of other clients.
         transformer.set_params(secret_key=SecretKey.generate())
     is_secure = content["guarantee"]["secure"] is True and not content["seeded"]
     columns = list(map(read_value, content["columns"]))

@@ -150,7 +150,8 @@ class Planner:
             return self.weigh([*combinations(self.sizes, 2), *numbers], 1)
         groups: list[Group] = [(name,) for name in self.importance]
         plans = [self.weigh(groups, 1), self.weigh(groups, len(groups))]
-        # With a large epsilon, a joint report of columns is better than one of them.
+        # With a large epsilon, one joint report of several columns is better than a
+        # report of one sampled column.
         groups = [(name,) for name in self.sizes]
         for _ in groups[1:]:
             groups.sort(key=self.count_cells)

@@ -127,7 +127,7 @@ class OnFitOnly(WrapsTransformer):
     True
     """
 
-    # Reports at fit, true values later.
+    # fit_transform returns reports, and transform returns true values.
     protects_rows = "fit"
 
     _wrapped = "transformer"
@@ -168,7 +168,7 @@ class OnFitOnly(WrapsTransformer):
         # The setting of this object applies to both encodings.
         transformer.set_output(transform="default")
         transformer.fit(X, y)
-        # Before any release that could not be used.
+        # Checked before any release, which could not be used otherwise.
         transformer.protocol_.check_encodable()
         read_input(self, X, reset=True)
         self.transformer_ = transformer

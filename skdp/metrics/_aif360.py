@@ -269,7 +269,7 @@ def from_aif360(dataset: Any) -> Bunch:
                 f"protected attribute {name!r} has values that the dataset declares "
                 "neither privileged nor unprivileged"
             )
-        # Numbers without a name in the metadata stay numbers.
+        # Numbers that the metadata do not name are kept.
         data[name] = _rename_values(data[name], names_of_values)
         named = [names_of_values.get(value, value) for value in [*second, *first]]
         declared[name] = list(dict.fromkeys(named))

@@ -134,7 +134,7 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> Any:
     if (true_counts < 0).any():
         raise ValueError("true counts must be at least 0")
     error = np.abs(estimates - true_counts)
-    # Any other estimate of a count of 0 is infinitely wrong.
+    # The relative error of any other estimate of a count of 0 is infinite.
     percent = np.where(error == 0, 0.0, np.inf)
     np.divide(100 * error, true_counts, out=percent, where=true_counts > 0)
     if index is not None:

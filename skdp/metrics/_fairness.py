@@ -374,7 +374,7 @@ def _write_table(
     for index, (metric, definition) in enumerate(RATES.items()):
         for group, name in enumerate(names):
             lines.append((metric, definition, name, rates[index, group]))
-    # A single group has nothing to be compared with.
+    # Comparisons require at least two groups.
     if len(names) > 1:
         compare = compare_with_privileged if has_privileged else compare_extremes
         texts = WITH_PRIVILEGED if has_privileged else OF_EXTREMES
@@ -396,7 +396,7 @@ def _write_table(
 def _warn_of_undefined(table: pd.DataFrame, is_reported: bool) -> None:
     is_undefined = table["value"].isna()
     if not is_reported:
-        # A ratio of estimates may be infinite by noise.
+        # A ratio of noisy estimates may be infinite.
         is_undefined |= np.isinf(table["value"])
     metrics = table.loc[is_undefined, "metric"].unique()
     if len(metrics):

@@ -248,7 +248,7 @@ def private_parity(
     check_choice("constraints", constraints, get_args(Constraints))
     check_encoder(encoder, columns)
     import_optional("fairlearn.reductions")
-    # The class is derived from fairlearn's, so its module requires fairlearn.
+    # Imported here because the class inherits from a class of fairlearn.
     from skdp.metrics._parity import PrivateParity
 
     return PrivateParity(encoder, constraints, columns, float(difference_bound))

@@ -123,7 +123,7 @@ class Rates:
     sums: GroupSums
     # Variance of ``selected - rate * total``.
     variance: Numbers
-    # Noise may take intervals below 0 and above 1.
+    # With noise, intervals may extend below 0 and above 1.
     unclipped: Estimate
     # The interval of a group that may have no rows is not bounded.
     is_bounded: Mask

@@ -203,7 +203,7 @@ def _code_columns(
     tables: tuple[Table, Table], names: list[Any], domain: Any
 ) -> tuple[dict[Any, list[Any]], pd.DataFrame]:
     """Return labels of columns, and their codes in both tables, the real rows first."""
-    # A value that one table lacks has the proportion 0 there.
+    # A value that is absent from a table has the proportion 0 in it.
     declared = _list_declared(domain)
     labels, codes = {}, {}
     for name in names:
@@ -373,7 +373,7 @@ def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> NDArray[np.
             f"the range of column {name!r} must be (low, high), numbers, dates or None;"
             " values go in a list"
         )
-    # A range without bounds has all values but missing ones, of any type.
+    # A range without bounds contains all values of any type except missing ones.
     if not kinds:
         return _encode(name, Categories([None]), column) == 1
     low, high = bounds
@@ -490,7 +490,7 @@ def train_on_synthetic(
     names: list[Any] = []
     for label, table in tables.items():
         if table is not None:
-            # All tables have the columns of the synthetic one, in its order.
+            # All tables get the columns of the synthetic table, in its order.
             features[label], y, names = _take_target(label, table, target, names)
             targets[label] = read_target(y, f"the target of {label}")
     scorer = check_scoring(estimator, scoring)
@@ -499,7 +499,7 @@ def train_on_synthetic(
     for label, X in features.items():
         model = _fit(estimator, X, targets[label], y_test, label)
         score = scorer(model, X_test, y_test)
-        # Several scores are a dict.
+        # A scorer with several metrics returns a dict.
         if not isinstance(score, dict):
             score_name = getattr(scoring, "__name__", "score")
             score = {scoring if isinstance(scoring, str) else score_name: score}

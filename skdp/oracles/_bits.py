@@ -144,8 +144,8 @@ class UnaryEncoding(BitOracle):
         return self.p * (1 - self.q) / ((1 - self.p) * self.q)
 
     def shuffle_pair(self) -> ReportPair:
-        # By the bits of the two values. The least likely value is one whose bit is 0,
-        # unless all bits are 1.
+        # One class for each pair of bits of the two values. The least likely value is
+        # one whose bit is 0, unless all bits are 1.
         p = self.p
         q = self.q
         # All other bits are 1; a blanket may be smaller.
@@ -337,7 +337,7 @@ class SubsetSelection(BitOracle):
                 check_size(subset_size, least=1, most=self.k - 1, name="subset_size")
             ]
         else:
-            # The error is convex in the size, and least at k / (e^eps + 1).
+            # The error is convex in the size, with its minimum at k / (e^eps + 1).
             best = self.k / (math.exp(min(float(capped), 50)) + 1)
             below = max(1, math.floor(best))
             sizes = sorted({below, min(math.ceil(best), self.k - 1)})
@@ -365,7 +365,7 @@ class SubsetSelection(BitOracle):
         return self.p * (self.k - self.subset_size) / ((1 - self.p) * self.subset_size)
 
     def shuffle_pair(self) -> ReportPair:
-        # The numbers of sets that hold one of the two values, both, and none of them.
+        # Numbers of sets that contain only one of the two values, both, and neither.
         n_others = self.k - 2
         size = self.subset_size
         n_one = math.comb(n_others, size - 1)

@@ -28,7 +28,7 @@ from skdp.randomness import (
 # The largest prime below 2**16, so that residues are words of 16 bits.
 _SMALL_PRIME = 65_521
 
-# For more values.
+# Prime for more values.
 _LARGE_PRIME = (1 << 31) - 1
 
 # With fewer reports, hashing all values of a report at once is faster than hashing each value
@@ -235,8 +235,8 @@ class LocalHashing(FrequencyOracle):
     ) -> None:
         self.k = check_size(k, most=(1 << 31) - 2)
         if n_buckets is None:
-            # The error of a value that nobody has is least at e^eps + 1; the mean over few
-            # values has at most 4 % more than its least one.
+            # The error of an absent value is smallest at e^eps + 1 buckets, where the mean error over few values
+            # exceeds its minimum by at most 4 %.
             power = math.exp(min(float(capped_epsilon(epsilon)), 50))
             n_buckets = min(round(power) + 1, self.k, MAX_BUCKETS)
         g = check_size(n_buckets, most=MAX_BUCKETS, name="n_buckets")
@@ -254,8 +254,8 @@ class LocalHashing(FrequencyOracle):
         return self._inner.worst_ratio
 
     def shuffle_pair(self) -> ReportPair:
-        # The values fall into two buckets, or with the same probability for every pair
-        # into one.
+        # Two values fall into different buckets, or into the same one with a
+        # probability that is equal for all pairs.
         p = self._inner.p
         q = self._inner.q
         g = self.n_buckets
@@ -274,8 +274,8 @@ class LocalHashing(FrequencyOracle):
 
     @property
     def pair_supports(self) -> tuple[float, float]:
-        # As if hashes of three values were independent, which they are only about: for
-        # planning.
+        # This assumes that hashes of three values are independent, which is accurate
+        # enough for planning.
         p = float(self.p)
         family = self.hash_family
         meet = float(family.collision)

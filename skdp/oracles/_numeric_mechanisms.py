@@ -331,7 +331,8 @@ def _odds(ratio: Fraction, squarings: int) -> list[tuple[int, int]]:
 def square_wave_width(epsilon: float) -> float:
     """Return the width of the window of the square wave mechanism, as a fraction of the range."""
     if epsilon < 1e-3:
-        # Numerator and denominator vanish; the next term is of order epsilon squared.
+        # Limit for small epsilon, where numerator and denominator vanish; the next term
+        # is of order epsilon squared.
         return 1 - 2 * epsilon / 3
     decay = math.exp(-epsilon)
     return (epsilon - 1 + decay) * decay / (1 - decay - epsilon * decay)
@@ -411,7 +412,7 @@ class SquareWave(NumericMechanism):
         return 1 - self.lie
 
     def shuffle_pair(self) -> ReportPair:
-        # Windows that do not overlap are the most spread pair.
+        # Two windows that do not overlap are the worst pair.
         n_outside = self.n_reports - 2 * self.width
         counts = (self.width, self.width, 0, n_outside)
         return ReportPair.of_support(self._inside, self._outside, counts)
@@ -422,8 +423,8 @@ class SquareWave(NumericMechanism):
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
-        # All three are drawn for every record, so that neither time nor bytes depend on
-        # the random bits of another.
+        # All three numbers are drawn for every record, so that the run time and the
+        # number of bytes do not depend on random bits.
         n = positions.size
         is_lie = bernoulli(source, self._threshold, n)
         offsets = uniform_integers(source, self.width, n)

@@ -34,7 +34,7 @@ MAX_COARSE_EPSILON = 3.0
 # With a larger epsilon, rounding to the nodes determines the error.
 MAX_OPTIMAL_EPSILON = Fraction(8)
 
-# Probability of the outcome for the middle, which takes all rounding errors.
+# Probability of the outcome for the middle, which absorbs all rounding errors.
 SPARE = 2.0**-20
 
 # Smallest ``e**epsilon - 1`` that probabilities over 2**64 can express.
@@ -192,7 +192,8 @@ class Optimal(NumericMechanism):
             self.outcomes = _solve_outcomes(self.nodes, float(capped), max_ratio)
         else:
             self.outcomes = _check_outcomes(outcomes)
-            # An outcome is likelier at the last node.
+            # The last node is in every window, so bit masks of nodes have one bit per
+            # node.
             n_gaps = max(nodes for _, _, nodes in self.outcomes).bit_length() - 1
             self.nodes = _place_nodes(self.steps, n_gaps)
             if n_gaps != len(self.nodes) - 1:
@@ -288,7 +289,7 @@ def _solve_outcomes(
     """Solve the program, round its probabilities, and correct its estimates."""
     half = nodes[-1] / 2
     if epsilon <= MAX_DUCHI_EPSILON:
-        # Two outcomes, whose estimate follows from being unbiased.
+        # Two outcomes, whose estimates follow from unbiasedness.
         weights, values = np.array([1 / (1 + math.exp(epsilon))]), np.zeros(1)
         windows = np.array([[False, True]])
     else:

@@ -196,7 +196,7 @@ class SetSelection(FrequencyOracle):
         """The largest ratio of the probabilities of a report under two sets, rounded up."""
         lie, *hits = self.weights
         pairs = zip(hits, self._hit_shares, strict=True)
-        # A share is 0 only if its weight is.
+        # A share is 0 only if its weight is 0.
         ratios = [Fraction(hit * _SCALE, share * lie) for hit, share in pairs if share]
         return 1 + max(ratios)
 
@@ -208,7 +208,7 @@ class SetSelection(FrequencyOracle):
         # the weights.
         missing = _SCALE
         for n_left in range(self._n_codes - 1, self.k - 1, -1):
-            # Rounded up.
+            # Round up.
             missing = -(-missing * (n_left + 1 - self.subset_size) // n_left)
         hits = sum(self.weights[1:]) * Fraction(missing, _SCALE)
         return (hits + self.max_size + 1) / ONE

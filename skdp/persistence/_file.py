@@ -161,7 +161,7 @@ def load(
         data = Path(file).read_bytes()
     if not is_zipfile(BytesIO(data)):
         raise ValueError(f"path must be a file of skdp.save{detect_format(data)}")
-    # The types are compared before any object is made.
+    # All types are checked before any object is created.
     records = Records(ledger)
     known = [*_TRUSTED, *trusted]
     message = ""
@@ -173,7 +173,7 @@ def load(
         message = str(error)
     except Exception as error:  # a damaged file can cause any exception
         message = f"the file cannot be read ({type(error).__name__})"
-    # Raised outside of the handlers, so that no error of a library is the context.
+    # Raised outside of the handlers, so that its context is not an error of a library.
     if message:
         raise ValueError(message)
     if unknown:

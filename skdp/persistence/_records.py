@@ -72,7 +72,7 @@ class Records:
     def unpack(self, value: Any) -> Any:
         """Make the objects of records."""
         if isinstance(value, BaseEstimator):
-            # An estimator of another library, which skops made.
+            # An estimator of another library, which skops has created.
             vars(value).update(self.unpack(vars(value)))
             return value
         if not isinstance(value, Record):
@@ -162,7 +162,7 @@ def _read_estimator(name: str, state: Mapping[str, Any]) -> Any:
     elif fitted and hasattr(estimator, "_restore_fit"):
         estimator._restore_fit(fitted)
     else:
-        # Statistics of the central model, which are as the author of the file wrote them.
+        # Statistics of the central model are restored as the author of the file wrote them.
         for attribute, value in fitted.items():
             if hasattr(estimator_class, attribute):
                 raise ValueError(f"the file replaces {name}.{attribute[:50]}")
@@ -215,7 +215,7 @@ def _read_transformer(
     unfitted: ReportTransformer, fitted: Mapping[str, Any]
 ) -> ReportTransformer:
     parameters = unfitted.get_params(deep=False)
-    # It computes the guarantee from the parameters.
+    # `from_json` computes the guarantee from the parameters.
     transformer = type(unfitted).from_json(fitted["protocol"])
     _check_parameters(transformer, parameters)
     # The JSON has no ledger and no seed, and declared values in place of 'auto'.
@@ -288,7 +288,7 @@ def _write_guarantee(guarantee: PrivacyGuarantee) -> list[Any]:
 
 
 def _read_guarantee(state: list[Any]) -> PrivacyGuarantee:
-    # The JSON has text for names of other types.
+    # In the JSON, column names of other types are text, so the names are restored here.
     guarantee = PrivacyGuarantee.from_json(state[0])
     return replace(guarantee, scope=tuple(state[1]))
 

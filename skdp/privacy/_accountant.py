@@ -52,14 +52,14 @@ _MIN_EPSILON, _MAX_EPSILON = Fraction(1, 1 << 30), Fraction(1 << 40)
 _MIN_MU, _MAX_MU = 2.0**-30, 2.0**5
 _MIN_DELTA = 1e-270
 
-# Bound of the relative error of the masses of a convolution and of the steps after it:
-# `MAX_POINTS` roundings of 2**-53 each, and a few more.
+# Bound of the relative error of a convolution and of the steps after it: `MAX_POINTS`
+# roundings of 2**-53 each, and a few more.
 _MARGIN = 2.0**-38
 
 # Products of floats that underflow are lost: fewer than 2**50, each below 2**-1022.
 _MAX_LOST = 1e-280
 
-# Fraction of delta that the rare losses of a convolution may have.
+# Largest total probability of the rare losses of a convolution, as a fraction of delta.
 _RARE = 2.0**-16
 
 
@@ -85,7 +85,7 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     mu = gaussian_loss(mu_squared).mu
     if mu and remaining < math.ulp(0.0):
         return None
-    # Pure and Gaussian losses by themselves, whose epsilons add.
+    # Basic composition: the epsilons of the pure and the Gaussian losses add.
     basic = epsilon_sum + Fraction(gaussian_epsilon(mu, remaining) if mu else 0)
     has_margins = (
         remaining > _MIN_DELTA
@@ -112,7 +112,7 @@ def _search_epsilon(
     parts = []
     for loss in pure:
         share = loss.share if isinstance(loss, PureLoss) else 1.0
-        # Far smaller losses are rounded up to a negligible loss.
+        # Losses far below the largest one are rounded up to a negligible loss.
         epsilon = max(float(loss._epsilon or 0), largest * 2.0**-40)
         parts.append(
             Distribution.from_channel(epsilon, share).to_power(loss.count, rare)
@@ -145,7 +145,7 @@ class Distribution:
     @classmethod
     def from_channel(cls, epsilon: float, share: float) -> Distribution:
         """Return the distribution of a `PureLoss`: epsilon, -epsilon or 0."""
-        # Equal losses stay on this coarse grid, whatever their number is.
+        # Sums of equal losses stay on this coarse grid.
         rare = share * math.exp(-epsilon) / (1 + math.exp(-epsilon))
         likely = share / (1 + math.exp(-epsilon))
         return cls(epsilon, -1, np.array([rare, 1 - share, likely]))

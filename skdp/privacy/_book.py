@@ -57,7 +57,7 @@ from skdp.privacy._losses import (
     pure_rho,
 )
 
-# Exact, or infinite if a release has no such amount.
+# An exact sum; infinite if a release has no loss in this unit.
 Total = Fraction | float
 
 
@@ -104,7 +104,7 @@ def sums_of(guarantee: PrivacyGuarantee) -> Sums:
     for loss in guarantee._get_losses():
         sums = sums.plus(_sums_of_loss(loss), loss.count)
     # The rounded losses of many parts may exceed the stated loss of the release. A part
-    # that may fail has none.
+    # with a failure probability has no rho or mu.
     if guarantee.rho is not None and sums.rho != math.inf:
         sums = sums._replace(rho=min(sums.rho, to_decimal(guarantee.rho)))
     if guarantee.delta == 0 and guarantee.losses:
@@ -125,7 +125,7 @@ def _sums_of_loss(loss: Loss) -> Sums:
         return Sums(rho=mu_squared / 2, mu_squared=mu_squared)
     if isinstance(loss, PureLoss):
         epsilon = float(loss._epsilon)
-        share = loss.share or 1.0  # a share of 0 has epsilon 0
+        share = loss.share or 1.0  # a fraction of 0 has epsilon 0
         rho = min(to_decimal(epsilon) ** 2 / 2, to_decimal(pure_rho(epsilon, share)))
         return Sums(rho=rho, mu_squared=_mu_squared(loss._epsilon, share))
     assert isinstance(loss, StatedLoss)
@@ -425,7 +425,7 @@ class Book:
     ) -> Iterator[sqlite3.Connection]:
         """Lock the database; an error leaves it as it was."""
         with self._connection(mode) as database:
-            # Code that interrupts a charge, as a signal handler may, gets an error here.
+            # A nested charge, such as in a signal handler, raises an error here.
             database.execute(f"BEGIN {lock}")
             with database:
                 yield database
@@ -449,7 +449,7 @@ class Book:
                         "mu) to create it"
                     )
                 with closing(_connect(f"{self.path.as_uri()}?mode={mode}")) as database:
-                    # EXTRA: with FULL, a power failure after a commit may undo it.
+                    # With FULL in place of EXTRA, a power failure could undo a commit.
                     database.execute("PRAGMA synchronous = EXTRA")
                     yield database
             except sqlite3.OperationalError as error:
@@ -464,7 +464,7 @@ class Book:
 
 
 def _connect(address: str) -> sqlite3.Connection:
-    # Threads use a connection one after the other (see `_lock`).
+    # `_lock` allows one thread at a time to use the connection.
     return sqlite3.connect(
         address,
         uri=True,

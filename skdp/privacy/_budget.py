@@ -30,7 +30,7 @@ _MIN_AMOUNT, _MAX_AMOUNT = 1e-60, 1e6
 # Relative margin for the rounding of a part, also to the decimals that a ledger adds.
 _ROUNDING = 2.0**-50
 
-# A larger mu**2 counts as this one for a pure epsilon, which is then about 500.
+# A pure epsilon is computed for at most this mu**2, and is then about 500.
 _MAX_MU_SQUARED = 4000.0
 
 
@@ -38,7 +38,7 @@ class _Fraction:
     """Checks and arithmetic of `Rho` and `Mu`."""
 
     name: ClassVar[Literal["rho", "mu"]]
-    # Power of the number that adds up.
+    # Exponent of the parameter in the amount that adds up: 1 for rho, 2 for mu.
     power: ClassVar[int]
 
     delta: float
@@ -252,7 +252,8 @@ class Share:
     given: Rho | Mu | None = None
     # Largest number of rows of one person, to which the noise is proportional.
     rows: int = 1
-    # Whether the rows of each person are sampled, so that neighbors may differ in all.
+    # True if the rows of each person are sampled, so that neighbors may differ in all
+    # sampled rows.
     by_person: bool = False
 
     def __mul__(self, part: Fraction) -> Share:
@@ -334,7 +335,7 @@ def _epsilon_of_losses(losses: tuple[Loss, ...], delta: Fraction) -> float:
 
 def read_share(epsilon: Any) -> Share:
     """Check the `epsilon` of a central release."""
-    # A subclass might have one number and the noise of another.
+    # A subclass could override the value, so only the exact types are accepted.
     if type(epsilon) in (Rho, Mu):
         return Share(epsilon.name, epsilon.amount, epsilon)
     return Share("epsilon", check_epsilon(epsilon))

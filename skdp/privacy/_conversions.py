@@ -25,8 +25,8 @@ def proven_edge(
     excess: Excess, precision: float, *, safe: float, unsafe: float
 ) -> float:
     """Return a number without excess near the edge between `safe` and `unsafe`."""
-    # The result was checked or is `safe`, so the search need not be exact, and the
-    # excess need not be monotone.
+    # The result is checked or is `safe`, so the search need not be exact, nor the
+    # excess monotone.
     excess = cache(excess)
     if safe == unsafe or excess(unsafe) <= 0:
         return unsafe

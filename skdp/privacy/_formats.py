@@ -67,8 +67,8 @@ def _to_fraction(value: Any, name: str, expected: str) -> Fraction | None:
         return None
 
 
-# Decimal numbers may exceed a float by this part before they are rounded up, so that
-# 0.1 + 0.2 is written as 0.3.
+# Relative excess of a decimal number that is not rounded up, so that 0.1 + 0.2 is
+# written as 0.3.
 _TOLERANCE = Decimal("1e-12")
 
 # `round_up` of e**700 is a float, and e**710 is not.

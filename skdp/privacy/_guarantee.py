@@ -85,7 +85,7 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 Trust = Literal["local", "shuffle", "central"]
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
 
-# Who must be trusted, by the trust model.
+# Parties that must be trusted, by trust model.
 TRUSTED = {
     "local": "only the process that randomizes each record; no one who receives reports",
     "shuffle": (
@@ -216,7 +216,7 @@ class PrivacyGuarantee(JsonRecord):
 
     def _check_total(self) -> None:
         """Check that the losses are not smaller than epsilon; drop losses without further information."""
-        # Gaussian noise has no epsilon of its own.
+        # Gaussian noise has an epsilon only together with a delta.
         epsilons = [
             loss.count * loss._epsilon
             for loss in self.losses

@@ -20,7 +20,7 @@ from skdp.privacy._formats import check_failure, check_fields, check_loss
 
 _MAX_COUNT = 1 << 40
 
-# Larger numbers have no square that is a float.
+# Squares of larger numbers are not finite floats.
 _MAX_SQUARED = 10**150
 
 
@@ -334,7 +334,7 @@ _MARGIN = 1 + 2.0**-40
 # Between these epsilons, the floats of `pure_rho` neither underflow nor overflow.
 _MIN_EPSILON, _MAX_EPSILON = 2.0**-30, 2.0**9
 
-# Smaller shares count as this one, so that probabilities are normal floats.
+# Smaller fractions are treated as this one, so that probabilities are normal floats.
 _MIN_SHARE = 2.0**-250
 
 
@@ -361,7 +361,7 @@ def pure_rho(epsilon: float, share: float = 1.0) -> float:
     above = orders[1:]
     # With probability `share`, the loss is the loss of randomized response, whose
     # divergence D of order a is ``e**((a - 1) D) = cosh((a - 1/2) epsilon) /
-    # cosh(epsilon / 2)``. The following expression is this minus 1.
+    # cosh(epsilon / 2)``. The following expression is the right side minus 1.
     with np.errstate(over="ignore"):
         sines = np.sinh(above * epsilon / 2) * np.sinh((above - 1) * epsilon / 2)
         divergences = np.log1p(share * 2 / math.cosh(epsilon / 2) * sines) / (above - 1)

@@ -42,7 +42,8 @@ from scipy.signal import convolve2d
 Class: TypeAlias = tuple[Fraction, Fraction, Fraction]
 Floats: TypeAlias = NDArray[np.float64]
 
-# More records count as this number, which amplifies less.
+# Larger numbers of records are treated as this one, which is a valid upper bound
+# because amplification increases with n.
 MAX_RECORDS = 1 << 30
 
 # Standard deviation of the sum over the standard deviation of the added noise. The noise
@@ -228,14 +229,13 @@ def _saddle(values: Floats, masses: Floats, n: int) -> float:
 class ReportPair:
     """The reports of two values of a record, in classes, with the reports that every value has at least."""
 
-    # A class contains reports y with equal ``P(y | x0) / m(y)`` and equal ``P(y | x1) /
-    # m(y)``: it is the sums of the three over the class. The measure m is the blanket:
-    # ``0 < m(y) <= P(y | x)`` for every value x. So the first two numbers of all classes
-    # add up to 1 each, the third to at most 1. A pair may stand for all pairs of values:
-    # see `FrequencyOracle.shuffle_pair`.
+    # A class contains reports y with equal ``P(y | x0) / m(y)`` and equal ``P(y | x1) / m(y)``: it stores the sums of
+    # ``P(y | x0)``, ``P(y | x1)`` and ``m(y)`` over the class. The measure m is the blanket: ``0 < m(y) <= P(y | x)``
+    # for every value x. So the first two sums add up to 1 over all classes, and the third to at most 1. A pair may
+    # stand for all pairs of values: see `FrequencyOracle.shuffle_pair`.
 
     classes: tuple[Class, ...]
-    # Further independent reports of the record, which are released with this report.
+    # Other independent reports of the record that are released with this report.
     beside: tuple[ReportPair, ...] = ()
 
     def __post_init__(self) -> None:

@@ -21,19 +21,19 @@ from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._losses import GaussianLoss, Loss, StatedLoss
 from skdp.privacy._report_pair import ReportPair
 
-# Data that leave the shuffler.
+# Output of the shuffler: the shuffled reports, or their counts.
 Released: TypeAlias = Literal["reports", "tally"]
 
 _RELEASED: tuple[Released, ...] = get_args(Released)
 
-# Relative precision of an epsilon, and of a mu and numbers that follow from several mus.
+# Relative precision of an epsilon; of a mu, and of quantities that are computed from several mus.
 _PRECISION, _LOW_PRECISION = 1e-5, 2.0**-10
 
 # The failure probability of dominating Gaussian noise, relative to delta.
 _FAILURE = 2.0**-10
 
-# Largest local epsilon of a part in a search: above, the probabilities of most oracles
-# are at the limit of 64 bits.
+# Largest local epsilon of a part in a search. Above it, the probabilities of most
+# oracles are at the limit of 64 bits.
 _MAX_LOCAL = 50.0
 
 # From this local epsilon on, shuffling has no effect.
@@ -203,7 +203,7 @@ def local_epsilon(
             "reporter must be a function of epsilon that returns an oracle or a fitted "
             f"local transformer, got {type(reporter).__name__}"
         )
-    # The search leaves a margin, so that an epsilon that was reached is found again.
+    # The margin makes the search accept an epsilon that an earlier call computed.
     target = float(epsilon) * (1 - 2.0**-13)
     largest = max(_MAX_LOCAL, float(epsilon))
 
@@ -218,7 +218,7 @@ def local_epsilon(
 
 def _smallest_epsilon(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float:
     """Return a proven epsilon of n reports whose parts are shuffled by themselves."""
-    # Parts that are shuffled by themselves are a function of parts that stay together.
+    # Separately shuffled parts are post-processing of parts that are shuffled together.
     together = _epsilon_of_pair(ReportPair.product(pairs), n, delta)
     if len(pairs) == 1:
         return together

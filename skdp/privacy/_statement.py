@@ -162,7 +162,7 @@ def privacy_statement(
     tables = [_columns_of(part, names_of_X) for part in estimators]
     columns = dict.fromkeys(name for names in tables for name in names)
 
-    # If some steps are fitted, they have released something: this is not a plan.
+    # The statement is a plan only if no step is fitted.
     walk = Walk(columns, trusted, is_plan=not any(map(is_fitted, estimators)))
     for index, (part, names) in enumerate(zip(estimators, tables, strict=True)):
         path = f"{index}" if len(estimators) > 1 else ""
@@ -245,7 +245,8 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
         guarantee = step.guarantee
         if set(covered).isdisjoint(guarantee.scope):
             continue
-        # Each is converted by itself: the delta of the sum would be larger.
+        # Each guarantee is converted separately, because the delta of their sum would
+        # be larger.
         if is_converted and guarantee.relation == "add_remove":
             replaced = _convert(guarantee, is_of_values=is_of_values)
             if replaced is None:
@@ -327,7 +328,7 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         facts += [Fact(column, name, CHARGED, together) for column in guarantee.scope]
     total = None
     if steps:
-        # The sum has each kind of release once; the numbers of the ledger count all.
+        # The sum contains each class of release once; the ledger counts all releases.
         total = replace(
             _sum(step.guarantee for step in steps), **_spend_of(ledger), losses=()
         )

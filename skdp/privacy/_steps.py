@@ -20,13 +20,13 @@ _TARGET_LEARNERS = ("SelectKBest", "SelectPercentile", "PLSSVD")
 # target.
 _TARGET_ATTRIBUTES = ("predict", "refit", "scoring", "cv")
 
-# Whether the returned rows are protected: always, never, or only in fit.
+# True if the returned rows are protected, "fit" if only in fit.
 Protects = Literal[True, False, "fit"]
 
 
 def library_of(estimator: Any) -> str | None:
     """Return the library of a class; None if its behavior is not known."""
-    # A subclass in another module may do anything with its rows.
+    # The code of a subclass in another module is not known.
     library = type(estimator).__module__.partition(".")[0]
     return library if library in _LIBRARIES else None
 
@@ -222,5 +222,6 @@ def find_protection(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
     protects = getattr(estimator, "protects_rows", default)
     if protects != "fit":
         return bool(protects)
-    # After `fit` and `transform`, the next step would get true rows.
+    # After `fit` and `transform` in place of `fit_transform`, the next step would get
+    # true rows.
     return "fit" if is_resampler or hasattr(estimator, "fit_transform") else False

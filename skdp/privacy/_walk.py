@@ -252,7 +252,7 @@ class Walk:
         """Follow a table through an estimator without a guarantee."""
         if _steps.learns_nothing(estimator):
             return flow.behind(flow.raw)
-        # Behind steps that protect all columns, no true value can be learned.
+        # After steps that protect all columns, no true value can be learned.
         raw = flow.origins if _steps.has_earlier_fit(estimator) else flow.raw
         is_waiting = is_of_skdp(estimator) and not _steps.is_fitted(estimator)
         self._expose(raw, NOT_FITTED if is_waiting or self._is_plan else LEARNED, step)
@@ -337,7 +337,7 @@ class Walk:
         """Expose the columns whose categories are inferred from the data."""
         inferred = set(_steps.find_inferred(estimator))
         known = self._targets.union(self.columns)
-        # Behind other steps, and if `fit` may infer some, it is not known which.
+        # After other steps, or if `fit` may infer columns, the columns are not known.
         if flow.columns is None or not inferred <= known:
             inferred = (inferred & self._targets) | flow.raw
         self._expose(inferred, INFERRED, step)
@@ -412,7 +412,7 @@ def _cover(
     chosen = [name for name in guarantee.scope if name not in targets]
     found = flow.split(names, chosen or names)
     if guarantee.relation == "replace_values":
-        # Behind other steps, a change of a protected column may change public ones.
+        # After other steps, a change of a protected column may change public columns.
         is_known = chosen and names and flow.columns is not None
         covered, others = (is_known and found) or (frozenset(), flow.origins)
     else:

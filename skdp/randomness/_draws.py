@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 # Draws per block: a block fits in the cache, and OpenSSL is fastest at this size.
 BLOCK = 1 << 16
 
-# The threshold of a coin that is always True.
+# Threshold of a coin that is always True, and the unit of all thresholds.
 ONE = 1 << 64
 
-# Rows of a draw from `RowStreams`. Draws of more rows use blocks, in which the bytes of
-# a row would depend on the other rows.
+# Largest number of rows of a draw from `RowStreams`. Samplers process more rows in
+# blocks, and the bytes of a row would then depend on the other rows.
 MAX_ROWS = 1 << 12
 
 # Bytes of a block of SHAKE-256.
@@ -118,7 +118,7 @@ class SeededSource(ByteSource):
 class DigestSource(ByteSource):
     """The SHAKE-256 stream of a keyed digest."""
 
-    # The stream is as unpredictable as the digest, and does not contain it.
+    # The stream does not reveal the digest, and is as hard to predict.
 
     def __init__(self, digest: bytes | NDArray[np.uint8]) -> None:
         self._shake = hashlib.shake_256(bytes(digest))
@@ -285,7 +285,7 @@ def notify_watcher(sampler: str, drawn: Drawn, **arguments: Any) -> Drawn:
     watcher = _watcher.get()
     if watcher is None:
         return drawn
-    # An argument that takes time to compute is a function.
+    # Arguments that take time to compute are passed as functions.
     values = {}
     for name, value in arguments.items():
         values[name] = value() if callable(value) else value

@@ -29,7 +29,7 @@ from skdp.randomness._draws import (
 # times a real number.
 Bounds = Callable[[int], tuple[int, int]]
 
-# Draws of a rejection sampler per block: their floats fit in the cache.
+# Draws of a rejection sampler per block, whose floats fit in the cache.
 _BLOCK = 1 << 13
 
 # Larger exponents are rounded to this: the first 32 bits of a coin are the same.
@@ -112,8 +112,8 @@ def draw_exp_coins(
 ) -> NDArray[np.bool_]:
     """Draw coins of probability ``e**-x`` for exponents, given rounded, with functions that enclose the power."""
     # The first 32 bits of a uniform number are compared with e^-x in floating point.
-    # One coin in 2**30 is undecided: more bits of its uniform number are compared with
-    # proven bounds of e^-x, in integers.
+    # This leaves one coin in 2**30 undecided. For it, more bits are compared with
+    # proven integer bounds of e^-x.
     out = np.empty(rounded.size, np.bool_)
     for start in range(0, rounded.size, _BLOCK):
         exponents = rounded[start : start + _BLOCK]
@@ -154,8 +154,8 @@ class RealCoin:
         n_extra = 16
         while True:
             lower, upper = self._bounds(8 * n_digits + n_extra)
-            # p is irrational, and so strictly below its upper bound: if that is an
-            # integer, as where p is just below 1/2, no further bits are needed.
+            # p is irrational, and so strictly below its upper bound. If the bound is an
+            # integer, such as for p just below 1/2, no further bits are needed.
             if lower >> n_extra == upper - 1 >> n_extra:
                 return lower >> n_extra
             n_extra *= 2
@@ -165,8 +165,8 @@ def real_categories(
     source: ByteSource, ends: Callable[[int], list[tuple[int, int]]], size: int
 ) -> NDArray[np.int64]:
     """Draw independent categories of real probabilities exactly, given bounds of the cumulated probabilities."""
-    # A word is looked up among the bounds. Where it is between the lower and the upper
-    # bound of an end, more bits are compared with tighter bounds.
+    # A word is looked up among the bounds. If it is between the lower and the upper
+    # bound of an endpoint, more bits are compared with tighter bounds.
     bounds = np.array(ends(_WORD_BITS), np.int64)  # (n_categories, 2)
     words = source.bytes(8 * size).view("<u8") >> np.uint64(64 - _WORD_BITS)
     categories = np.searchsorted(bounds[:-1, 1], words.view(np.int64), side="right")

@@ -438,7 +438,7 @@ class ReportDesign(SavedByArguments):
         # smaller than the privacy loss.
         largest = Fraction(1)
         for channel in self.channels.values():
-            # Reports that no value gives reveal nothing.
+            # Reports with probability 0 under all values do not occur.
             possible = channel[:, channel.max(axis=0) > 0]
             if possible.min() == 0:
                 return math.inf

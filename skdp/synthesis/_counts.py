@@ -75,8 +75,9 @@ def estimate_errors(
 ) -> tuple[NDArray[Any], ...]:
     """Return the standard errors of counts, the bounds of intervals, and whether a marginal has the counts."""
     measured, noise = combine_counts(marginals, query)
-    # A model that was not fitted to the end is further off than the noise: the squared
-    # distance from an unbiased estimate is the squared error plus the variance of that.
+    # A model that has not converged has a larger error than the noise: the squared
+    # distance from an unbiased estimate is the squared error plus the variance of the
+    # estimate.
     misfit = np.sqrt(np.maximum((counts - measured) ** 2 - noise**2, 0))
     std_error = np.maximum(noise, misfit)
     quantile = NormalDist().inv_cdf((1 + level) / 2)

@@ -235,7 +235,7 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     cells = values if shape is None else shape.cells
     bins = np.arange(n_bins) if shape is None else shape.bins
     shares = np.ones(n_bins) if shape is None else shape.shares
-    # Relative to the start of each bin, because dates have no sums.
+    # Relative to the start of each bin, because dates cannot be added.
     starts = np.array(values.edges, values.dtype)[:-1]
     middles = (find_middles(cells) - starts[bins]).astype(float)
     means = np.bincount(bins, shares * middles)

@@ -87,7 +87,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     protects_rows = "fit"
     """Synthetic rows in `fit`; later rows of a pipeline are unchanged."""
 
-    # As scikit-learn's splitters have it: where metadata are routed, groups are asked for.
+    # As in scikit-learn's splitters, `groups` is requested if metadata routing is enabled.
     __metadata_request__fit_resample = {"groups": True}  # noqa: RUF012
 
     def __init__(

@@ -337,7 +337,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             If the ledger does not cover the release.
         """
         plan = self._fit(X, y, groups)
-        # Warnings are outside of the part that is undone if they are errors.
+        # Warnings come after the fit is complete, because a filter may turn them into
+        # errors.
         measured = [marginal.clique for marginal in self.marginals_]
         warn_excluded(self.domain_, plan.list_unchosen(measured))
         warn_of_released_size(self.guarantee_, self.n_rows_)
@@ -479,7 +480,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         scales: dict[tuple[Any, ...], float] = {}
         for marginal in merge(self.marginals_):
             names = self._name_columns(marginal.clique)
-            # The counts of two groupings cannot be merged: the smaller noise counts.
+            # The counts of two groupings cannot be merged, so the smaller noise is
+            # used.
             scales[names] = min(marginal.std_error, scales.get(names, np.inf))
         return scales
 

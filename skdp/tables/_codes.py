@@ -1,9 +1,8 @@
 """Integer codes of declared values, and back from codes to columns of any library."""
 
-# The dtype of a decoded column follows from the declared values and the library alone. One
-# private value may change the dtype of a column: a missing value makes floats of integers
-# and objects of booleans, a large value widens them, and a fraction of a second makes
-# nanoseconds of seconds.
+# The dtype of a decoded column follows from the declared values and the library alone. Otherwise one private value
+# could change the dtype of a column: a missing value turns integers into floats and booleans into objects, a large
+# value widens integers, and a fraction of a second turns seconds into nanoseconds.
 
 from __future__ import annotations
 
@@ -180,7 +179,7 @@ class ValueCoder:
         with suppress(*VALUE_ERRORS):
             kind = kind_of(value)
             if kind == DECIMAL and self.kind == "number":
-                # The float that is written as this decimal fraction.
+                # Converted to the float whose text is this decimal fraction.
                 value = int(value) if value == int(value) else float(value)
                 kind = "number"
             if kind == self.kind:

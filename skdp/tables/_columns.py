@@ -44,7 +44,7 @@ VALUE_ERRORS = (TypeError, ValueError, ArithmeticError)
 
 KINDS = {bool: "boolean", int: "number", float: "number", str: "string"}
 
-# The kinds of values that have an order of their own.
+# Types of values with a natural order.
 ORDERED_KINDS = ("number", "date", "datetime")
 
 
@@ -115,7 +115,7 @@ def is_declarable(value: Any) -> bool:
     """Return True for a value that can be hashed and written, and equals itself; and for missing."""
     if type(value) in KINDS:
         return True
-    # Their text may contain the value.
+    # The text of an error may contain the value.
     try:
         plain_value = plain(value)
         hash(plain_value)
@@ -158,7 +158,7 @@ def library_of(column: Any) -> str:
     """Return the library of a column: numpy, pandas, polars or pyarrow."""
     if isinstance(column, np.ndarray):
         return "numpy"
-    # Also a subclass of another library.
+    # Subclasses of other libraries are included.
     if isinstance(column, pd.Series):
         return "pandas"
     library = type(column).__module__.partition(".")[0]
@@ -175,7 +175,7 @@ def unwrap(column: Any) -> tuple[str, Any]:
     library = library_of(column)
     dtype = column.type if library == "pyarrow" else column.dtype
     if isinstance(dtype, np.dtype):
-        # In the byte order of the machine, which all code below expects.
+        # The code below expects the byte order of the machine.
         native = dtype.newbyteorder("=")
         return "numpy", np.asarray(column).astype(native, copy=False)
     # pandas stores text in Arrow if pyarrow is installed.
@@ -196,7 +196,7 @@ def _value_dtype(column: Any) -> Any:
     """Return the dtype of the values of a column, which a dictionary, Arrow or a mask may store."""
     dtype = column.type if library_of(column) == "pyarrow" else column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        # The dtype of no categories is arbitrary.
+        # The dtype of an empty list of categories is arbitrary.
         has_values = len(dtype.categories) > 0
         dtype = dtype.categories.dtype if has_values else np.dtype(object)
     if isinstance(dtype, pd.SparseDtype):
@@ -213,7 +213,7 @@ def kind_of_dtype(column: Any) -> str:
     dtype = _value_dtype(column)
     if library_of(column) == "polars":
         dtype = dtype.base_type()  # without the values of an Enum
-    # Such as "int64", "timestamp[us, tz=UTC]" or "decimal128(10, 2)".
+    # Examples: "int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)".
     name = dtype.name if isinstance(dtype, np.dtype) else str(dtype)
     letters = re.match("[a-z_]*", name.lower())
     return _KIND_OF_NAME.get(letters[0], OTHER) if letters else OTHER
@@ -226,9 +226,10 @@ def name_of_dtype(column: Any) -> str:
     if library == "polars":
         dtype = dtype.base_type()  # without the values of an Enum
     if isinstance(dtype, np.dtype) and dtype.kind in "SUV":
-        # Without the width of text, which is the length of the longest value.
+        # The width of a text dtype is omitted, because it is the length of the longest
+        # value.
         return dtype.type.__name__
-    # Without the fields of a struct, which may be keys of the data.
+    # The fields of a struct are omitted, because they may be keys of the data.
     return str(dtype).partition("<")[0]
 
 
@@ -260,7 +261,7 @@ def _is_all_missing(column: Any) -> bool:
 
 # Columns.
 
-# Stands for a value that Python has no object for, such as bytes in a column of text
+# Placeholder for a value that has no Python object, such as bytes in a column of text
 # that are not UTF-8. It is equal to no declared value.
 _UNREADABLE = object()
 
@@ -283,7 +284,7 @@ def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     if library == "pandas":
         if not hasattr(dtype, "numpy_dtype"):
             return column.to_numpy(), None
-        # Numbers beside a mask; the number in place of a null is arbitrary.
+        # Numbers with a mask. The number at a null is arbitrary.
         zero = dtype.type(0)
         values = column.to_numpy(dtype=dtype.numpy_dtype, na_value=zero)
         return values, column.isna().to_numpy()
@@ -348,7 +349,7 @@ def _distinct(column: Any) -> tuple[list[Any], bool]:
     listed = series.to_list() if is_object else _list_of(series.unique())
     by_kind = {}
     for value in map(plain, listed):
-        # One value that Python has no object for would be an error for all.
+        # A single value without a Python object would raise an error for the column.
         if value is not _UNREADABLE:
             by_kind[kind_of(value), value] = value
     values = present(by_kind.values())
@@ -396,7 +397,7 @@ def _flatten_objects(cells: list[Any]) -> tuple[Any, NDArray[np.int64]]:
 
 # Numbers.
 
-# Errors of floats in a sum of a few amounts, in units of its last digit.
+# Rounding error of a sum of a few amounts, in units in the last place.
 _MAX_FLOAT_ERRORS = 8
 
 
@@ -430,8 +431,8 @@ def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
 def _decimals_as_floats(column: Any) -> Any:
     _, column = unwrap(column)
     series = nw.from_native(column, series_only=True)
-    # Text is read as the nearest float: Arrow would multiply by a power of ten that no
-    # float represents, and make 0.1 of six decimals less than 0.1.
+    # Parsing the text gives the nearest float. Arrow would multiply by a rounded power
+    # of ten, so 0.1 with six decimals would be less than 0.1.
     return series.cast(nw.String).cast(nw.Float64).to_native()
 
 
@@ -449,11 +450,12 @@ def has_more_decimals(
     numbers: NDArray[np.floating], decimals: int
 ) -> NDArray[np.bool_]:
     """Mark finite numbers that have more than some decimals, except for errors of floats."""
-    # Rounding multiplies first: 900.5 to two decimals is 90,050, beyond half precision.
+    # Rounding 900.5 to two decimals multiplies it to 90,050, which overflows half
+    # precision.
     wide = numbers.astype(float)
     rounded = np.round(wide, decimals)
-    # Sums of amounts differ from amounts by a few errors of floats. In a column of
-    # single precision, each number is the nearest number of the dtype.
+    # Sums of amounts have a few rounding errors. In a column of single precision, each
+    # number is the nearest number of the dtype.
     margin = _MAX_FLOAT_ERRORS * np.spacing(np.abs(numbers))
     is_near = np.abs(wide - rounded) <= margin
     return ~is_near

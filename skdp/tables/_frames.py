@@ -39,7 +39,7 @@ class Table:
 
     def rebuild(self, columns: Sequence[Any], names: Sequence[Any]) -> Any:
         """Build a table of the same library and row index from columns, or from 2-D arrays of several columns."""
-        # Nothing else is copied: the ``attrs`` of pandas may contain private data.
+        # The ``attrs`` of pandas are not copied, because they may contain private data.
         if isinstance(self.native, np.ndarray):
             return np.column_stack(_align_dtypes(columns))
         if isinstance(self.native, pd.DataFrame):
@@ -188,7 +188,8 @@ def is_frame(data: Any) -> bool:
 
 def lazy_error(data: Any) -> TypeError:
     """Make the error of a lazy table where rows are needed."""
-    # A lazy result would draw new noise at each evaluation: one more release.
+    # A lazy result would draw new noise at each evaluation, and each would be a
+    # release.
     library = type(data).__module__.partition(".")[0]
     return TypeError(
         f"X must be a table in memory, got a lazy frame ({library}); collect it "

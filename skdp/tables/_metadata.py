@@ -38,7 +38,7 @@ def schema_with_protocol(schema: Any, text: str | None) -> Any:
     if text is None:
         return schema
     metadata = dict(schema.metadata or {})
-    # What pandas wrote about its columns stays.
+    # Metadata that pandas wrote about columns is kept.
     note: dict[str, Any] = {"index_columns": [], "columns": [], "column_indexes": []}
     note |= pandas_note(metadata)
     note["attributes"] = {PROTOCOL_KEY: text}

@@ -275,7 +275,7 @@ def check_random_bits(subject: Subject) -> None:
     original = subject.prepare_noisy(random_state=None)
     pickled = pickle.dumps(original)
     fingerprints = []
-    # Each twice, because a copy may repeat another copy and not the original.
+    # Each is copied twice, because a copy may repeat another copy but not the original.
     for _ in range(2):
         for prepared in (
             original,
@@ -358,7 +358,7 @@ def check_seeds(subject: Subject) -> None:
         "two calls with random_state=7 must differ, got equal releases. Advance the"
         " stream with each call.",
     )
-    # A choice of one of two columns is often equal for two seeds.
+    # A random choice of one of two columns is often equal for two seeds.
     others = []
     for seed in range(8):
         prepared = subject.prepare_noisy(random_state=seed)

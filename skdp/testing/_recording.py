@@ -28,7 +28,7 @@ class Draw:
     parameters: dict[str, Any]
     value: Any
     shape: tuple[int, ...] = ()
-    # For each number of the noise, the numbers that it was added to and the sums.
+    # By index of the noise: the pairs of a number to which it was added and their sum.
     sums: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
 
 

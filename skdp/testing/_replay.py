@@ -49,7 +49,7 @@ class DrawLoss:
     rho: float
     # The losses of the independent parts of the draw, as the accountant knows them.
     parts: tuple[Loss, ...] = ()
-    # The square of the least mu that covers it; None if no mu is known to.
+    # Smallest squared mu that covers the draw; None if no mu is known to cover it.
     mu_squared: Fraction | None = None
 
 
@@ -111,8 +111,8 @@ def _loss_of_laplace(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
         width = draw.shape[1]
         rows = range(0, len(changes), width)
         norms = [max(changes[start : start + width]) for start in rows]
-    # Each number, or row of a cube, has noise of its own. Each change by 1 is a link of
-    # the chain of `laplace_loss`.
+    # Each number, or each row of a cube, has independent noise. Each change by 1 is a
+    # link of the chain of `laplace_loss`.
     epsilons = [norm / draw.parameters["scale"] for norm in norms]
     parts = map(laplace_loss, epsilons, (max(1, int(norm)) for norm in norms))
     mus = list(map(pure_mu, epsilons))
@@ -136,8 +136,8 @@ def _pure_rho(epsilon: Fraction) -> float:
 
 def epsilon_of(losses: Sequence[DrawLoss], delta: Fraction) -> float:
     """Return the least epsilon that covers all draws together, at a delta."""
-    # A release may have been planned by a sum of epsilon, rho or mu, or by the accountant,
-    # and none is always the least.
+    # The budget of a release may be a sum of epsilon, rho or mu, or computed by the accountant; none of them is always
+    # the smallest.
     epsilons = [float(sum(loss.epsilon for loss in losses))]
     rho = sum(loss.rho for loss in losses)
     if not delta or rho == math.inf:
@@ -172,7 +172,7 @@ def understatement(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str |
             continue
         most = stated_epsilon * (1 + slack) + slack * claim.epsilon
         drawn_epsilon = epsilon_of(losses, delta)
-        # An infinite epsilon is a finding of `_find_understatements` already.
+        # `_find_understatements` already reports an infinite epsilon.
         if most < drawn_epsilon < math.inf:
             return (
                 f"the draws lose epsilon {drawn_epsilon:.6g} at delta {float(delta):g};"

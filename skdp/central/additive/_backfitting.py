@@ -34,10 +34,10 @@ class Residuals(Protocol):
 
     # The square of the largest norm of the residuals of a row.
     square: int
-    # The integer that is a residual of 1, and a response of 1.
+    # Integers that represent a residual of 1 and a response of 1.
     unit: int
     response_unit: int
-    # The variance of the response that one row gives.
+    # Variance of the response estimated from one row.
     row_variance: float
 
     def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
@@ -119,22 +119,21 @@ def size_counts(residuals: Floats, limits: Integers) -> Integers:
     return np.bincount(places, minlength=len(limits))
 
 
-# The number of epochs: as many as leave a sum the noise of so few records, between
-# these limits. Half or twice as many change R2 by less than .006 (two generated tables
-# of benchmarks/central_models.py, 4,000 rows, epsilon 1, 6 fits).
+# The number of epochs is ``mu * n_rows / (_RECORDS_PER_SUM * n_columns)``, between
+# these limits. Half and twice as many change R2 by less than 0.006
+# (benchmarks/central_models.py).
 _RECORDS_PER_SUM = 20
 MIN_EPOCHS, MAX_EPOCHS = 2, 12
 
-# The number of bounds of residuals to choose from, in half octaves, and the share of the
-# rows that may be beyond the bound.
+# Number of candidate bounds of residuals, in half octaves, and the proportion of rows that may be beyond the bound.
 _N_BOUNDS = 32
 TAIL_FRACTION = 0.02
 
-# The largest response of a function: beyond all that noise does not make.
+# Largest response of a function; only noise produces larger ones.
 _MAX_RESPONSE = 64.0
 
-# Epochs that begin with a new bound. With one bound, R2 of three tables at an epsilon of .1
-# falls by .03 to .2 (benchmarks/central_models.py).
+# Epochs that begin with a new bound of the residuals. With a single bound, R2 of three tables at epsilon 0.1 falls by
+# 0.03 to 0.2 (benchmarks/central_models.py).
 LOOKS = (0, 1, 2, 4)
 
 
@@ -151,18 +150,18 @@ def find_residuals(
     residuals = NumberResiduals(int(bounds[-1])).measure(targets, responses)
     counts = noise.add_floats(source, size_counts(residuals, bounds))
     error = as_float(noise.error)
-    # Added up from the largest on, so that few counts add their noise.
+    # Cumulated from the largest size down, because this adds the noise of few counts.
     n_beyond = np.cumsum(counts[::-1])[::-1]
     n_added = np.arange(_N_BOUNDS, 0, -1)
     is_many = n_beyond > TAIL_FRACTION * n_rows + error * np.sqrt(n_added)
-    # The bound is the last size from which on there are many. A True before all sizes
-    # stands for none, so that positions are one less.
+    # The bound is the last size that many rows exceed. The True in front represents no
+    # bound and shifts the positions by one.
     last_place = int(np.flatnonzero(np.append(True, is_many))[-1])
     place = max(last_place - 1, 0)
     inside = np.maximum(counts[: place + 1], 0.0)
     n_inside = inside.sum()
-    # The mean square of a half octave is .72 times the square of its end, for sizes that are
-    # even in their logarithm. The first class, from 0 on, is taken for such a one.
+    # The mean square within a half octave is 0.72 times the square of its upper bound if the logarithm of the size is
+    # uniform. The first class, which begins at 0, is treated in the same way.
     squares = 0.72 * (bounds[: place + 1] / STEPS) ** 2
     variance = squares[-1]
     if n_inside > 0:
@@ -214,8 +213,8 @@ class _AdditiveTerm:
         self.mean = np.zeros(n_outputs)
         # The values in whole steps of the response unit, with a 0 for rows in no bin.
         self.integer_values = np.zeros((shape[0] + 1, n_outputs), np.int64)
-        # Averages over epochs: of the sums that are expected of this function where it fits
-        # best; and of the slope of a sum, by which it rises with the function of its bin.
+        # Averages over epochs: of the expected sums at the best fit of this function, and of the slope of a sum in the
+        # value of its bin.
         self._mean_sums = np.zeros(shape)
         self._mean_slopes = np.zeros(shape)
         # Noise variances of the averaged sums, and the weights of all epochs in them.
@@ -249,7 +248,7 @@ class _AdditiveTerm:
 
     def _average(self, noisy: Floats, curvatures: Floats, epoch: Epoch) -> None:
         """Update the averages of the noisy sums with the sums of an epoch."""
-        # A count that is too small would make the step too long.
+        # Too small a count would make the step too long.
         counts = np.maximum(self.sizes, np.sqrt(self.bins.variances))[:, np.newaxis]
         slopes = counts * curvatures
         self._epoch_weights += epoch.weight
@@ -284,7 +283,7 @@ class Epoch(NamedTuple):
     error: float
     weight: float
     response_unit: int
-    # As of `Residuals`.
+    # See `Residuals`.
     row_variance: float
 
 

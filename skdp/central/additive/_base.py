@@ -45,13 +45,12 @@ from skdp.privacy import Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table, kind_of_dtype, name_of_dtype
 
-# Fractions of the budget for the number of rows and the middle of the target, and for the counts
-# of cells that make bins. Half or twice as much changes R2 by less than .01 (two
-# generated tables of 4,000 rows at an epsilon of 1, 6 fits, with standard errors of
-# .001 to .005); but half of the latter cost .03 +- .02 on one of them.
+# Fractions of the budget for the number of rows and the middle of the target, and for the counts of cells from which
+# bins are made. Half and twice of them change R2 by less than 0.01, except that half of the latter decreases it by 0.03
+# on one table (benchmarks/central_models.py).
 SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
 
-# More bins have more noise than records.
+# With more bins, the noise exceeds the number of records.
 _MAX_BINS = 256
 
 # Declared values of a column. Smoothing has some matrices of their pairs: 134 MB each.
@@ -61,9 +60,8 @@ _MAX_DECLARED_VALUES = 4096
 # Smallest count of a supported bin, in standard deviations of its noise.
 MIN_COUNT = 3.0
 
-# Bins are not supported after fewer epochs: with so much noise, functions are still far
-# from their positions. With 3 to 8 independent columns, intervals of 95 % held 50 to 80 %
-# of the bins after 2 epochs, 65 to 95 % after 3, and 80 to 97 % after 5 and more.
+# Bins are not supported after fewer epochs, because the functions have not converged. With 3 to 8 independent columns,
+# 95 % intervals covered 50 to 80 % of the bins after 2 epochs, 65 to 95 % after 3, and 80 to 97 % after 5 and more.
 MIN_SETTLED_EPOCHS = 4
 
 
@@ -80,14 +78,14 @@ class Shape(NamedTuple):
     std_error: Floats
     # The noisy numbers of rows, above 0: by them, the mean of the values is 0.
     counts: Floats
-    # False where values may be farther from the truth than their errors state.
+    # False where errors may exceed `std_error`.
     is_supported: NDArray[np.bool_]
 
 
 class AdditivePlan(NamedTuple):
     """Checked inputs before the charge."""
 
-    # The fine cells of each column, and the cell of each row.
+    # Fine cells of each column.
     domain: Domain
     codes: list[NDArray[Any]]
     # The columns of numbers between bounds.

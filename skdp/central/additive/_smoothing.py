@@ -15,8 +15,8 @@ from skdp.central.statistics import Floats, Noise, as_float, is_ordered
 from skdp.domain import Categories, Domain, Interval
 from skdp.randomness import ByteSource
 
-# Half or twice of each constant changes areas and R2 of additive models of nine tables at
-# epsilon 1 by less than 0.01 (benchmarks/central_models.py).
+# Half and twice of each constant change AUC and R2 of additive models of nine tables at epsilon 1 by less than 0.01
+# (benchmarks/central_models.py).
 
 # Cells of equal width between two bounds, beside the skewed ones.
 N_EVEN_CELLS = 64
@@ -34,7 +34,7 @@ class Bins:
     """The bins of a column, and their noisy counts."""
 
     attribute: Categories | Interval
-    # The bin of each cell that was counted, and, last, the bin of rows in none.
+    # Bin of each counted cell; last, the bin of rows outside all cells.
     bins_of_cells: NDArray[np.intp]
     # Counts of the bins, and the variances of their noise: (n_bins,).
     counts: Floats
@@ -113,32 +113,32 @@ def _join(counts: NDArray[Any], least: float, error: float) -> list[int]:
         if n_records >= least:
             firsts.append(cell + 1)
             n_records = 0.0
-    # A last bin of many cells may be empty: noise must not make it.
+    # The last bin is merged unless its count is clear, because a sum of many noisy
+    # empty cells can exceed the smallest count.
     noise = MIN_BIN_ERRORS * error * math.sqrt(len(counts) - firsts[-1])
     if len(firsts) > 1 and n_records < max(least / 2, noise, 1.0):
         firsts.pop()
     return firsts
 
 
-# Variances of a function to choose from, over the variance of one record's estimate of it. Half and
-# twice as many change areas of Adult, COMPAS and LSAC (12,000 rows) by less than .001,
-# and endpoints of 1e-8 and 1e8 too; .01 and 100 change areas of LSAC by .005 (epsilons of .1
-# and 1, 4 splits).
+# Candidate prior variances of a function, relative to the variance of an estimate from one record. A grid of half or
+# twice the size, or from 1e-8 to 1e8, changes AUC by less than 0.001.
 _SPREADS = np.geomspace(1e-4, 1e4, 17)
 
-# The scale of deviations of functions, over the deviation of one record's estimate: for
-# classes, half a logit. Their prior is half-Cauchy (A. Gelman, 2006), as under an even
-# one on this grid noise looks like functions of many logits.
+# Scale of the half-Cauchy prior of the standard deviation of a function (A. Gelman,
+# 2006), relative to the standard deviation of an estimate from one record: half a logit
+# for classes. With a uniform prior on this grid, noise is fitted as functions of many
+# logits.
 _DEVIATION = 0.25
 
-# How far the values of a function are alike: the length of the rough prior, in shares of
-# the records, and the variance that each bin has of its own. Half or twice of each
-# changes areas and R2 of nine tables at epsilon 1 by less than 0.001
+# Correlation of the values of a function: the length scale of the rough prior, as a proportion of the records, and the
+# independent variance of each bin. Half and twice of each change AUC and R2 by less than 0.001
 # (benchmarks/central_models.py).
 _ROUGH = 0.5
 _OWN = 0.01
 
-# The variance of the mean of a function: a constant of the model has most of it.
+# Prior variance of the mean of a function. It is small because the model has an
+# intercept.
 _LEVEL = 0.05
 
 
@@ -162,7 +162,8 @@ def _bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[F
         return [np.eye(len(counts))]
     sizes = counts[ordered]
     shares = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
-    # The middles of neighbouring bins as normal numbers, whatever their scale.
+    # Normal scores of the middles of the bins, which do not depend on the scale of the
+    # column.
     scores = ndtri(shares)
     distances = np.abs(shares[:, np.newaxis] - shares)
     differences = scores[:, np.newaxis] - scores
@@ -197,13 +198,15 @@ def smooth(
     unit: float,
 ) -> tuple[Floats, Floats]:
     """Estimate a function f of bins from sums that are ``weights * f`` plus noise; return its mean and covariance."""
-    # The prior is a mixture of covariance * spread * unit. So the mean is over all of
-    # them, by how likely each makes the sums (empirical Bayes: C. Morris, 1983).
+    # The prior is a mixture of covariance * spread * unit. So the posterior mean
+    # averages over all of them with their likelihoods as weights (empirical Bayes: C.
+    # Morris, 1983).
     spreads = unit * _SPREADS
-    # Half-Cauchy, on a grid of logarithms: density times deviation.
+    # Half-Cauchy prior on a logarithmic grid: density times standard deviation.
     log_priors = np.log(_SPREADS) / 2 - np.log1p(_SPREADS / _DEVIATION**2)
     deviations = np.sqrt(variances)
-    # Over their deviations, the sums have noise of variance 1, and these weights.
+    # Divided by their standard deviations, the sums have noise of variance 1 and these
+    # weights.
     unit_weights = weights / deviations
     log_likelihoods = []
     fits = []
@@ -248,7 +251,7 @@ class _Fit(NamedTuple):
     covariance: Floats
     # From rotated sums to the function: (n_bins, n_bins).
     to_function: Floats
-    # In the directions in which their noise and signal are independent: (n_bins,).
+    # Sums in the eigenvectors of the signal, in which they are independent: (n_bins,).
     rotated_sums: Floats
     # The part of the rotated sums that is signal, over its variance: (n_spreads, n_bins).
     factors: Floats

@@ -32,7 +32,7 @@ class RowSums:
     """Sums over the rows of all batches: a `skdp.tables.Summary`."""
 
     sums_of: SumsOf
-    # The sums over no rows.
+    # Sums of an empty table.
     nothing: Sequence[Integers]
 
     def zeros(self) -> list[Integers]:
@@ -79,8 +79,8 @@ class Batches:
 
     def add_up(self, sums_of: SumsOf) -> list[Integers]:
         """Sum over all rows."""
-        # A column of a large table that cannot be read at all is an error before any
-        # row is read.
+        # Unreadable columns of a large table raise an error here, before any row is
+        # read.
         sums = sums_of(self.table)
         if self.large is None:
             return sums
@@ -100,7 +100,7 @@ def find_missing(column: Any) -> NDArray[np.bool_]:
     if isinstance(column, np.ndarray):
         if column.dtype != object:
             return np.asarray(pd.isna(column))
-        # pandas stumbles over Decimal("sNaN").
+        # pandas.isna raises an error for Decimal("sNaN").
         return np.fromiter(map(is_missing, column), bool, len(column))
     series = nw.from_native(column, series_only=True)
     missing = series.is_null().to_numpy().astype(bool)
@@ -139,7 +139,7 @@ def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
 def _number_persons(groups: Any) -> NDArray[np.intp]:
     """Return the number of each person, in order of appearance; -1 if missing."""
     if not hasattr(groups, "__array__"):
-        # In a list, pandas would make floats of integers where one is a fraction.
+        # pandas would convert the integers of a list with a fraction to floats.
         groups = pd.Series(groups, dtype=object)
     elif not isinstance(groups, np.ndarray | pd.Series | pd.Index):
         groups = nw.from_native(groups, series_only=True).to_pandas()

@@ -19,12 +19,11 @@ from skdp.central.statistics._sums import GroupSums, read_values, sums_of_groups
 from skdp.domain import Categories, Codes, Domain, Interval
 from skdp.tables import ORDERED_KINDS, Table, kind_of, present
 
-# Returns codes, and the names of the columns with values that are undeclared, but must
-# not be.
+# Returns codes, and the names of the columns with undeclared values that are errors.
 Coder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
 
 
-# Makes the error of a column with values that are undeclared.
+# Returns the error of a column with undeclared values.
 Refusal = Callable[[Any], ValueError]
 
 

@@ -29,9 +29,9 @@ MAX_DENOMINATOR = 1_000_000
 # there are at most so many.
 N_STEPS, MAX_WHOLE_STEPS = 10_000, 100_000
 
-# Equal values can be separated, as if they lay evenly in their cell: a cell, and each
-# value in it, has this number of parts. As many as the values of the largest cell are
-# enough; the time does not depend on it.
+# Number of parts of a cell, and of each value in it: values are separated as if they
+# were evenly distributed in their cell. It must exceed the largest count of a cell, and
+# the time does not depend on it.
 PARTS = 1 << 32
 
 
@@ -175,8 +175,8 @@ def choose_cuts(
 
 def nearest_candidate(cut: int) -> int:
     """Return the index of the candidate nearest to a cut of `count_cells`, where every second cell is a candidate."""
-    # The cut ``c * PARTS`` is the left end of cell c, and candidate i is cell 2 i.
-    # Between two candidates, the nearer one by numbers of values.
+    # The cut ``c * PARTS`` is the left end of cell c, and candidate i is cell 2 i. A
+    # cut between two candidates is rounded to the nearer one by numbers of values.
     return (cut + PARTS // 2) // (2 * PARTS)
 
 

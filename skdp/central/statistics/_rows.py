@@ -17,7 +17,7 @@ from skdp.central.statistics._sums import BLOCK
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
 
-# The position of the bound that is farther from the start of a column.
+# Position of the bound that is farther from the start of a column.
 UNIT = 1 << 14
 
 
@@ -48,16 +48,16 @@ def widths(
 class Rows:
     """Private rows whose values are integers, of a bounded norm; they live inside `fit` only."""
 
-    # A float sum of real values depends on the order of its terms, so that a row could
-    # change it by more than itself. All products and sums here are of integers below
-    # 2**53, which floats hold exactly, in any order.
+    # The rounding of a float sum depends on all terms, so a row could change the sum by
+    # more than its own value. All products and sums here are of integers below 2**53,
+    # which floats hold exactly, in any order.
 
     places: NDArray[np.int16]
     # The class of each row, or the position of its target.
     codes: NDArray[np.intp]
     # The square of the largest norm of a row, its constant included.
     square: int
-    # A last value, of all rows; 0 for none.
+    # Constant that is appended to each row; 0 for none.
     constant: int = 0
     # The largest size of each value.
     most: int | NDArray[np.int64] = UNIT
@@ -115,7 +115,7 @@ class Rows:
 
     def factors(self, square: int) -> NDArray[np.float64]:
         """Return the factors of rows that, after cutting towards 0, bound their squared norms."""
-        # The three roundings make a factor too large by less than 2**-50.
+        # Three roundings increase a factor by less than 2**-50.
         long = self.squares > square
         return np.where(
             long,
@@ -247,7 +247,8 @@ def choose_limit(
     rows: Rows, noise: Noise, cut: float, source: ByteSource, most: float = math.inf
 ) -> tuple[int, float]:
     """Choose the least limit of the norm that few rows exceed, from noisy numbers of rows; and count all rows."""
-    # A row is in one of the numbers: adding or removing it changes this one by 1.
+    # A row is counted in one of the numbers, so adding or removing it changes one
+    # number by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
     counts = noise.add(source, rows.counts(limits).tolist())
     n_rows = as_float(max(sum(counts), 0))

@@ -29,8 +29,8 @@ from skdp.tables import Table
 # billionth of the width, and sums over 2**33 rows are integers of 64 bits.
 GRID = 1 << 29
 
-# Values at a time: they stay in the cache, and floats add the integers of a block, and
-# the products of rows, exactly (2**(15 + 15 + 16) < 2**53).
+# Rows per block. A block fits in the cache, and float sums of its integers and of
+# products of rows are exact (2**(15 + 15 + 16) < 2**53).
 BLOCK = 1 << 16
 
 # The variance of a uniform distribution between the bounds, in squared half widths.
@@ -39,15 +39,15 @@ UNIFORM_VARIANCE = 1 / 3
 
 def read_values(table: Table) -> list[Floats]:
     """Read private numbers of which some may be missing; Python objects that are no numbers are."""
-    # Only a dtype is refused. That a record has text is private, and an error would
-    # reveal it: anybody could stop a release with it.
+    # Only dtypes raise errors. Text in a record is private, and an error would reveal
+    # it.
     return read_numbers(table, missing=True, others=True)
 
 
 def warn_of_objects(table: Table) -> None:
     """Warn of columns of Python objects that are read by `read_values`."""
-    # By the dtype alone, for any objects. The dtype of a list of rows is
-    # inferred from its values, so a warning would reveal them.
+    # The dtype alone decides, for all objects. The dtype of a list of rows is inferred
+    # from its values, so a warning would reveal them.
     if not table.has_dtypes or not isinstance(table.native, pd.DataFrame | np.ndarray):
         return
     names = []
@@ -256,7 +256,7 @@ def moments_of(noisy: NoisySums, noise_error: Fraction) -> Moments:
     """Turn noisy sums with squares into moments: arrays (n_groups, n_columns)."""
     is_counted = noisy.counts > 0
     counts = np.where(is_counted, noisy.counts, 1.0)
-    # Clip to the range without noise; then no quotient overflows.
+    # Sums are clipped to their range without noise, so no quotient overflows.
     mean = np.where(is_counted, np.clip(noisy.places / counts, -1, 1), 0.0)
     error = as_float(noise_error)
     share = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)

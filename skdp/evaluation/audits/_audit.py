@@ -294,7 +294,7 @@ def _check_one_differs(tables: Sequence[pd.DataFrame]) -> None:
         rows = table.to_numpy(object)
         if rows.shape != first.shape:
             raise ValueError("neighbours must have the same numbers of rows")
-        # By their texts, so that nan equals nan.
+        # Values are compared by their texts, so that nan equals nan.
         pairs = zip(first.tolist(), rows.tolist(), strict=True)
         n_differing = sum(repr(one) != repr(other) for one, other in pairs)
         if n_differing != 1:

@@ -25,7 +25,7 @@ from skdp.evaluation.audits._outputs import (
 
 Hashes = NDArray[np.uint64]
 
-# Draws n outputs of the release of a table, which is given by its position.
+# ``draw(index, n)`` draws n outputs of the release of a table.
 Draw = Callable[[int, int], Draws]
 
 DEFAULT_ROWS = 1_000_000
@@ -36,7 +36,7 @@ MAX_BATCH_CELLS = 1 << 22
 # A column with more distinct numbers is cut into as many bins.
 N_BINS = 64
 
-# Outcomes that are rarer in the first sample are not used.
+# Smallest count in the first sample of an outcome that is used.
 MIN_OUTCOME_COUNT = 4
 
 # Rates of the second sample are moved against the event by as many standard errors.
@@ -90,7 +90,7 @@ def find_bound(
     draw: Draw, n_tables: int, n_draws: int, *, delta: float, level: float
 ) -> Bound:
     """Choose an event by two samples of each table, and count it in fresh draws."""
-    # A tenth of the draws chooses; of few draws, up to three tenths, because a bad choice
+    # A tenth of the draws is used for the choice. If there are few draws, up to three tenths, because a bad choice
     # costs more than a smaller test.
     share = n_draws / (2 * n_tables)
     n_choosing = max(1, int(0.1 * share), min(5_000, int(0.3 * share)))
@@ -224,7 +224,7 @@ def _log_ratios_of(
             hashes = hash_column(column_of(draws, name))
             positions = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
             total += np.where(values[positions] == hashes, ratios[positions], 0.0)
-        # In steps of a quarter, so that sums are seen more than once.
+        # Sums are rounded to quarters, so that they occur more than once.
         return np.rint(4 * total).astype(np.int64).view(np.uint64)
 
     return outcomes

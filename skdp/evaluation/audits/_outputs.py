@@ -17,7 +17,7 @@ Draws = dict[str, NDArray[Any]]
 FAILURE = "the type of the error"
 ABSENT = "\0absent"
 
-# Parts of the output of one call that are compared.
+# Largest number of compared parts of the output of one call.
 MAX_PARTS = 256
 
 # Values of which the support by a hashed report is computed.

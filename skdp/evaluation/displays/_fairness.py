@@ -24,7 +24,7 @@ from skdp.evaluation._style import (
 DIFFERENCES, RATIOS = "Differences (0 is parity)", "Ratios (1 is parity)"
 PARITY = {DIFFERENCES: 0.0, RATIOS: 1.0}
 
-# Intervals without an end are cut off here, as no axis shows more.
+# Unbounded intervals are clipped here, beyond the range of any axis.
 MAX_END = 1e6
 
 
@@ -88,7 +88,7 @@ class FairnessDisplay(PanelDisplay):
         is_rate = ~table["panel"].isin(PARITY)
         groups = table["group"].map(format_label)
         table["label"] = groups.where(is_rate, table["label"])
-        # A rate without a group is of all rows, and is no part of the comparison.
+        # A rate without a group is the rate of all rows, and is not compared.
         self.table = table[~is_rate | table["group"].notna()]
         if self.table.empty:
             raise ValueError("reports must have rates by group, differences or ratios")

@@ -169,7 +169,7 @@ def attacked_column(study: Study) -> Any:
     """Choose the protected column to attack: the sensitive one, otherwise the first with several values."""
     if study.sensitive is not None:
         return study.sensitive
-    # A column with a single value needs no guess.
+    # A column with a single value cannot be attacked.
     for name in study.columns:
         if study.frame[name].nunique(dropna=False) > 1:
             return name
@@ -306,7 +306,8 @@ def count_study(
     truth = pd.Series(true, index=domain.cells(), name="true")
     releases, errors, expected = [], [], []
     for index, epsilon in enumerate(epsilons):
-        # A separate seed for each epsilon, as all would use the same noise otherwise.
+        # Each epsilon has its own seed; otherwise all releases would use the same
+        # noise.
         seed = None if random_state is None else random_state + index
         encoder = RandomizedResponseEncoder(
             epsilon, strategy="joint", categories=domain, random_state=seed
@@ -314,7 +315,8 @@ def count_study(
         expected.append(_expected_errors(encoder, truth))
         protocol, (oracle,) = encoder.protocol_, encoder.oracles_
         for repeat in range(n_repeats):
-            # As `transform` and `estimate_counts`, which would code the rows each time.
+            # Same as `transform` and `estimate_counts`, but the rows are encoded only
+            # once.
             tally = protocol.tally(
                 protocol.randomize(list(codes), [], encoder._randomness())
             )

@@ -173,7 +173,8 @@ def study_report(
         sections.append(section)
         tables |= part_tables
     if study.target is not None:
-        # The first screen has counts, errors and accuracy.
+        # The accuracy is moved to the first section, so that the first screen shows it
+        # beside the errors of counts.
         accuracy = sections[1].figures.pop("accuracy by epsilon")
         sections[0].figures["accuracy by epsilon"] = accuracy
     page = _render_page(
@@ -185,7 +186,7 @@ def study_report(
         sections=sections,
         files=[f"{name}.csv" for name in tables],
     )
-    # Nothing is written before all is computed.
+    # Files are written after all computations, so that an error leaves none.
     out.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         table.to_csv(out / f"{name}.csv", index=False)

@@ -157,7 +157,7 @@ class Study:
         """Return a seed that is unique to a part of the study."""
         if self.random_state is None:
             return None
-        # With its length, as NumPy ignores trailing zeros.
+        # The length of the key is included, because NumPy ignores trailing zeros.
         entropy = np.random.SeedSequence([self.random_state, len(key), *key])
         return int(entropy.generate_state(1)[0])
 
@@ -189,7 +189,7 @@ class Study:
         # A third of the time of the default solver, and as accurate.
         model: Any = LogisticRegression(solver="newton-cholesky")
         if protected == "excluded" and not self.others:
-            # Only the proportions of the target are left.
+            # Without features, only the proportions of the target can be predicted.
             model = DummyClassifier()
         columns = ColumnTransformer(parts, remainder="drop")
         return Pipeline([("columns", columns), ("classifier", model)])

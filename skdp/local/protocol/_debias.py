@@ -277,7 +277,8 @@ def _weighted_moments(
     n_rows = len(weights)
     variances = squares / total**2 * (n_rows / (n_rows - 1))
     if tuple(columns) == tuple(field.columns):
-        # A few equal reports have no empirical variance, but noise.
+        # A few equal reports have an empirical variance of 0, so the smallest noise is
+        # a lower bound.
         smallest = np.min(field.oracle.variance([0, 1], 1))
         variances = np.maximum(variances, _kish_variance(weights) * smallest)
     return means, variances

@@ -178,7 +178,8 @@ class CategoryField(OracleField):
             if isinstance(self.unknown, dict):
                 drawn: Any = self.unknown[name]
             else:
-                # Drawn for every row, because time must not depend on the values.
+                # A replacement is drawn for every row, so that the run time does not
+                # depend on the values.
                 drawn = uniform_integers(randomness("unknown", name), size, column.size)
             column = column.copy()
             np.copyto(column, drawn, where=column == size, casting="unsafe")

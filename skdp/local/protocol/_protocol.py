@@ -263,7 +263,7 @@ class ReportProtocol:
             return self._draw_permanent(codes, records, randomness)
         reports = []
         for field, field_codes in zip(self.fields, self._split(codes), strict=True):
-            # Drawn also for records that do not report the field.
+            # Reports are drawn for all records, also if they do not report the field.
             reports.append(field.report(field_codes, randomness))
         if self.sampling is None:
             return reports
@@ -321,7 +321,8 @@ class ReportProtocol:
             like = self._select(field, table.columns)
             rows = None if drawn is None else drawn[:, index]
             blocks += field.write(reports[index], like, rows)
-        # A field may have one array for all of its columns, which keep their order.
+        # A field with several columns may have a single array, with the columns in
+        # their order.
         names = list(chain.from_iterable(self._names))
         ordered = self.report_columns[: len(names)]
         if names != ordered:

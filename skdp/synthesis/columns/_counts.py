@@ -93,9 +93,9 @@ class NoisyCounts:
 class _Form:
     """The numbers of a table that are counted with noise."""
 
-    # The sums over private values, the number of records of each public cell, are public.
-    # With two values, one is counted. With q > 2 values, the noise is projected so that
-    # the sums are exact, which leaves 1 - 1 / q of its variance.
+    # The sums over private values, the number of records of each public cell, are public. With two values, only one of
+    # them is counted. With q > 2 values, the noise is projected so that the sums are exact, which leaves 1 - 1 / q of
+    # its variance.
     #
     # Centered numbers are K N - S for counts N of a cell and their sum S over all K
     # public cells. S is the single private column, which is counted once, with little

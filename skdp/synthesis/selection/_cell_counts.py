@@ -145,7 +145,8 @@ class CellCounts:
 
     def estimate_shares(self) -> NDArray[np.float64]:
         """Return the share of each cell: by its count if clear, otherwise by width."""
-        # No cell is impossible: a row may have the bin of these cells all the same.
+        # Every cell has a positive share, because a row may still have the bin of these
+        # cells.
         shares = self._divide() + MIN_SHARE * self.widths / self.widths.sum()
         return np.asarray(shares / shares.sum())
 
@@ -185,7 +186,8 @@ class CellCounts:
 
 def _cut(shares: NDArray[np.float64], max_bins: int) -> list[int]:
     """Return the edges of at most so many bins of about equal shares."""
-    # Cells with more than a bin's share are bins alone; small cells share the rest.
+    # Cells with more than the share of a bin become bins; small cells are merged into
+    # the remaining bins.
     is_large = shares >= 1 / max_bins
     n_small = max(1, max_bins - int(is_large.sum()))
     min_share = max(shares[~is_large].sum() / n_small, 1 / (2 * max_bins))

@@ -140,7 +140,7 @@ def group_rare_values(
     if is_ordered and counts.size > 2 * n_affordable:
         min_count = max(min_count, n_records / n_affordable)
     elif not is_ordered and counts.size > 1:
-        # The largest of so many counts by the noise of the column alone.
+        # Expected largest count if all counts are noise.
         luck = count_error * float(ndtri(1 - 1 / counts.size))
         min_count = min(max(min_count, luck), n_records)
     is_common = counts >= min_count

@@ -206,8 +206,9 @@ def _declared_names(table: Table, declared: Any) -> set[Any]:
 
 def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, ...]:
     """Return for each column whether its codes are ordered."""
-    # Bins and ordered categories are. Declared numbers in a list may be codes, such as
-    # codes of occupations; numbers that were read from public columns are sorted.
+    # Bins and ordered categories are ordered. Declared numbers in a list may be codes,
+    # such as codes of occupations; numbers that were read from public columns are
+    # sorted.
     orders = []
     for name in domain.columns:
         values = domain[name]

@@ -114,7 +114,7 @@ def draw_numbers(
         values = domain[name]
         if not isinstance(values, Interval):
             continue
-        # A missing number, whose code is behind all bins, is replaced on writing.
+        # A missing number has the code after all bins, and is replaced on writing.
         bins = np.minimum(codes[column], len(values.edges) - 2)
         within = (positions or {}).get(column)
         if within is None:
