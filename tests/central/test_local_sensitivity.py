@@ -9,10 +9,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from skdp import PrivacyLedger
+from skdp import BudgetExceeded, PrivacyLedger
 from skdp.central import propose_test_release, smooth_sensitivity_release
 from skdp.randomness import watch_draws
 from skdp.testing import replay_release
+from tests.conftest import counted_draws
 
 WIDTH = 100
 DELTA = 1e-6
@@ -222,3 +223,12 @@ def test_the_charge_is_the_guarantee():
         result = release("mean", np.ones(9), bounds=(0, 1), epsilon=1.0, delta=1e-6, ledger=ledger, **more)
         assert (result.guarantee.epsilon, result.guarantee.delta, result.guarantee.secure) == (1, 1e-6, True)
     assert ledger.spent == (2, pytest.approx(2e-6))
+
+
+@pytest.mark.parametrize("release", [propose_test_release, smooth_sensitivity_release])
+def test_nothing_is_drawn_beyond_the_budget(release):
+    more = {"sensitivity": 0.1} if release is propose_test_release else {}
+    ledger = PrivacyLedger(epsilon=0.5, delta=1e-5)
+    with counted_draws() as drawn, pytest.raises(BudgetExceeded):
+        release("mean", np.ones(9), bounds=(0, 1), epsilon=1.0, delta=1e-6, ledger=ledger, **more)
+    assert drawn[0] == 0

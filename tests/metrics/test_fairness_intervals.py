@@ -53,6 +53,16 @@ def test_a_difference_of_rates_has_the_interval_of_newcombes_example():
     assert [round(parity[name], 4) for name in ("value", "lower", "upper")] == [0.2, 0.0524, 0.3339]
 
 
+def test_the_lower_bound_of_the_largest_difference_holds_for_all_pairs():
+    """Newcombe's method 10 at the level of Bonferroni for three pairs: a lower bound fails on one side only."""
+    predicted = np.repeat([1, 0] * 3, [60, 40, 45, 55, 30, 70])
+    with pytest.warns(UserWarning, match="undefined"):
+        table = fairness_report(np.ones(300), predicted, np.repeat([*"abc"], 100), positive_label=1)
+    high, low = (stats.binomtest(n, 100).proportion_ci(1 - 0.05 / 3, "wilson") for n in (60, 30))
+    lower = table.set_index("metric").loc["statistical_parity_difference", "lower"]
+    assert lower == pytest.approx(0.3 - np.hypot(0.6 - high.low, low.high - 0.3))
+
+
 @pytest.mark.parametrize("n_rows", [5, 50])
 def test_rates_of_known_groups_are_covered_at_every_rate(n_rows):
     """Clopper and Pearson: also of few rows, and rates near 0."""

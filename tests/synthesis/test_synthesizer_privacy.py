@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp import BudgetExceeded, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.privacy import largest_mu
 from skdp.randomness import SeededSource
 from tests.conftest import counted_draws
@@ -58,6 +58,12 @@ class TestAccount:
 
 
 class TestCoins:
+    @every_method
+    def test_nothing_is_drawn_beyond_the_budget(self, method):
+        with counted_draws() as drawn, pytest.raises(BudgetExceeded):
+            fitted(marginals=method, ledger=PrivacyLedger(epsilon=0.5))
+        assert drawn[0] == 0
+
     def test_sampling_draws_none_of_the_coins_of_the_noise(self):
         for seed in (None, 0):
             synthesizer = fitted(random_state=seed)
