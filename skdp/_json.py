@@ -1,4 +1,4 @@
-"""Values with their types as JSON, and the limits on files from strangers."""
+"""Typed values as JSON, and size limits of untrusted files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def register_type(
 
 
 def write_value(value: Any) -> Any:
-    """Convert a value to what JSON contains; a type that JSON lacks is tagged."""
+    """Convert a value to types of JSON; other types are tagged."""
     value = _to_python(value)
     if isinstance(value, str | bool | None):
         return value
@@ -87,7 +87,7 @@ def write_value(value: Any) -> Any:
 
 
 def read_value(content: Any) -> Any:
-    """Convert what `write_value` returned to an equal value."""
+    """Convert the output of `write_value` back to the value."""
     if isinstance(content, list):
         return list(map(read_value, content))
     if not isinstance(content, dict):

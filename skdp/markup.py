@@ -13,7 +13,7 @@ MAX_CELL_CHARACTERS, MAX_FACT_CHARACTERS = 200, 2_000
 
 
 def html_facts(title: str, facts: Iterable[tuple[str, Any]], note: str = "") -> str:
-    """Return a table of two columns: a name and a text in each row; rows whose text is empty are left out."""
+    """Return an HTML table of names and texts, without the rows with an empty text."""
     rows = ""
     for name, text in facts:
         if text not in (None, ""):
@@ -28,7 +28,7 @@ def html_text(text: Any) -> str:
 
 
 def format_text(text: Any) -> str:
-    """Return a text without halves of Unicode characters, which no file can hold."""
+    """Return a text without lone surrogates, which cannot be encoded."""
     return str(text).encode(errors="replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""Pages of the documentation: the one place that knows where they are, and the warnings that name them."""
+"""Addresses of pages of the documentation, and warnings that link to them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def address(page: str) -> str:
 
 
 def warn(text: str, category: type[Warning], *, about: str, stacklevel: int) -> None:
-    """Warn, and say which page of the documentation is about it; `stacklevel` is as in the function that calls."""
+    """Warn with a link to a page of the documentation; `stacklevel` is relative to the calling function."""
     message = f"{text}. See {address(about)}"
     warnings.warn(message, category, stacklevel=stacklevel + 1)

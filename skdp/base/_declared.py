@@ -140,7 +140,7 @@ def undeclared_error(
     where: str = "declared categories",
     advice: str = _IGNORE,
 ) -> ValueError:
-    """Make the error of a value outside the domain, which states the domain only."""
+    """Make the error of a value outside the domain; the message contains the domain only."""
     remedy = (
         "Declare all values that can occur, and None or missing=True for missing values"
     )

@@ -35,7 +35,7 @@ from skdp.tables import (
 def read_input(
     estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1
 ) -> Table:
-    """Check the shape and the column names of an input, without reading a value."""
+    """Check the shape and the column names of an input, without reading its values."""
     if is_frame(X):
         n_rows, n_columns = X.shape
         if n_columns == 0:

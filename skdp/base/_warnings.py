@@ -88,7 +88,7 @@ def warn_of_epsilon(epsilon: float) -> None:
 
 
 def warn_of_release(guarantee: PrivacyGuarantee) -> None:
-    """Warn of a weak guarantee of a curator, from declared facts alone."""
+    """Warn of a weak guarantee in the central model, without reading the data."""
     # The number of rows is private, so the warning must not depend on it.
     warn_of_epsilon(guarantee.epsilon)
     _warn_of_delta(guarantee.delta, _MIN_ROWS)

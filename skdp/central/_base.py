@@ -116,7 +116,7 @@ def refuse_large(X: Any, what: str) -> None:
 def check_column_names(
     declared: Any, names: Sequence[Any], parameter: str = "bounds"
 ) -> None:
-    """Check that a declaration, which may be for some columns, names columns of X only."""
+    """Check that a declaration of some columns only names columns of X."""
     if isinstance(declared, Mapping):
         check_declared({**dict.fromkeys(names), **declared}, names, parameter)
 
@@ -213,7 +213,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         )
 
     def _follows_from_parameters(self, guarantee: PrivacyGuarantee) -> bool:
-        """Return True if `fit` with these parameters may state a guarantee, as loaded from a file."""
+        """Return True if `fit` with these parameters may state a guarantee that was loaded from a file."""
         planned = self._planned_guarantee()
         if not guarantee.epsilon and not guarantee.delta:
             return self._is_free(guarantee.scope)
@@ -248,7 +248,7 @@ class CentralEstimator(OnSite, BaseEstimator):
     def _spend(
         self, share: Share, columns: Sequence[Any], mechanism: str, **more: Any
     ) -> ByteSource:
-        """Charge what `fit` releases, set `guarantee_`, and return the random bits."""
+        """Charge the release of `fit`, set `guarantee_`, and return the random bits."""
         self.guarantee_, source = charge(
             type(self).__name__,
             share,
@@ -266,7 +266,7 @@ class CentralEstimator(OnSite, BaseEstimator):
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked release that is neither charged nor drawn yet."""
+    """A checked release before the charge and the draw."""
 
     # The exact statistics, and other arguments of `_release`.
     exact: Any = None
@@ -466,7 +466,7 @@ class CentralStatistic(CentralEstimator):
 
 
 class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatistic):
-    """A transformer whose statistics are private, while its output is the rows themselves."""
+    """A transformer with private statistics, whose output rows are not protected."""
 
     # After `fit`, `transform` is a function of each row. It draws no noise, so its
     # output is not protected.

@@ -439,7 +439,7 @@ def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
 
 
 def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -> int:
-    """Return the threshold that texts of one person alone reach with probability <= delta."""
+    """Return the threshold that texts of a single person reach with probability at most delta."""
 
     # Let a table lack, and its neighbour have, a person with m_v rows of text v, up to
     # k in each column; let z be the noise of a count, and G(y) = P(z >= y).
@@ -520,7 +520,7 @@ class Cells:
         return (MAX_POWER - MIN_POWER) * self.parts
 
     def count(self, numbers: Floats) -> NDArray[np.int64]:
-        """Count numbers by cell, in their order, and missing values; infinite ones are in none."""
+        """Count numbers by cell, and missing values; infinite values are not counted."""
         with np.errstate(over="ignore"):
             finite = np.nan_to_num(numbers[np.isfinite(numbers)] - self.centre)
         # Outer cells also hold all numbers beyond them.
@@ -565,7 +565,7 @@ class CellCounts:
         return bool(self.counts[-1] >= noise_limit(1, FALSE_POSITIVE_RATE) * self.error)
 
     def find_bounds(self) -> Bounds | None:
-        """Return bounds that hold nearly all numbers; None if only the centre clearly has some, or no cell."""
+        """Return bounds of nearly all numbers; None unless a cell beside the centre is clear."""
         side, centre = self.cells.side, self.cells.centre
         counts = self.counts[:-1]
         clear = self._find_clear_cells(counts)
@@ -601,7 +601,7 @@ class CellCounts:
         return clear if found is None else (start + found[0], start + found[1])
 
     def _find_windows(self, counts: Floats, rate: float) -> tuple[int, int] | None:
-        """Return the first and the last cell in windows that noise alone fills at most at this rate."""
+        """Return the first and the last cell of windows whose counts are noise with probability at most `rate`."""
         # Windows of 1, 2, 4, ... cells: wide ones show numbers that are spread over many
         # cells. A window may be wider than its numbers: its inner ends are used.
         chance = rate / counts.size
@@ -619,7 +619,7 @@ class CellCounts:
         return (min(first, last), last) if last >= 0 else None
 
     def _count_tail(self, counts: Floats) -> int:
-        """Return the number of further cells, outwards, that bounds should hold."""
+        """Return the number of cells by which to extend the bounds outwards."""
         # Clear counts exclude a tail. The bounds are extended by quarters of an octave,
         # as long as the count of the next octave is at least one standard deviation of
         # its noise.
@@ -631,7 +631,7 @@ class CellCounts:
 
 
 def noise_limit(width: int, chance: float) -> float:
-    """Return a bound of the noise of some cells together, in standard deviations of one."""
+    """Return a bound of the sum of the noise of some cells, in standard deviations of one cell."""
     # Chernoff's bound of a sum of Laplace numbers of scale 1, which have the moment
     # generating function 1 / (1 - t**2) and the standard deviation sqrt(2). Normal
     # numbers have a smaller one.

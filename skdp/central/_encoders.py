@@ -199,7 +199,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
         return PrivacyGuarantee(0.0, relation="add_remove")
 
     def _follows_from_parameters(self, guarantee: PrivacyGuarantee) -> bool:
-        """Return True if `fit` states such a guarantee."""
+        """Return True if `fit` may state this guarantee."""
         return not guarantee.epsilon and not guarantee.delta
 
     def __sklearn_tags__(self) -> Tags:

@@ -302,7 +302,7 @@ def _applicable(method: str, domain: Domain) -> str:
 
 
 def _round_all_ranges(estimates: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Round such that each sum of neighbours changes by less than 1, by rounding cumulative sums."""
+    """Round cumulative sums, so that each sum of neighbouring cells changes by less than 1."""
     ends = np.floor(np.cumsum(estimates, axis=-1) + 0.5).astype(np.int64)
     ends[..., 1:] -= ends[..., :-1].copy()
     return ends

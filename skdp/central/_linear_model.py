@@ -111,11 +111,11 @@ class Moments:
 
     @property
     def size(self) -> float:
-        """The norm of the noise of products, but for a factor of about 2."""
+        """The norm of the noise of products, up to a factor of about 2."""
         return math.sqrt(len(self.products)) * self.product_error
 
     def solve(self, penalties: Floats, n_rows: float) -> Fit:
-        """Find coefficients, with penalties of their squares, and a ridge as the noise needs it."""
+        """Find coefficients with penalties of their squares, and a ridge that the noise requires."""
         n_columns = len(penalties)
         columns = np.arange(n_columns)
         products = self.products.copy()
@@ -151,7 +151,7 @@ class Moments:
         return Fit(coefficients, covariance, ridge)
 
     def _choose_ridge(self, values: Floats, with_target: Floats) -> float:
-        """Choose the ridge of the least estimated error of prediction, by eigenvalues."""
+        """Choose the ridge with the smallest estimated prediction error."""
         # If the noise is at least a tenth of the number of rows, the model has little
         # information. The smallest sum must also allow a division of floats.
         n_rows = max(float(self.products[-1, -1]), self.product_error)
@@ -173,7 +173,7 @@ class Moments:
         return float(ridges[np.argmin(errors + 2 * follows)])
 
     def _noise(self, coefficients: Floats) -> Floats:
-        """Return the covariance of the noise of the products times the coefficients, and with the target."""
+        """Return the covariance of the noise of the normal equations at these coefficients."""
         squares = coefficients**2
         identity = np.eye(len(squares))
         outer = np.outer(coefficients, coefficients)
@@ -213,7 +213,7 @@ def noises_of_products(
 def add_noise(
     sums: NDArray[np.int64], noises: Sequence[Noise], source: ByteSource
 ) -> Moments:
-    """Add noise to sums of products; without a delta, one draw is for all of them."""
+    """Add noise to sums of products; without a delta, in a single joint draw."""
     of_products, of_targets, of_square = noises
     noisy = np.zeros(sums.shape)
     if of_products.kind == "epsilon":
@@ -230,7 +230,7 @@ def add_noise(
 def draw_moments(
     rows: Rows, share: Share, source: ByteSource
 ) -> tuple[Moments, Floats, float]:
-    """Draw noisy sums of products of columns less a middle; return it and the constant, in units, too."""
+    """Draw noisy sums of products of centered columns; also return the center and the constant, in units."""
     # Noise without a delta is for the largest products of two values, however long rows are.
     square = rows.square
     middle = np.zeros(rows.n_columns)

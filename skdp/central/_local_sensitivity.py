@@ -386,7 +386,7 @@ def _read_places(X: Any, ends: NDArray[np.float64]) -> list[int]:
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Fraction:
-    """Call a function of the private table, whose errors may contain a value."""
+    """Call a function of the private table, and replace its errors, which may contain values."""
     try:
         return Fraction(float(function(*arguments)))
     except Exception as error:
@@ -537,7 +537,7 @@ def sample_and_aggregate(
 
 
 def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
-    """Return the noise of m sums over chunks of positions from -`GRID` to `GRID`, and of the number that gave one."""
+    """Return the noise of m sums of positions over chunks, and of the number of chunks with a value."""
     # One row changes one chunk. If that has a position before and after, each of m sums
     # moves by at most ``2 * GRID`` and the number does not; if it has one only before
     # or only after, each sum moves by at most `GRID`, and the number by 1. So with
@@ -573,7 +573,7 @@ def _read_rows(data: Any, name: str) -> Any:
 def draw_chunks(
     source: ByteSource, n_chunks: int, n_rows: int
 ) -> list[NDArray[np.intp]]:
-    """Draw a chunk for each row; return the rows of each chunk that has some, in their order."""
+    """Draw a chunk for each row; return the rows of each nonempty chunk in their order."""
     labels = uniform_integers(source, n_chunks, n_rows)
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order].astype(np.int64))) + 1

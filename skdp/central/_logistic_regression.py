@@ -166,7 +166,7 @@ def descend(
     noise: NDArray[np.object_],
     step: Floats,
 ) -> Floats:
-    """Minimise the loss by its gradients plus noise, one per step; return the mean of the second half of the steps."""
+    """Minimise the loss by noisy gradient descent; return the mean of the second half of the steps."""
     coefficients = velocity = mean = np.zeros(noise.shape[1:])
     averaged = range(len(noise) // 2, len(noise))
     for place, drawn in enumerate(noise):
@@ -198,7 +198,7 @@ class LogisticFit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PublicRows:
-    """Standardized public columns; nothing here follows from the target."""
+    """Standardized public columns, computed without the target."""
 
     scaler: StandardScaler
     # Standardized, and a constant as the last: (n_rows, n_columns + 1).
@@ -229,7 +229,7 @@ class PublicRows:
         return np.rint(weighted / unit).astype(np.int64), unit
 
     def noise(self, share: Share, n_sums: int) -> Noise:
-        """Return the noise of the sums of inputs, of which another class of a row changes some by its inputs."""
+        """Return the noise of sums of inputs by class, of which a change of the class of a row changes `n_sums`."""
         # Sums of integers are exact in any order, so that a class changes them by its
         # own row alone. The longest row is public.
         places, _ = self.place()

@@ -52,7 +52,7 @@ from skdp.tables import Table
 
 
 class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
-    """A classifier that takes columns for independent within each class."""
+    """A classifier that assumes independent columns within each class."""
 
     classes_: NDArray[Any]
     class_count_: Floats
@@ -81,7 +81,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         return share if error < pure_error else pure
 
     def _set_classes(self, classes: Classes, counts: Floats, error: Fraction) -> None:
-        """Set the noisy numbers of rows by class, which have this standard deviation."""
+        """Set the noisy number of rows of each class, with the standard deviation of its noise."""
         noise = float(min(error, Fraction(MAX_NOISY_COUNT)))
         warn_of_few(counts.sum(), noise * np.sqrt(len(counts)))
         self.classes_ = classes.values

@@ -188,7 +188,7 @@ class DPStandardScaler(AffineScaler):
 
 
 def _errors_of_roots(roots: Floats, variance_errors: Floats) -> Floats:
-    """Return standard errors of standard deviations, also near 0."""
+    """Return the standard errors of standard deviations, valid also near 0."""
     # The slope of the root, 1 / (2 root), understates the error where the variance is
     # near 0. The lower end of a 95 % interval is the root of the variance's lower end;
     # the root is concave, so the upper end is covered as well. Small errors equal the
@@ -199,7 +199,7 @@ def _errors_of_roots(roots: Floats, variance_errors: Floats) -> Floats:
 
 
 def _warn_of_drowned(names: Sequence[Any], drowned: NDArray[np.bool_]) -> None:
-    """Warn of the columns with a variance below its error."""
+    """Warn of columns whose variance is below its standard error."""
     if not drowned.any():
         return
     noisy = [name for name, is_noisy in zip(names, drowned, strict=True) if is_noisy]
@@ -475,7 +475,7 @@ MAX_QUANTILES = 10_000
 
 
 class DPQuantileTransformer(InvertibleTransformer):
-    """Give columns a uniform or normal distribution, by quantiles that are released with differential privacy.
+    """Map columns to a uniform or normal distribution, using quantiles released with differential privacy.
 
     A value becomes the share of the values that are below it, by linear interpolation between the quantiles, as by
     scikit-learn's `QuantileTransformer`; or the quantile of a normal distribution for this share.

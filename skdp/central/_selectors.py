@@ -197,7 +197,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         )
 
     def _measure(self, plan: Plan, source: ByteSource) -> Placed:
-        """Put rows by their noisy moments."""
+        """Place rows on a grid by their noisy moments."""
         exact: SelectionPlan = plan.exact
         sums, classes = exact.sums, exact.classes
         of_moments, of_counts = plan.noises
@@ -270,7 +270,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         mean: Floats,
         variance: Floats,
     ) -> Rows:
-        """Put the columns around their means, up to a number of deviations, in half widths of the bounds."""
+        """Return rows centered at the noisy means and clipped to `_REACH` noisy standard deviations."""
         centres = to_values(mean, bounds)
         half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
         reach = _REACH * np.sqrt(variance) * half_widths
@@ -295,7 +295,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
 
 def _count_classes(rows: Rows, n_classes: int) -> NDArray[np.int64]:
-    """Count the rows of each class; of one class, all rows."""
+    """Count the rows of each class, or all rows if there is one class."""
     codes = rows.codes if n_classes > 1 else np.zeros_like(rows.codes)
     return np.bincount(codes, minlength=n_classes)
 
@@ -360,7 +360,7 @@ class SelectionPlan(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Rows around the means of their columns, which are scored by a target."""
+    """Centered rows, and the target by which columns are scored."""
 
     rows: Rows
     contrasts: Contrasts

@@ -1,4 +1,4 @@
-"""Filling in missing values with private statistics."""
+"""Imputation of missing values with private statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimators that learn from a target: how they read it, and its classes."""
+"""Base classes of supervised estimators, and the classes of a target."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from skdp.tables import ColumnError, LargeTable, Table, shielded
 
 
 class SupervisedStatistic(CentralStatistic):
-    """An estimator whose release is of columns and a target, which is the last column of what its plan is given."""
+    """An estimator that releases statistics of columns and a target. The target is the last column of its plan."""
 
     _delta_is_for_noise = True
 
@@ -130,7 +130,7 @@ class SupervisedStatistic(CentralStatistic):
 
 
 class LogitClassifier(ProbabilisticClassifier):
-    """A classifier by logits: one of two classes, or as many as there are classes."""
+    """A classifier by logits: one logit for two classes, otherwise one per class."""
 
     # Returns the logits of rows: (n_samples, 1) or (n_samples, n_classes).
     _respond: Callable[[Any], Floats]
@@ -202,7 +202,7 @@ def read_target_bounds(target_bounds: Any, name: Any) -> NDArray[np.float64]:
 
 
 def _check_read(labels: NDArray[Any]) -> None:
-    """Check a target whose classes are read, as scikit-learn does; errors of objects may hold a value."""
+    """Check a target whose classes are inferred, as scikit-learn does, without values in errors."""
     if pd.isna(labels).any():
         raise ValueError(
             "y has missing labels (NaN or None). Drop the rows without a label first."
@@ -282,7 +282,7 @@ def _undeclared_class(_: Any) -> ValueError:
 
 
 def place_with_target(table: Table, ends: Floats, starts: Floats) -> Rows:
-    """Put columns and, last, a target that is a number, which is the code of each row."""
+    """Place columns and, as the last one, a numeric target, whose position is the code of each row."""
     *columns, target = read_numbers(table)
     no_codes = np.zeros(len(target), int)
     codes = Rows.of([target], ends[-1:], starts[-1:], no_codes).places[:, 0]

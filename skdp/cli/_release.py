@@ -145,7 +145,7 @@ def load_domain_file(path: Path) -> Domain:
 
 
 def _split_names(texts: list[str] | None, domain: Domain) -> list[Any]:
-    """Read names of columns; "age,sex" is two names, unless a column is called so."""
+    """Split column names at commas, unless a column has the whole name."""
     # Shells complete names with spaces, and users write commas.
     names: list[Any] = []
     for text in domain.columns if texts is None else texts:
@@ -166,7 +166,7 @@ def load_protocol_file(path: Path) -> ReportTransformer:
 
 
 def _choose_kept_columns(options: argparse.Namespace, columns: list[Any]) -> list[Any]:
-    """Return the columns to release as they are; print them and those left out."""
+    """Return the columns to release unprotected; print these and the excluded columns."""
     table = TableFile(options.data, delimiter=options.delimiter)
     # The error must not quote unknown names, because they are values if a CSV file has
     # no header.

@@ -67,7 +67,7 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
 
 
 def _find_value(text: str, values: Iterable[Any]) -> Any:
-    """Return the value that a word means, such as 1 or 1.0 for "1", or the word."""
+    """Return the value of the column that a word denotes, such as 1 or 1.0 for "1", or the word itself."""
     # Labels of the data have types, but arguments of a shell are text.
     for value in values:
         is_number = isinstance(value, float) and text == f"{value:.15g}"

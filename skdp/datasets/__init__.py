@@ -1,4 +1,4 @@
-"""Tables with protected columns: Adult comes with the package, the other tables are read or fetched."""
+"""Tables with protected columns: Adult is part of the package, other tables are read from files or fetched."""
 
 from skdp.datasets._adult import load_adult, load_adult_aif360
 from skdp.datasets._fairness import load_acs_public_coverage, load_compas, load_lsac

@@ -94,7 +94,7 @@ class _PublishedTable:
 
 
 def _digest(frame: pd.DataFrame) -> str:
-    """Return the SHA-256 of a table, however its file writes numbers and lines."""
+    """Return the SHA-256 of a table, which does not depend on the format of numbers and lines in its file."""
     text = frame.to_csv(index=False, lineterminator="\n")
     return hashlib.sha256(text.encode()).hexdigest()
 

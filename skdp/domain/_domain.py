@@ -741,7 +741,7 @@ class Domain:
 def _draft_table(
     X: Any, bins: Any, max_values: Any
 ) -> tuple[dict[Any, Any], dict[Any, str]]:
-    """Draft the values of each column of a table; also return why other columns have none."""
+    """Draft the values of each column of a table; also return the reasons for excluded columns."""
     for name, number in (("bins", bins), ("max_values", max_values)):
         if not is_whole_number(number) or number < 1:
             raise ValueError(

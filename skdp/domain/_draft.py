@@ -1,4 +1,4 @@
-"""Values of columns that are not declared by hand: by the dtype, or drafted from the rows of a table."""
+"""Values of columns that are not declared by hand: from the dtype, or drafted from the rows of a table."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def domains_of_dtypes(
 def draft_columns(
     table: Table, *, bins: int, max_values: int, max_numbers: int | None = None
 ) -> tuple[dict[Any, Values], dict[Any, str]]:
-    """Draft the values of each column from its rows; also return why other columns have none.
+    """Draft the values of each column from its rows; also return the reasons for excluded columns.
 
     Numbers with more than `max_numbers` (default: `bins`) distinct values get bins, and
     so do dates with more than `max_values`.

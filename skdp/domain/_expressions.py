@@ -1,4 +1,4 @@
-"""Constraints and derived columns: expressions of which a few forms are evaluated, and no others."""
+"""Constraints and derived columns: expressions that consist of a few allowed forms."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def _read_constant(value: bool | str | int | float) -> Operand:
 def _compare(
     comparison: Callable[..., Any], left: Operand, right: Operand
 ) -> NDArray[np.bool_]:
-    """Compare; missing values satisfy no comparison."""
+    """Compare two operands; comparisons with missing values are False."""
     family = left.family
     if family != right.family:
         raise ValueError(f"a comparison compares {family} with {right.family}")

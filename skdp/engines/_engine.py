@@ -83,7 +83,7 @@ def engine_of(frame: Any) -> Engine:
 
 
 def open_table(frame: Any) -> LargeTable | None:
-    """Open a lazy table, which `fit` reads where it is; no engine is imported for another table."""
+    """Open a lazy table for `fit`, without loading it; an engine is imported only for its own tables."""
     is_memory = type(frame).__name__ == "Table"
     location = _find_engine(frame)
     if location is None or is_memory or location[1] == "MemoryTable":
@@ -270,7 +270,7 @@ def split_evenly(tables: Tables, n_rows: int) -> Tables:
 def limit_rows(
     tables: Tables, columns: Sequence[Any], person: Any, most: int, seed: int
 ) -> Tables:
-    """Keep some rows of each person in a stream of tables; DuckDB holds the rows that it needs."""
+    """Keep at most some rows of each person in a stream of tables, using DuckDB."""
     with closing(tables):
         first = next(tables, None)
         if first is None:

@@ -64,7 +64,7 @@ def _delimiter_of(file_format: str) -> str:
 
 
 def open_filesystem(place: str) -> tuple[Any, str]:
-    """Open the file system of a path or a URL; also return the path on it."""
+    """Return the file system of a path or a URL, and the path in it."""
     if "://" not in place:
         return fs.LocalFileSystem(), place
     filesystem, path = import_extra("fsspec.core", "remote").url_to_fs(place)
@@ -120,7 +120,7 @@ class TableFile:
         return self.filesystem.open_input_stream(self.path, compression=compression)
 
     def check_columns(self, columns: Iterable[str]) -> None:
-        """Check that a file has some columns. The other names are not shown: they are a row, if there is no header."""
+        """Check that a file has some columns. Errors do not contain other names: without a header, they are a row."""
         required = list(columns)
         repeated = {name for name in required if self.header.count(name) > 1}
         if repeated:
@@ -140,7 +140,7 @@ class TableFile:
         return {None} if self.is_csv else find_protocols(self.dataset)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Describe the file so that a change of it shows; the file is read."""
+        """Return a description that changes if the content of the file changes."""
         # The bytes as they are stored, also if they are gzipped.
         with self.filesystem.open_input_file(self.path) as file:
             digest = hashlib.file_digest(file, "sha256")
@@ -248,7 +248,7 @@ def read_frame(
     delimiter: str | None = None,
     find_dates: bool = False,
 ) -> pd.DataFrame:
-    """Read a whole file with pandas, columns that are not declared by a type that all texts have."""
+    """Read a whole file with pandas; the types of undeclared columns are inferred from all texts."""
     file = TableFile(path, delimiter)
     if not file.is_csv:
         return pyarrow.concat_tables(file.read(file.names)).to_pandas()

@@ -55,7 +55,7 @@ _WITHOUT_VALUES = (
 
 
 class RefusedBatch(ValueError):
-    """An error without values of the table. Workers can send it."""
+    """An error without values of the table, which workers can send."""
 
 
 class RefusedType(RefusedBatch, TypeError):

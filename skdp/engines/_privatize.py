@@ -351,7 +351,7 @@ def _prepare_file(
 def _describe_run(
     file: TableFile, transformer: ReportTransformer, release: Release
 ) -> bytes:
-    """Describe all that decides the reports: the file, the transformer, and the columns."""
+    """Describe all inputs that determine the reports: the file, the transformer, and the columns."""
     if transformer._randomness(call=0).seed is not None:
         raise ValueError(
             "run must be None for a transformer with a random_state, which "

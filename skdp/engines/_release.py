@@ -1,4 +1,4 @@
-"""The release of a table: prepared without a row, checked, charged, and drawn batch by batch."""
+"""The release of a table: prepared without reading rows, checked, charged, and drawn batch by batch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def count_batch_rows(n_columns: int) -> int:
 
 
 class KeyedSource:
-    """Bytes that look random without the key: SHAKE-128 of the key and of the number of each request."""
+    """Pseudorandom bytes: SHAKE-128 of the key and of the number of each request."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -72,7 +72,7 @@ def _digest(values: NDArray[Any]) -> bytes:
 
 
 class Release:
-    """Checks and privatizes the batches of one table; workers get it without secrets until it is charged."""
+    """Check and privatize the batches of one table; workers get it without secrets until it is charged."""
 
     # A batch that is computed again, because a worker died or a task was repeated, draws
     # the same reports, so it is not a second release. If its rows have changed, all its
@@ -198,7 +198,7 @@ def prepare_release(
     keep: Sequence[str] = (),
     record_id: str | None = None,
 ) -> Release:
-    """Check all that needs no row; nothing is charged yet."""
+    """Check everything that does not depend on rows, before the charge."""
     check_transformer(transformer)
     check_keep(keep)
     names = list(read_table(sample).names)

@@ -93,7 +93,7 @@ def open_source(place: str | os.PathLike[str], delimiter: str | None = None) -> 
 
 
 def _open_sources(sources: Any, delimiter: str | None = None) -> list[Source]:
-    """Open one or several files; no file may be given twice."""
+    """Open one or several different files."""
     check_delimiter(delimiter)
     is_one = isinstance(sources, str | os.PathLike)
     places = [sources] if is_one else list(sources)

@@ -12,7 +12,7 @@ from skdp.privacy import check_epsilon
 
 
 def check_count(value: Any, name: str, *, least: int) -> None:
-    """Check a parameter that is a number of things."""
+    """Check an integer parameter with a minimum."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     if value < least:

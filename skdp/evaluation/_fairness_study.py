@@ -345,7 +345,7 @@ def _score_method(
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """Training and test rows, and how persons report."""
+    """Training and test rows, and the encoder of the reports."""
 
     train: _Table
     test: _Table
@@ -477,7 +477,7 @@ def _resample_columns(model: Any, task: _Task) -> Predictions:
 
 
 def _learn_released(model: Any, task: _Task, rows: pd.DataFrame) -> Predictions:
-    """Learn from rows that a curator released, and predict the true ones."""
+    """Train on rows of a central-model release, and predict the true test rows."""
     labels = rows[LABEL].to_numpy().astype(np.int64)
     if labels.min() == labels.max():
         # With much noise, all synthetic rows may have a single label.

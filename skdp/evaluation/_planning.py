@@ -212,7 +212,7 @@ def plan_rows(
 
 
 def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
-    """Check the wanted precision; return the estimated quantity and the margin of error."""
+    """Check the required precision; return the estimated quantity and the margin of error."""
     is_pair = isinstance(rates, tuple | list)
     guesses = list(rates) if is_pair else [0 if rates is None else rates]
     if not all(_is_number(rate) and 0 <= rate <= 1 for rate in guesses) or (

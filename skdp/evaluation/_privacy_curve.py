@@ -213,7 +213,7 @@ def _score_split(
 
 
 def seed_of(seed: int | None, epsilon: float, *numbers: int) -> int | None:
-    """Return a seed that belongs to one cell alone."""
+    """Return a seed that is unique to an epsilon and the numbers."""
     if seed is None:
         return None
     bits = int(np.float64(epsilon).view(np.uint64))

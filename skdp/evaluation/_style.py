@@ -44,7 +44,7 @@ class PanelDisplay:
 
 
 def draw_plain_text(plot: Any) -> Any:
-    """Draw with names as they are, without mathematics between dollar signs."""
+    """Draw texts literally, without math mode between dollar signs."""
 
     @wraps(plot)
     def plot_plainly(*args: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Transformers that randomize each record by itself: the local model, which needs no trusted curator."""
+"""Transformers of the local model: each record is randomized independently, without a trusted curator."""
 
 from skdp.local._encoders import (
     FrequencyOracleEncoder,

@@ -170,7 +170,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         )
 
     def _make_protocol(self) -> PrefixProtocol:
-        """Check the parameters of client and server."""
+        """Check the parameters, and return the protocol of client and server."""
         check_ledger(self.ledger)
         check_random_state(self.random_state)
         check_confidence_level(self.confidence_level)
@@ -291,7 +291,7 @@ def read_reports(reports: Any, protocol: PrefixProtocol) -> Reports:
 
 
 class WordCoder:
-    """Words as symbols; the symbol 0 fills shorter words."""
+    """Encoder of words as sequences of symbols; the symbol 0 pads shorter words."""
 
     def __init__(self, max_length: int, alphabet: str | None) -> None:
         self.max_length = check_size(

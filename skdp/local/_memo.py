@@ -96,7 +96,7 @@ SHORT_FLOATS = {"float16", "float32", "halffloat", "float"}
 
 
 def framed(*parts: bytes) -> bytes:
-    """Join parts, each after its length, so that other parts give other bytes."""
+    """Join parts with their lengths, so that different parts give different bytes."""
     return b"".join([len(part).to_bytes(8, "big") + part for part in parts])
 
 
@@ -118,7 +118,7 @@ def canonical(value: Any) -> bytes:
 
 
 def write_word(value: Any) -> bytes:
-    """Write a value as bytes; "7" is the integer 7, as files of text have it."""
+    """Write a value as bytes; the text "7" equals the integer 7, because CSV files contain only text."""
     if type(value) is int:
         return b"number %d" % value
     if isinstance(value, str) and INTEGER.fullmatch(value):
@@ -270,7 +270,7 @@ class PermanentDraws:
     marks: NDArray[np.uint8]
 
     def digests(self, purpose: str, *parts: NDArray[np.uint8]) -> Digests:
-        """Return 32 pseudorandom bytes for each record and its rows of some bytes."""
+        """Return 32 pseudorandom bytes for each record, given its rows of the arrays `parts`."""
         return self.memo._digests(self.context, purpose, self.marks, *parts)
 
     def sources(

@@ -55,7 +55,7 @@ _MAX_EXACT_INTEGER = 1 << 53
 
 
 class ProtocolJson:
-    """JSON of a transformer as it was fitted, written when it is first needed."""
+    """JSON of a fitted transformer, written on first use."""
 
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
         self._name = type(transformer).__name__
@@ -167,7 +167,7 @@ def transformer_from_text(text: str, kind: type[Any]) -> Any:
 
 
 def _parse_protocol(text: str) -> dict[str, Any]:
-    """Parse the JSON of a protocol, without making anything of it."""
+    """Parse and check the JSON of a protocol."""
     content: Any = parse_json(text, "a protocol")
     is_protocol = (
         isinstance(content, dict)
@@ -301,7 +301,7 @@ def read_and_tally(reports: Any, transformer: Any) -> tuple[Reports, Any]:
 
 
 def check_attached_protocol(text: str | None, transformer: Any) -> None:
-    """Check that the protocol in the metadata of reports, if any, is the transformer's."""
+    """Check that the protocol in the metadata of reports, if any, equals the protocol of the transformer."""
     if text is None or text == transformer._json.carried_text:
         return
     content = _parse_protocol(text)

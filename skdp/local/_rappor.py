@@ -145,7 +145,7 @@ class BloomField(Field):
         return filters
 
     def bit_indices(self, cohort: int, word: bytes) -> NDArray[np.intp]:
-        """Return the indices of the bits that a word sets, by SHA-256. They must not change between versions."""
+        """Return the indices of the bits that a word sets, from SHA-256. They must not change between versions."""
         digests = []
         for block in range(math.ceil(self.n_hashes / 4)):
             prefix = f"skdp bloom filter {cohort} {block} ".encode()

@@ -346,7 +346,7 @@ class SetValuedEncoder(ReportTransformer):
 
 
 def read_lists_domain(table: Table, categories: Any) -> Domain:
-    """Read the declared values of columns of lists, which the data never declare."""
+    """Read the declared values of columns of lists, which are never inferred from data."""
     if categories is None or isinstance(categories, str):
         raise ValueError(
             "categories must be a mapping of column to values, from public knowledge, got "

@@ -1,4 +1,4 @@
-"""Plan the reports of a table from its declared values: who reports what, with which epsilon."""
+"""Plan of the reports of a table from its declared values: groups of columns, their epsilons, and sampling."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Planner:
     mechanism: str
 
     def find_best(self) -> TablePlan:
-        """Compare plans: weighted columns and groups of them, or one pair a record."""
+        """Return the plan with the smallest error: weighted columns, groups of columns, or one pair per record."""
         numbers = [(name,) for name in self.importance if name not in self.sizes]
         if self.purpose == "pairs":
             return self.weigh([*combinations(self.sizes, 2), *numbers], 1)

@@ -206,7 +206,7 @@ def _check_counts(counts: Sequence[Any], largest: int) -> None:
 
 
 def check_tally(tally: Any, protocol: Mapping[str, Any]) -> None:
-    """Check that a tally is of a protocol."""
+    """Check that a tally belongs to a protocol."""
     if not isinstance(tally, ReportTally) or tally.protocol != protocol:
         raise ValueError(
             "The tallies must be of one protocol, got other parameters or columns. Use "

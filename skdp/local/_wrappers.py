@@ -229,7 +229,7 @@ class OnFitOnly(WrapsTransformer):
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:
-        """Privacy guarantee of `fit_transform` for each record of its rows."""
+        """Privacy guarantee of `fit_transform` for each record."""
         return self.transformer_.guarantee_
 
     def get_feature_names_out(
@@ -450,7 +450,7 @@ class PosteriorFeatures(WrapsTransformer):
         return encoder
 
     def _features(self, reports: Any) -> Any:
-        """Compute the posterior of each row, with the attributes side by side."""
+        """Compute the posterior of each row; the features of all attributes are concatenated."""
         protocol = self.encoder_.protocol_
         arrays, _ = read_and_tally(reports, self.encoder_)
         is_reported = protocol.rows(arrays)  # (n_rows, n_attributes)

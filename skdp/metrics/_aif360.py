@@ -312,7 +312,7 @@ def _join_indicators(
 
 
 def _rename_values(column: pd.Series, names: Mapping[Any, Any]) -> pd.Series:
-    """Replace numbers by their names; other numbers stay."""
+    """Replace numbers by their names; numbers without a name are kept."""
     if not names:
         return column
     return column.astype(object).map(lambda value: names.get(value, value))

@@ -1,4 +1,4 @@
-"""Groups that are known from reports only: unbiased indicators, and joint distributions."""
+"""Privatized groups: unbiased indicators, and joint distributions."""
 
 from __future__ import annotations
 

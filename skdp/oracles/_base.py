@@ -188,7 +188,7 @@ def support_variance(
 
 
 def pure_error(k: int, p: Fraction, q: Fraction) -> float:
-    """Return the mean over the values of n times the variance of a frequency."""
+    """Return n times the variance of a frequency, averaged over the values."""
     return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
 
 
@@ -219,7 +219,7 @@ HEAD_BYTES = 16
 def draw_by_row(
     draw: Callable[..., NDArray[Any]], digests: NDArray[np.uint8], *arrays: NDArray[Any]
 ) -> NDArray[Any]:
-    """Call ``draw(*arrays, source)``, where each row has the random bits of its digest."""
+    """Call ``draw(*arrays, source)`` in blocks, where the random bits of a row follow from its digest."""
     # A row gets the same bits in any block: see `RowStreams`.
     parts = []
     for start in range(0, max(1, len(digests)), MAX_ROWS):
@@ -402,7 +402,7 @@ class FrequencyOracle(LocalMechanism):
     def _supports_of(
         self, reports: NDArray[Any], cells: NDArray[np.intp]
     ) -> NDArray[np.bool_]:
-        """Find which of some values each report supports."""
+        """Mark the given values that each report supports."""
         return self.supports(reports)[:, cells]
 
     @property

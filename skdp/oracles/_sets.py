@@ -42,7 +42,7 @@ def pad_sets(
     max_size: int,
     source: ByteSource,
 ) -> NDArray[np.unsignedinteger]:
-    """Make sets of exactly m codes, of the codes of all sets one after the other, and the size of each."""
+    """Pad or sample sets to exactly m codes, given the concatenated codes of all sets and the size of each."""
     # A set of s <= m members has the codes k + s, k + s + 1, ... for "none". A larger set
     # has m of its members, the first positions of a shuffle, uniform but for s 2**-64.
     # **Privacy.** The shuffle need not be exact: the report of a larger set is a mean of
@@ -350,7 +350,7 @@ def _largest_error(k: int, m: int, p: Any, q: Any) -> Any:
 
 
 def _best_size(k: int, m: int, epsilon: float) -> int:
-    """Return the number of members with the least mean squared error."""
+    """Return the number of members with the smallest mean squared error."""
     sizes = np.arange(1.0, k + 1)
     n_codes = k + m
     excess = math.expm1(min(epsilon, 50))

@@ -232,7 +232,7 @@ def _read_transformer(
 def _check_parameters(
     transformer: ReportTransformer, parameters: Mapping[str, Any]
 ) -> None:
-    """Refuse parameters that differ from the parameters of the fit, except where `fit` replaced them."""
+    """Check that parameters are equal to the parameters of `fit`, except for replaced ones."""
     written = json.loads(transformer.to_json())["parameters"]
     # Text is compared, because 1 and True are equal in Python.
     for name in written.keys() - transformer.protocol_.declared.keys():

@@ -64,7 +64,7 @@ _RARE = 2.0**-16
 
 
 def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
-    """Return a proven epsilon for losses together; None if they exceed delta."""
+    """Return a proven epsilon of the composition of losses; None if they exceed delta."""
     losses = merge_losses(losses)
     # The probability that at least one release fails: success probabilities multiply.
     failure = Fraction(0)
@@ -157,7 +157,7 @@ class Distribution:
         return indices * self.step
 
     def delta(self, epsilon: float, mu: float) -> float:
-        """Return delta at epsilon of the sum and a Gaussian loss, without a margin for rounding."""
+        """Return delta at epsilon of the sum plus a Gaussian loss, without a margin for rounding."""
         gaps = epsilon - self.points
         if mu:
             weights = _gaussian_delta(gaps, mu)

@@ -90,7 +90,7 @@ class Sums(NamedTuple):
     mu_squared: Total = Fraction(0)
 
     def plus(self, other: Sums, count: int = 1) -> Sums:
-        """Add other sums a number of times."""
+        """Add a multiple of other sums."""
         pairs = zip(self, other, strict=True)
         return Sums(*(amount + count * more for amount, more in pairs))
 
@@ -223,7 +223,7 @@ class Budget:
 
 
 class Charge(NamedTuple):
-    """A charged release with its guarantee as it states it."""
+    """A charged release with its stated guarantee."""
 
     what: str
     guarantee: PrivacyGuarantee
@@ -423,7 +423,7 @@ class Book:
     def _transaction(
         self, lock: str = "IMMEDIATE", mode: str = "rw"
     ) -> Iterator[sqlite3.Connection]:
-        """Lock the database; an error leaves it as it was."""
+        """Lock the database for a transaction, which an error rolls back."""
         with self._connection(mode) as database:
             # A nested charge, such as in a signal handler, raises an error here.
             database.execute(f"BEGIN {lock}")

@@ -74,7 +74,7 @@ class _Fraction:
 
     @classmethod
     def of(cls, epsilon: float, delta: float) -> Self:
-        """Return the largest fraction, except for rounding, that is (epsilon, delta)-private.
+        """Return the largest rho or mu, except for rounding, that implies (epsilon, delta)-differential privacy.
 
         Parameters
         ----------
@@ -276,7 +276,7 @@ class Share:
 
     @property
     def pure(self) -> Fraction:
-        """The epsilon of a purely private mechanism."""
+        """The epsilon of a pure (delta = 0) mechanism."""
         if self.kind == "epsilon":
             return self.amount
         if self.kind == "rho":

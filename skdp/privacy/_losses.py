@@ -54,7 +54,7 @@ class Loss(ABC):
     @property
     @abstractmethod
     def _epsilon(self) -> Fraction | None:
-        """Epsilon of one release unless it fails; None for Gaussian noise."""
+        """Epsilon of one release, given that it does not fail; None for Gaussian noise."""
 
     @property
     def _failure(self) -> Fraction:

@@ -86,7 +86,7 @@ class Ratios:
 
     @classmethod
     def product(cls, parts: Sequence[Ratios]) -> Ratios | None:
-        """Return ratios that reveal at least as much as independent reports of a record; None if it takes too long."""
+        """Return ratios that bound independent reports of a record; None if it takes too long."""
         # For a convex function of the ratios (a / m, b / m), a point of the plane may be
         # replaced by points around it with the same mean: here by the corners of a cell
         # of a grid. On the grid of logarithms, products of ratios are sums of indices.
@@ -227,7 +227,7 @@ def _saddle(values: Floats, masses: Floats, n: int) -> float:
 
 @dataclass(frozen=True)
 class ReportPair:
-    """The reports of two values of a record, in classes, with the reports that every value has at least."""
+    """The reports of two values of a record, in classes, with a common lower bound (the blanket)."""
 
     # A class contains reports y with equal ``P(y | x0) / m(y)`` and equal ``P(y | x1) / m(y)``: it stores the sums of
     # ``P(y | x0)``, ``P(y | x1)`` and ``m(y)`` over the class. The measure m is the blanket: ``0 < m(y) <= P(y | x)``

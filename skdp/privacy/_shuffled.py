@@ -217,7 +217,7 @@ def local_epsilon(
 
 
 def _smallest_epsilon(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float:
-    """Return a proven epsilon of n reports whose parts are shuffled by themselves."""
+    """Return a proven epsilon of n reports whose parts are shuffled separately."""
     # Separately shuffled parts are post-processing of parts that are shuffled together.
     together = _epsilon_of_pair(ReportPair.product(pairs), n, delta)
     if len(pairs) == 1:
@@ -253,7 +253,7 @@ def _log_ratio(reached: float, target: Fraction) -> float:
 def _dominating_losses(
     pairs: Sequence[ReportPair], n: int, delta: Fraction
 ) -> tuple[Loss, ...]:
-    """Return losses that dominate parts which are shuffled by themselves; empty if not found."""
+    """Return losses that dominate separately shuffled parts; empty if none are found."""
     if not delta:
         return ()
     failure = float(delta) / len(pairs) * _FAILURE

@@ -286,7 +286,7 @@ def _is_of_values(step: StatedStep) -> bool:
 def _convert(
     guarantee: PrivacyGuarantee, *, is_of_values: bool
 ) -> PrivacyGuarantee | None:
-    """Convert a guarantee for adding or removing to replacing; None if none follows."""
+    """Convert "add_remove" to "replace"; None if this is impossible."""
     # A person may be replaced by a person with another number of rows, unless only
     # values are replaced.
     if guarantee.unit != "record" and not is_of_values:

@@ -100,7 +100,7 @@ def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
 
 
 def has_earlier_fit(estimator: Any) -> bool:
-    """Check if an estimator, or a part of it, was fitted before, perhaps on true values."""
+    """Check if an estimator, or one of its parts, was fitted before, possibly on true values."""
     for part in all_parts(estimator):
         splits = getattr(part, "cv", None)
         is_prefit = isinstance(splits, str) and splits == "prefit"
@@ -117,7 +117,7 @@ def passes_columns(part: Any) -> bool:
 
 
 def learns_nothing(estimator: Any) -> bool:
-    """Check if an estimator stores nothing about the rows, and transforms each by itself."""
+    """Check if an estimator is stateless and transforms each row independently."""
     if is_a(estimator, "OneHotEncoder", "OrdinalEncoder"):
         is_counted = estimator.min_frequency, estimator.max_categories
         return is_counted == (None, None) and not isinstance(estimator.categories, str)

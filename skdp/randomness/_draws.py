@@ -231,7 +231,7 @@ class RowStreams(ByteSource):
         return drawn.ravel()
 
     def _hash(self, rows: NDArray[np.intp], n_bytes: int) -> None:
-        """Hash the seeds of rows whose streams are too short, which takes most of the time."""
+        """Extend the streams that are too short. Hashing takes most of the time of a draw."""
         length = _shake_length(n_bytes - self._head)
         n_missing = self._head + length - self._streams.shape[1]
         if n_missing > 0:

@@ -60,7 +60,7 @@ _HALVING = Fraction(711, 1024)
 
 
 class Uniform:
-    """A uniform real number in [0, 1), of which binary digits are drawn as they are needed."""
+    """A uniform real number in [0, 1) whose binary digits are drawn on demand."""
 
     # The number is between ``value / 2**bits`` and ``(value + 1) / 2**bits``.
 
@@ -110,7 +110,7 @@ def bernoulli_exp(
 def draw_exp_coins(
     source: ByteSource, rounded: NDArray[np.float64], bounds: Callable[[int], Bounds]
 ) -> NDArray[np.bool_]:
-    """Draw coins of probability ``e**-x`` for exponents, given rounded, with functions that enclose the power."""
+    """Draw coins of probability ``e**-x`` for rounded exponents x and functions that bound ``e**-x``."""
     # The first 32 bits of a uniform number are compared with e^-x in floating point.
     # This leaves one coin in 2**30 undecided. For it, more bits are compared with
     # proven integer bounds of e^-x.

@@ -168,7 +168,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
             raise TypeError(f"`group` must be a str, got {type(self.group).__name__}.")
 
     def _weaker_encoder(self) -> RandomizedResponseEncoder:
-        """Return the encoder with the larger epsilon, in whose half each record may be."""
+        """Return the encoder with the larger epsilon, which bounds the loss of every record."""
         return max(self.encoders_, key=lambda encoder: encoder.guarantee_.epsilon)
 
     def transform(self, X: TableLike) -> Any:

@@ -58,7 +58,7 @@ class Question:
 
     @property
     def is_informative(self) -> NDArray[np.bool_]:
-        """Rows with a report that depends on the true value."""
+        """True for rows whose report depends on the true value."""
         # A missing report, or a group that was not asked, has the same probability for
         # all values.
         return np.asarray(np.ptp(self.likelihood, axis=1) > 0)
@@ -85,7 +85,7 @@ def list_questions(designs: Any, X: Any, parameter: str) -> list[Question]:
 
 
 def _check_distinct(designs: Sequence[Any]) -> None:
-    """Refuse a column of two designs, whose noise would count as independent."""
+    """Refuse a column in two designs, because its noise would be treated as independent."""
     columns: list[Any] = []
     for design in designs:
         if isinstance(design, ReportDesign):

@@ -313,7 +313,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
 
     @all_or_nothing
     def _fit(self, X: Any, y: Any) -> tuple[_Records, list[NoisyCounts]]:
-        """Read, charge, measure and fit."""
+        """Read the table, charge the ledger, measure, and fit."""
         promise = self._check_promise()
         delta = check_delta(self.delta)
         records, excluded = self._read(X, y)
@@ -445,7 +445,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return apply_set_output(self, X_out)
 
     def _constrain(self, public: Sequence[Any]) -> Domain:
-        """Return the domain of these and the private columns, with the constraints that read a private one."""
+        """Return the domain of the given and the private columns, with the constraints that read a private column."""
         domain = self.domain_.select([*public, *self.guarantee_.scope])
         of_public = domain.select(public).constraints
         constraints = [text for text in domain.constraints if text not in of_public]

@@ -1,4 +1,4 @@
-"""Counts by a fitted model: conditions on columns, standard errors and intervals."""
+"""Counts from a fitted model: conditions on columns, standard errors and intervals."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def estimate_errors(
     level: float,
     is_gaussian: bool,
 ) -> tuple[NDArray[Any], ...]:
-    """Return the standard errors of counts, the bounds of intervals, and whether a marginal has the counts."""
+    """Return the standard errors of counts, the bounds of intervals, and True if a marginal contains the counts."""
     measured, noise = combine_counts(marginals, query)
     # A model that has not converged has a larger error than the noise: the squared
     # distance from an unbiased estimate is the squared error plus the variance of the
@@ -108,7 +108,7 @@ def combine_counts(
 def _sum_weighted(
     marginal: Marginal, query: Query
 ) -> tuple[NDArray[np.float64], float, NDArray[np.bool_]]:
-    """Return counts of a query, their variance, and whether groups of values allow them."""
+    """Return counts of a query, their variance, and True if the groups of values determine them."""
     counts = project(marginal.counts, marginal.clique, list(query))
     variance = marginal.std_error**2 * marginal.counts.size / counts.size
     is_exact: NDArray[np.bool_] = np.ones(counts.shape, bool)

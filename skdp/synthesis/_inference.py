@@ -367,7 +367,7 @@ class _Analysis:
         return np.divide(sums, weights, out=np.zeros(sums.shape), where=weights > 0)
 
     def move(self, term: int, change: float) -> Table:
-        """Return shares that change a statistic by some amount, if it is linear."""
+        """Return proportions of cells that change a linear statistic by `change`."""
         influence = self.linear.influence[term]
         shares = self.cells.shares.ravel()
         step = change / float(influence**2 @ shares)

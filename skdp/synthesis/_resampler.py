@@ -1,4 +1,4 @@
-"""Train on synthetic rows, predict real ones: a step of a pipeline of imbalanced-learn."""
+"""Sampler of imbalanced-learn that replaces training rows by synthetic rows."""
 
 from __future__ import annotations
 

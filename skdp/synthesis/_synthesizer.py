@@ -99,7 +99,7 @@ ESTIMATES = ("count", "std_error", "lower", "upper", "supported")
 
 
 class _Rows(NamedTuple):
-    """A private table, and where it is if it is large."""
+    """A private table in memory, or the handle of a large table."""
 
     table: Table
     """The modeled columns, the target last."""
@@ -346,7 +346,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
 
     @all_or_nothing
     def _fit(self, X: Any, y: Any, groups: Any) -> Plan:
-        """Read, plan, charge, measure, post-process."""
+        """Read the table, plan, charge the ledger, measure, and post-process."""
         # Read.
         share = self._check_share(groups)
         rows = self._read_rows(X, y, groups)

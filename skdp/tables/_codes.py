@@ -1,4 +1,4 @@
-"""Integer codes of declared values, and back from codes to columns of any library."""
+"""Conversion of columns of any library to integer codes of declared values, and back."""
 
 # The dtype of a decoded column follows from the declared values and the library alone. Otherwise one private value
 # could change the dtype of a column: a missing value turns integers into floats and booleans into objects, a large
@@ -137,7 +137,7 @@ class ValueCoder:
         return codes
 
     def _encode_times(self, column: Any, times: NDArray[Any]) -> Codes:
-        """Encode dates, times and durations as the integers that they are: Python may have no objects for them."""
+        """Encode dates, times and durations by their integers, because Python cannot represent all of them."""
         if kind_of_dtype(column) == "date":
             times = times.astype("datetime64[D]")  # Arrow may have milliseconds of days
         code_of = {}

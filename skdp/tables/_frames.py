@@ -96,7 +96,7 @@ def take_rows(data: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def missing_for_nan(table: Any) -> Any:
-    """Convert the NaN of numbers to missing in libraries in which they differ."""
+    """Convert NaN to null in libraries that distinguish them."""
     if isinstance(table, np.ndarray | pd.DataFrame):
         return table
     frame = nw.from_native(table, eager_only=True)
@@ -109,7 +109,7 @@ def missing_for_nan(table: Any) -> Any:
 
 
 def without_unused_levels(index: pd.Index) -> pd.Index:
-    """Drop the levels of an index that no row uses, and which rows outside of the table may have had."""
+    """Drop unused levels of an index, because they may come from rows outside of the table."""
     return index.remove_unused_levels() if isinstance(index, pd.MultiIndex) else index
 
 

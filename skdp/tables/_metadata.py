@@ -56,7 +56,7 @@ def carried_text(table: Any) -> str | None:
 
 
 def text_of(metadata: Mapping[bytes, bytes]) -> str | None:
-    """Return the protocol in the metadata of an Arrow schema, which skdp, pandas or pyarrow wrote."""
+    """Return the protocol in the metadata of an Arrow schema written by skdp, pandas or pyarrow."""
     notes = [_parse(metadata.get(ATTRS_KEY.encode()))]
     notes.append(pandas_note(metadata).get("attributes"))
     texts = {note.get(PROTOCOL_KEY) for note in notes if isinstance(note, dict)}

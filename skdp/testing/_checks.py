@@ -402,7 +402,7 @@ def _run_check(check: Check, subject: Subject) -> None:
 
 
 def tabulate_checks(checks: Iterator[tuple[str, Callable[[], None]]]) -> pd.DataFrame:
-    """Run checks, of which the first failure is raised."""
+    """Run all checks, and raise the first failure."""
     results = []
     for name, run in checks:
         start = time.perf_counter()

@@ -15,7 +15,7 @@ from skdp.testing._subject import Curator, require
 
 
 def check_noise(subject: Curator) -> None:
-    """Cover the last row of the table, of a small one and of a single row by the noise of `skdp.randomness`.
+    """Noise of `skdp.randomness` covers the last row of the table, of a small table and of a single row.
 
     Whatever else the release, its attributes, warnings and errors contain follows from the noisy numbers.
     """

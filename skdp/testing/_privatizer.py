@@ -317,7 +317,7 @@ def check_dtypes(subject: Privatizer) -> None:
 
 
 def _describe_dtypes(released: Any) -> str:
-    """Describe a table without its values: an empty slice has its dtypes and its metadata."""
+    """Describe the dtypes and metadata of a table, without its values, by an empty slice."""
     schema: Any = getattr(released, "schema", None)
     if hasattr(schema, "metadata"):  # Arrow
         return f"{schema} {schema.metadata}"

@@ -33,7 +33,7 @@ class Draw:
 
 
 class Recording:
-    """The draws of one run; given the draws of another run, they have the same results."""
+    """The draws of one run; a replay gets the results of the draws of another run."""
 
     # The replayed run gets the choices of the recorded one and, where noise is added to a
     # number, the recorded sum. So whatever follows from released numbers alone is the
@@ -89,14 +89,14 @@ class Recording:
 
 
 def _with_start(values: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
-    """Give the rows that both tables have, which are the first, the same draws."""
+    """Give the first rows, which both tables share, the draws of the recorded run."""
     values = values.copy()
     values[: len(start)] = start[: len(values)]
     return values
 
 
 class _Part(int):
-    """A number of the noise, which records the numbers to which it is added."""
+    """A noise value that records the numbers to which it is added."""
 
     __array_ufunc__ = None  # so that NumPy leaves sums to the methods here
 
@@ -132,7 +132,7 @@ class _Part(int):
 
 
 class _Noise(np.ndarray):
-    """An array of parts."""
+    """An array of noise values."""
 
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **more: Any
@@ -176,7 +176,7 @@ def differences(draw: Draw, other: Draw) -> list[Fraction] | None:
 
 
 def reused(draws: Sequence[Draw]) -> list[str]:
-    """Name the samplers of which the same noise was added to several numbers."""
+    """Name the samplers whose noise was added to several numbers."""
     names = []
     for draw in draws:
         if any(len(sums) > 1 for sums in draw.sums.values()):

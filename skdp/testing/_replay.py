@@ -54,7 +54,7 @@ class DrawLoss:
 
 
 def loss_of(draw: Draw, other: Draw) -> DrawLoss:
-    """Return the loss of a draw, from what its noise was added to in both runs."""
+    """Return the loss of a draw, from the numbers to which its noise was added in both runs."""
     if "scores" in draw.parameters:
         return _loss_of_choice(draw, other)
     changes = differences(draw, other)
@@ -77,7 +77,7 @@ def loss_of(draw: Draw, other: Draw) -> DrawLoss:
 
 
 def _loss_of_choice(draw: Draw, other: Draw) -> DrawLoss:
-    """Return the loss of a choice by scores: the range of their changes matters."""
+    """Return the loss of a choice by scores, which depends on the range of their changes."""
     changes = []
     for score, other_score in zip(scores_of(draw), scores_of(other), strict=True):
         changes.append(Fraction(int(score)) - int(other_score))
@@ -135,7 +135,7 @@ def _pure_rho(epsilon: Fraction) -> float:
 
 
 def epsilon_of(losses: Sequence[DrawLoss], delta: Fraction) -> float:
-    """Return the least epsilon that covers all draws together, at a delta."""
+    """Return the smallest epsilon at a delta that covers all draws together."""
     # The budget of a release may be a sum of epsilon, rho or mu, or computed by the accountant; none of them is always
     # the smallest.
     epsilons = [float(sum(loss.epsilon for loss in losses))]
@@ -415,7 +415,7 @@ def _pair_draws(
 def _find_understatements(
     losses: Sequence[DrawLoss], epsilon: float, claim: PrivacyGuarantee
 ) -> list[str]:
-    """Say how the draws lose more together than is stated."""
+    """Describe losses of all draws together that exceed the stated guarantee."""
     findings = []
     if not epsilon <= claim.epsilon * (1 + ROUNDING):
         findings.append(
@@ -435,7 +435,7 @@ def _find_understatements(
 
 
 def _differences_of_results(first: _Run, second: _Run) -> list[str]:
-    """Name the parts of the results that differ, though all draws are alike."""
+    """Name the parts of the results that differ although all draws are equal."""
     hashes, other_hashes = _hash_parts(first.result), _hash_parts(second.result)
     names = []
     for name in sorted(hashes.keys() | other_hashes.keys()):
@@ -447,7 +447,7 @@ def _differences_of_results(first: _Run, second: _Run) -> list[str]:
 
 
 def _hash_parts(result: Any) -> dict[str, str]:
-    """Hash the parts of a result but its guarantee, which is compared before."""
+    """Hash the parts of a result except its guarantee, which is compared separately."""
     if hasattr(result, "get_params"):
         parts = fitted_attributes(result)
     elif isinstance(result, list | tuple):

@@ -58,7 +58,7 @@ class BaseSubject(ABC):
 
     @abstractmethod
     def noisy_table(self) -> Any:
-        """Return rows of which two noisy releases are not equal by chance."""
+        """Return rows whose noisy releases are not equal by chance."""
 
     @abstractmethod
     def prepare(self, **parameters: Any) -> Any:
@@ -80,7 +80,7 @@ class BaseSubject(ABC):
         return drawn[:64].hex() or repr(self.describe(released))
 
     def odd_tables(self) -> Iterator[tuple[str, Any]]:
-        """Yield tables with a secret value that nothing may show."""
+        """Yield tables with a secret value that no output may contain."""
         for value in (SECRET_TEXT, SECRET_NUMBER, [SECRET_TEXT], SECRET_TEXT.encode()):
             for position, name in enumerate(self.columns):
                 X = pd.DataFrame(self.table()[:4]).astype(object)
@@ -89,7 +89,7 @@ class BaseSubject(ABC):
                 yield f"a {type(value).__name__} in column {name!r}", X
 
     def wrong_tables(self) -> Iterator[Any]:
-        """Yield objects that are no table with the columns of the fitted ones."""
+        """Yield objects that are not tables with the columns of `fit`."""
         X = self.table()
         yield X.to_numpy()[:, 0]
 
@@ -306,7 +306,7 @@ def fitted_attributes(estimator: Any) -> dict[str, Any]:
 
 
 def hash_value(value: Any) -> str:
-    """Hash all that a value contains, whatever its class; equal values have equal hashes."""
+    """Hash the content of a value of any class; equal values have equal hashes."""
     try:
         return str(joblib.hash(value))
     except Exception:  # a class without pickles may raise anything

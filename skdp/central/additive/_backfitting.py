@@ -30,7 +30,7 @@ STEPS = 1 << 20
 
 
 class Residuals(Protocol):
-    """The part of the targets that a model leaves: an integer for each row and output."""
+    """Residuals of a model: an integer for each row and output."""
 
     # The square of the largest norm of the residuals of a row.
     square: int
@@ -114,7 +114,7 @@ def bin_sums(codes: NDArray[Any], residuals: Floats, n_bins: int) -> Integers:
 
 
 def size_counts(residuals: Floats, limits: Integers) -> Integers:
-    """Count residuals by the first of ascending limits that their size does not exceed."""
+    """Count residuals by size: each in the class of the smallest limit that it does not exceed."""
     places = np.searchsorted(limits, np.abs(residuals[0]))
     return np.bincount(places, minlength=len(limits))
 
@@ -144,7 +144,7 @@ def find_residuals(
     noise: Noise,
     source: ByteSource,
 ) -> NumberResiduals:
-    """Find a bound that few residuals of numbers exceed, and the variance within, from noisy counts by size."""
+    """Find a bound that few numeric residuals exceed, and their variance, from noisy counts by size."""
     steps = np.arange(_N_BOUNDS)[::-1]
     bounds = (2 * STEPS * 2.0 ** (-steps / 2)).astype(np.int64)  # ascending
     residuals = NumberResiduals(int(bounds[-1])).measure(targets, responses)
@@ -170,7 +170,7 @@ def find_residuals(
 
 
 def count_epochs(mu_squared: Fraction, n_rows: float, n_columns: int) -> int:
-    """Return the number of epochs, by the noise."""
+    """Return the number of epochs: more if there is less noise."""
     wanted = math.sqrt(mu_squared) * n_rows / (_RECORDS_PER_SUM * n_columns)
     return int(np.clip(round(wanted), MIN_EPOCHS, MAX_EPOCHS))
 
@@ -294,7 +294,7 @@ def backfit(
     start: Start,
     source: ByteSource,
 ) -> Shapes:
-    """Fit a function of each column in turn, by noisy sums of residuals that are released once each."""
+    """Fit a function of each column in turn, from noisy sums of residuals by bin."""
     # Sums are approximately ``slopes * (f - function)``, where f is the function that
     # fits best. So ``slopes * function + sums`` estimates ``slopes * f`` for any
     # function: its average over epochs has the noise of the whole budget, and is shrunk

@@ -310,7 +310,7 @@ def _check_numbers(table: Table) -> None:
 
 
 def encode_bins(table: Table, domain: Domain, handle_unknown: str) -> list[Any]:
-    """Return the bin of each row in each column; numbers beyond all bins are in the outer ones."""
+    """Return the bin of each row in each column; numbers outside all bins get the first or last bin."""
     columns = []
     for name, column in zip(domain.columns, table.columns, strict=False):
         attribute = domain[name]

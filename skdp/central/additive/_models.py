@@ -456,7 +456,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
 
 
 def place_target(target: Table, ends: Floats) -> Integers:
-    """Put a numeric target, in `STEPS` from the middle between its bounds."""
+    """Place a numeric target on the grid of `STEPS` steps from the middle to either bound."""
     (numbers,) = read_numbers(target)
     places = to_places(numbers, *ends) * (STEPS / GRID)
     return np.rint(places).astype(np.int64)

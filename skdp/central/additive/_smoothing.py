@@ -42,7 +42,7 @@ class Bins:
 
     @property
     def sizes(self) -> Floats:
-        """The counts, of which none is below half the deviation of its noise."""
+        """The counts, raised to at least half of the standard deviation of their noise."""
         return np.maximum(self.counts, np.sqrt(self.variances) / 2)
 
 
@@ -57,7 +57,7 @@ def fine_cells(low: float, high: float) -> Interval:
 
 
 def cells_of(edges: Floats) -> Interval:
-    """Return cells of numbers, of which some may be missing."""
+    """Return the cell of each number or missing value."""
     return Interval(edges=edges.tolist(), missing=True, real=True)
 
 
@@ -101,7 +101,7 @@ def merge_cells(
 
 
 def _join(counts: NDArray[Any], least: float, error: float) -> list[int]:
-    """Join neighbouring cells to bins of at least so many records; return the first cell of each bin."""
+    """Join neighbouring cells into bins with at least `least` records; return the first cell of each bin."""
     firsts = [0]
     n_records = 0.0
     for cell, count in enumerate(counts):
@@ -143,7 +143,7 @@ _LEVEL = 0.05
 
 
 def priors(bins: Bins) -> list[Floats]:
-    """Return covariances of rough functions, smooth ones and lines of the bins of a column, less most of the mean.
+    """Return prior covariances of rough functions, smooth functions and lines, with a small variance of the mean.
 
     Each is of shape (n_bins, n_bins), of variance of about 1, but for the mean of the function. Without an order, or
     with fewer than three values, there is only the covariance of independent values.

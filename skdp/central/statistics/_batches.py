@@ -46,7 +46,7 @@ class RowSums:
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """The rows of a table: one batch in memory, or as many as an engine reads."""
+    """The rows of a table: a single batch in memory, or the batches of an engine."""
 
     # All rows of a table in memory; for a large table, its columns without rows.
     table: Table
@@ -183,7 +183,7 @@ def _count_missing(table: Table) -> list[Integers]:
 
 
 def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
-    """Return the other columns of a large table, and that which a parameter names, as tables without rows."""
+    """Split the sample of a large table into the other columns and the column that a parameter names."""
     frame = nw.from_native(sample, eager_only=True)
     if not isinstance(name, str):
         raise TypeError(

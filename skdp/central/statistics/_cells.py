@@ -39,7 +39,7 @@ def count_marginals(
     code: Coder,
     refuse: Refusal,
 ) -> list[NDArray[np.int64]]:
-    """Count some marginals in one pass; rows with an undeclared value are in no cell."""
+    """Count some marginals in one pass; rows with an undeclared value are excluded."""
     counts_of = partial(_count_table, domain=domain, cliques=cliques, code=code)
     has_undeclared, *counts = rows.select(domain.columns).add_up(counts_of)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
@@ -85,7 +85,7 @@ def count_cells(
     missing: bool = False,
     refuse: Refusal | None = None,
 ) -> list[NDArray[np.int64]]:
-    """Count the records of each cell of some marginals; in each, those with an undeclared value are in no cell."""
+    """Count the records of each cell of some marginals; records with an undeclared value are excluded."""
     code = partial(encode_columns, handle_unknown=handle_unknown, missing=missing)
     if refuse is None:
         refuse = partial(undeclared_error, domain=domain, name=name, missing=missing)
@@ -111,7 +111,7 @@ def find_declared(
 def encode_columns(
     table: Table, domain: Domain, handle_unknown: str, *, missing: bool = False
 ) -> tuple[list[Codes], list[Any]]:
-    """Code the columns of a table; also return the columns with values that are undeclared, but must not be."""
+    """Encode the columns of a table; also return the columns with undeclared values that are errors."""
     codes = domain.encode(table.columns)
     if handle_unknown == "ignore":
         return codes, []
@@ -130,7 +130,7 @@ def encode_columns(
 def encode_declared(
     table: Table, domain: Domain, handle_unknown: str, name: str = "categories"
 ) -> list[Codes]:
-    """Code the columns of a table, where undeclared values may be an error."""
+    """Encode the columns of a table; undeclared values may be errors."""
     codes, undeclared = encode_columns(table, domain, handle_unknown)
     if undeclared:
         raise undeclared_error(undeclared[0], domain, name)
@@ -198,7 +198,7 @@ def undeclared_error(
     *,
     missing: bool = False,
 ) -> ValueError:
-    """Make the error of a value that is not declared; it shows no value."""
+    """Make the error of an undeclared value; the message contains no value."""
     what = "a value" if missing else "a value, or a NaN or inf,"
     return error_of_undeclared(
         column,
@@ -209,7 +209,7 @@ def undeclared_error(
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:
-    """Return True if neighbouring cells of a column are neighbours by value, or declared to be."""
+    """Return True if the cells of a column are ordered by value, or declared as ordered."""
     if isinstance(attribute, Interval):
         return True
     values = present(attribute.values)
@@ -230,7 +230,7 @@ def join_codes(
 
 
 def library_of(table: Table) -> str:
-    """Return the library of tables about a table: its own, or pandas for an array."""
+    """Return the library of result tables: the library of the table, or pandas for an array."""
     if isinstance(table.native, np.ndarray):
         return "pandas"
     return nw.from_native(table.native, eager_only=True).implementation.name.lower()

@@ -64,7 +64,7 @@ class Noise:
 
     @classmethod
     def of(cls, share: Share, l1: int = 1, l2_squared: int | None = None) -> Noise:
-        """Return the noise for integers that a row changes by at most this in L1 and in squared L2 norm."""
+        """Return the noise for integers with these sensitivities to a row in L1 and in squared L2 norm."""
         if l2_squared is None:
             l2_squared = l1**2
         return cls._of_kind(share, l1, 1, l2_squared)
@@ -153,7 +153,7 @@ class Noise:
 def choose(
     source: ByteSource, scores: ArrayLike, share: Share, sensitivity: Fraction | int
 ) -> int:
-    """Choose a candidate, where a row changes one score less another by at most `sensitivity`."""
+    """Choose a candidate; a row changes the difference of two scores by at most `sensitivity`."""
     # Permute-and-flip makes no more errors than the exponential mechanism at the same
     # epsilon. But the losses of the latter are in an interval of length epsilon, so in
     # rho and mu it may have about twice the epsilon.

@@ -94,7 +94,7 @@ def count_cells(column: Floats, candidates: Floats) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class QuantilePlan:
-    """A release of quantiles that is not drawn yet."""
+    """A planned release of quantiles."""
 
     # The counts of `count_cells` of each column.
     cells: Sequence[NDArray[np.int64]]
@@ -124,7 +124,7 @@ class QuantilePlan:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The losses of all choices; none for a share of rho or mu, of which a choice loses less than its epsilon."""
+        """The losses of all choices; empty for rho or mu, where the loss of a choice is less than its epsilon."""
         if self.share.kind != "epsilon":
             return ()
         n_levels = count_levels(self.probabilities) * len(self.cells)
@@ -182,7 +182,7 @@ def nearest_candidate(cut: int) -> int:
 
 @dataclass(frozen=True)
 class Masses:
-    """The values of a column by cell, and the positions where they can be cut in two."""
+    """Counts of the values of a column by cell, and the cuts that divide the values in two."""
 
     # Cut c has c parts of cells on its left: ``c // PARTS`` whole cells and, of each
     # value of the next one, ``c % PARTS`` parts. The mass of values is in these parts,
@@ -220,7 +220,7 @@ class Masses:
 
 @dataclass(frozen=True)
 class CutScores:
-    """Distances of cuts between two cuts from a portion of the values between these."""
+    """Scores of the cuts between two cuts by their distance from a portion of the values."""
 
     # The score of a cut is minus the difference of the mass on its left to that
     # portion, times the denominator of the portion: an integer. It rises up to the best
@@ -242,7 +242,7 @@ class CutScores:
         return abs(self.portion.denominator * self.masses.of(cut) - self._target)
 
     def _first(self, excess: int) -> int:
-        """Return the first cut whose mass exceeds the target by at least this; if there is none, that after `high`."""
+        """Return the first cut whose mass exceeds the target by at least `excess`; ``high + 1`` if there is none."""
         mass = -(-(self._target + excess) // self.portion.denominator)  # rounded up
         if mass > self.masses.of(self.high):
             return self.high + 1

@@ -138,7 +138,7 @@ class Hierarchy:
         return noisy
 
     def _improve(self, noisy: Sequence[NDArray]) -> list[Floats]:
-        """Return the best estimates of the counts of each level from themselves and all within."""
+        """Return the best estimates of the counts of each level from the level and all levels below."""
         best = [np.asarray(noisy[0], float)]
         for counts, parts in zip(noisy[1:], self._parts, strict=True):
             best.append((counts * parts + self._gather(best[-1])) / (parts + 1))
@@ -197,7 +197,7 @@ def count_std(share: Share, n_levels: int) -> float:
 
 
 def plan_hierarchy(size: int, share: Share, method: str) -> Hierarchy:
-    """Choose the tree with the least expected squared error of a range, all ranges being equally likely."""
+    """Choose the tree with the smallest expected squared error of a random range."""
     # It depends on public facts only.
     flat = Hierarchy(size, max(size, 2))
     if method == "flat":

@@ -39,7 +39,7 @@ def noisy_products(
 def widths(
     ends: NDArray[np.float64], starts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the distance from each start to the farther one of its bounds."""
+    """Return the distance from each start to the farther bound."""
     distances: NDArray[np.float64] = np.abs(ends.T - starts).max(axis=0)
     return distances
 
@@ -71,7 +71,7 @@ class Rows:
         codes: NDArray[Any],
         units: NDArray[np.float64] | None = None,
     ) -> Rows:
-        """Put values between bounds on a grid whose 0 is at a start, in units of at least `widths`, their default."""
+        """Round values between bounds to a grid with `starts` as 0, in units of at least `widths` (the default)."""
         places = np.empty((len(codes), len(columns)), np.int16)
         scale = (widths(ends, starts) if units is None else units) / UNIT
         lows, highs = (np.trunc((numbers - starts) / scale) for numbers in ends.T)
@@ -124,7 +124,7 @@ class Rows:
         )
 
     def counts(self, limits: Sequence[int]) -> NDArray[np.int64]:
-        """Count the rows by the first limit that their squared norm does not exceed, or else the last."""
+        """Count rows by squared norm: each in the class of the first limit that it does not exceed, or of the last."""
         # Takes less time than a search.
         within = [np.count_nonzero(self.squares <= limit) for limit in limits[:-1]]
         return np.diff([0, *within, len(self.squares)])
@@ -171,7 +171,7 @@ class Rows:
 
 
 def _shorten(part: NDArray[np.float64], factors: NDArray[np.float64]) -> None:
-    """Multiply rows of integers with factors, and cut them towards 0, in the array itself."""
+    """Multiply rows of integers by factors in place, and truncate towards 0."""
     (long,) = np.nonzero(factors < 1)
     part[long] = np.trunc(part[long] * factors[long, np.newaxis])
 
@@ -201,7 +201,7 @@ _N_NORMS = 24
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """Rows measured from a noisy middle, and the noisy limits."""
+    """Rows centered at a noisy middle, and their noisy limits."""
 
     rows: Rows
     # The square of a norm that few rows exceed.
@@ -222,7 +222,7 @@ def find_limits(
     *,
     most: float = math.inf,
 ) -> Bounded:
-    """Find the middle of rows, and a norm that only the fraction `cut` of the rows, less the middle, exceeds."""
+    """Find the middle of rows, and a norm that only the fraction `cut` of the centered rows exceeds."""
     if share.kind == "rho":  # Gaussian noise only
         share = replace(share, kind="mu", amount=share.mu_squared)
     sizes = Noise.of(share * _SIZE_PART)
@@ -246,7 +246,7 @@ def find_limits(
 def choose_limit(
     rows: Rows, noise: Noise, cut: float, source: ByteSource, most: float = math.inf
 ) -> tuple[int, float]:
-    """Choose the least limit of the norm that few rows exceed, from noisy numbers of rows; and count all rows."""
+    """Choose the smallest limit of the norm that few rows exceed, from noisy counts; also count all rows."""
     # A row is counted in one of the numbers, so adding or removing it changes one
     # number by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]

@@ -38,7 +38,7 @@ UNIFORM_VARIANCE = 1 / 3
 
 
 def read_values(table: Table) -> list[Floats]:
-    """Read private numbers of which some may be missing; Python objects that are no numbers are."""
+    """Read private numbers; Python objects that are not numbers become missing values."""
     # Only dtypes raise errors. Text in a record is private, and an error would reveal
     # it.
     return read_numbers(table, missing=True, others=True)
@@ -65,7 +65,7 @@ def warn_of_objects(table: Table) -> None:
 
 
 def to_places(values: Floats, low: float | Floats, high: float | Floats) -> Floats:
-    """Put values on the grid between bounds, from -`GRID` to `GRID`."""
+    """Round values between bounds to the grid from -`GRID` to `GRID`."""
     places = np.clip(values, low, high)
     # Rounding is monotone, so the share of the width is at most 1, for all bounds.
     places -= low
@@ -231,7 +231,7 @@ class NoisySums:
 
 
 def clip_floats(numbers: NDArray[Any]) -> Floats:
-    """Convert noisy integers to floats: with a tiny epsilon noise is larger than all of them."""
+    """Convert noisy integers to floats, clipped because noise of a tiny epsilon may exceed the largest float."""
     return np.clip(numbers, -(MAX_NOISY_COUNT**2), MAX_NOISY_COUNT**2).astype(float)
 
 
@@ -248,7 +248,7 @@ class Moments(NamedTuple):
 
     @property
     def drowned(self) -> NDArray[np.bool_]:
-        """True where the error is at least the variance of a uniform distribution."""
+        """True where the error of the variance is at least the variance of a uniform distribution."""
         return self.variance_error >= UNIFORM_VARIANCE
 
 

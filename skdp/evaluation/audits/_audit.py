@@ -214,7 +214,7 @@ def _audit_calls(
 
 
 def _check_releases(audited: _Audited) -> None:
-    """Check that one of the tables can be released."""
+    """Check that at least one of the tables can be released."""
     samples = [audited.draw(table, 2) for table in range(len(audited.tables))]
     failures = [sample[FAILURE][0] for sample in samples if FAILURE in sample]
     if len(failures) == len(samples):

@@ -115,7 +115,7 @@ def find_bound(
 def row_draws(
     release: Callable[[Any], Any], tables: Sequence[pd.DataFrame], fitted: Any = None
 ) -> Draw:
-    """Return draws by releases of tables of equal rows."""
+    """Return a function that draws from releases of tables of equal rows."""
 
     def draw(table: int, n: int) -> Draws:
         rows = tables[table].iloc[np.zeros(n, np.intp)].reset_index(drop=True)
@@ -160,7 +160,7 @@ def choose_event(
 
 
 def _count_outcomes(outcomes: Hashes, values: Hashes) -> NDArray[np.int64]:
-    """Count each of some sorted values."""
+    """Count the draws with each of the sorted `values`."""
     positions = np.searchsorted(values, outcomes)
     positions[positions == len(values)] = 0
     is_listed = values[positions] == outcomes

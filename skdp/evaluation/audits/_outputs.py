@@ -96,7 +96,7 @@ def _list_parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def add_supports(fitted: Any, columns: Draws) -> Draws:
-    """Add which values each hashed report supports. Its hash function is public."""
+    """Add the values that each hashed report supports, because its hash function is public."""
     if FAILURE in columns:
         return columns
     arrays = list(columns.values())

@@ -191,7 +191,7 @@ def _draw_steps(axes: Any, shape: Any) -> None:
 
 
 def _draw_dots(axes: Any, shape: Any) -> None:
-    """Draw a function of declared values, for each class; those with the most records."""
+    """Draw a function of the declared values with the most records, for each class."""
     positions = np.sort(np.argsort(-shape.counts, kind="stable")[:MAX_VALUES])
     values = shape.values.reshape(len(shape.values), -1)[positions]
     errors = Z * shape.std_error.reshape(len(shape.values), -1)[positions]

@@ -158,7 +158,7 @@ def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
 def _quietly(
     function: Callable[..., pd.DataFrame], *values: Any, **options: Any
 ) -> pd.DataFrame:
-    """Name metrics for people, without warnings of undefined ones, which the page states."""
+    """Compute metrics with readable names, without warnings of undefined metrics, which the page lists."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         report = function(*values, **options)

@@ -1,4 +1,4 @@
-"""Unbiased values of each record, and estimates that are means of them."""
+"""Unbiased values of each record, and estimates that average them."""
 
 from __future__ import annotations
 

@@ -471,7 +471,7 @@ class ReportProtocol:
         return arrays if drawn is None else [*arrays, drawn]
 
     def rows(self, reports: Reports) -> NDArray[np.bool_]:
-        """Return the fields that each row reports.
+        """Return a mask of the fields that each row reports.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Random selection of the fields that a record reports, and counts of samples."""
+"""Random selection of the fields that a record reports, and counts estimated from samples."""
 
 from __future__ import annotations
 

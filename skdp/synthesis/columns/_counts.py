@@ -75,7 +75,7 @@ class NoisyCounts:
     std_error: float
 
     def average(self, other: NoisyCounts) -> NoisyCounts:
-        """Return the mean with a second measurement, weighted by precision."""
+        """Return the average with a second measurement, weighted by precision."""
         weight = self.std_error**-2
         other_weight = other.std_error**-2
         total = weight + other_weight
@@ -148,7 +148,7 @@ class _Form:
     def complete(
         self, noisy: NDArray[np.float64], sums: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """Return noisy numbers of all cells and values, with these sums over values."""
+        """Return the noisy numbers of all cells and values, given their sums over values."""
         if self.is_centered and self.n_cells == 2:
             noisy = np.concatenate([noisy, -noisy])
         elif self.is_centered:
@@ -205,7 +205,7 @@ class PrivateColumns:
         return _Form(n_cells, cross.n_values, is_centered)
 
     def error(self, cross: Cross, share: Fraction) -> float:
-        """Return the standard deviation of each count measured with a share of the budget."""
+        """Return the standard deviation of each count, measured with a fraction of the budget."""
         form = self._form(cross)
         error = self.budget.std_error(share, form.sensitivity) * form.noise_left
         return max(MIN_STD_ERROR, error)
@@ -213,7 +213,7 @@ class PrivateColumns:
     def measure(
         self, cross: Cross, share: Fraction, single: NoisyCounts | None = None
     ) -> NoisyCounts:
-        """Spend a share of the budget on a table of counts; `single` has the counts of its private column."""
+        """Measure a table of counts with a fraction of the budget; `single` has the counts of its private column."""
         form = self._form(cross)
         exact = self._count(cross)
         has_records = exact.sum(axis=1) > 0  # other cells have no noise
@@ -272,7 +272,7 @@ class ColumnLayout:
 
 
 def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[NoisyCounts]:
-    """Spend the budget on single columns and on the pairs that gain most; singles come first."""
+    """Measure single columns, and then the pairs with the largest gains."""
     singles = []
     for column in range(len(layout.private_sizes)):
         singles.append(Cross((column,), layout.values_of(column)))

@@ -1,4 +1,4 @@
-"""The distribution of private columns given public ones, and values drawn from it."""
+"""The distribution of private columns given public columns, and draws from it."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class _Loss:
         return state.factors - length * self._rates * gradient
 
     def switch_rates(self) -> None:
-        """Take longer steps in small cells, or equally long steps for all marginals."""
+        """Switch between longer steps in small cells and equally long steps for all marginals."""
         self._rates, self._other_rates = self._other_rates, self._rates
 
     @property

@@ -76,7 +76,7 @@ class Elimination:
         return max(cells), sum(cells)
 
     def add(self, marginal: Clique, max_cells: int, max_total: int) -> bool:
-        """Add a marginal if cliques stay small enough; return whether it was added."""
+        """Add a marginal if cliques stay small enough; return True if it was added."""
         # In the present order, the clique of the first column absorbs the marginal and
         # passes the rest on: up the elimination tree ([1]_), until nothing is new.
         # .. [1] J. W. H. Liu (1990). The role of elimination trees in sparse
@@ -157,7 +157,7 @@ class JunctionTree:
         return min(found)[1] if found else None
 
     def find_measured(self, columns: Iterable[int]) -> int:
-        """Find the smallest clique with columns that the tree was made for."""
+        """Find the smallest clique that contains measured columns."""
         index = self.find(columns)
         assert index is not None
         return index

@@ -1,4 +1,4 @@
-"""A privacy budget that is spent on noisy counts and noisy scores, and the records, of which nothing else leaves."""
+"""A privacy budget for noisy counts and noisy scores, and the records, which only these statistics access."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class NoiseBudget:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The loss of the release, if more is known than epsilon and delta."""
+        """The losses of the release; empty if only epsilon and delta are known."""
         if not self.is_gaussian or self._share.amount > MAX_MU_SQUARED:
             return ()
         return (gaussian_loss(self._share.amount),)
@@ -117,11 +117,11 @@ class NoiseBudget:
     def std_error(
         self, fraction: Fraction, sensitivity: Sensitivity = ONE_COUNT
     ) -> float:
-        """Return the standard deviation of counts that a fraction buys."""
+        """Return the standard deviation of counts that are measured with a fraction."""
         return max(MIN_STD_ERROR, float(self._noise(fraction, sensitivity).error))
 
     def score_error(self, fraction: Fraction, n_scores: int, change: int = 1) -> float:
-        """Return the standard deviation of scores that a fraction buys."""
+        """Return the standard deviation of scores that are measured with a fraction."""
         _, noise = self._blocks(fraction, n_scores, change)[0]
         return max(MIN_STD_ERROR, float(noise.error))
 

@@ -83,7 +83,7 @@ def _find_bins(
     cells: Mapping[int, Interval],
     counts: Mapping[int, CellCounts],
 ) -> Domain:
-    """Cut intervals into bins with about equal counts, as many as pairs can afford."""
+    """Cut intervals into bins with about equal counts. The noise of pairs limits their number."""
     total = max(1.0, float(np.mean([cell.counts.sum() for cell in counts.values()])))
     budget = private.budget
     noise = budget.std_error(budget.left / (2 * len(domain.columns)))
@@ -144,7 +144,7 @@ class CellCounts:
         return np.concatenate(shares)
 
     def estimate_shares(self) -> NDArray[np.float64]:
-        """Return the share of each cell: by its count if clear, otherwise by width."""
+        """Return the proportion of each cell: by its count if clear, otherwise by width."""
         # Every cell has a positive share, because a row may still have the bin of these
         # cells.
         shares = self._divide() + MIN_SHARE * self.widths / self.widths.sum()

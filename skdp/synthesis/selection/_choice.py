@@ -1,4 +1,4 @@
-"""Choose marginals that are worth their noise and fit into the model."""
+"""Choice of marginals whose gain exceeds their noise and that fit into the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ N_PAIRS_PER_LABEL = 2
 
 @dataclass(frozen=True)
 class Choice:
-    """Marginals to measure, and those for which the model has no capacity."""
+    """Marginals to measure, and marginals for which the model has no capacity."""
 
     chosen: list[Clique]
     refused: list[Clique]

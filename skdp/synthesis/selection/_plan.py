@@ -1,4 +1,4 @@
-"""The public facts of a release: which marginals may be measured, and how large a model may be."""
+"""Public facts of a release: the marginals that may be measured, and the maximum size of the model."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ MIN_COUNT = 1e-6
 
 @dataclass(frozen=True)
 class Scores:
-    """Noisy scores of marginals, and the scores that chance alone would give."""
+    """Noisy scores of marginals, and their expected scores under independence."""
 
     noisy: Mapping[Clique, float]
     std_errors: Mapping[Clique, float]
@@ -52,7 +52,7 @@ class Scores:
 
     @property
     def gains(self) -> dict[Clique, float]:
-        """The number of records that measuring a marginal puts right."""
+        """The number of records that a measurement of a marginal corrects."""
         return {c: score for c, score in self.noisy.items() if c not in self.dropped}
 
     @property
@@ -62,7 +62,7 @@ class Scores:
 
     @property
     def insignificant(self) -> set[Clique]:
-        """The marginals whose scores chance explains."""
+        """The marginals whose scores are within chance."""
         # The standard deviation of |x| for a standard normal x, times one per record.
         sampling = math.sqrt((1 - MEAN_ABSOLUTE**2) * self.total)
         cliques = set()

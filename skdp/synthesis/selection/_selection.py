@@ -148,7 +148,7 @@ def measure_columns(
 def estimate_column_error(
     private: PrivateCounts, plan: Plan, counts: Sequence[NDArray[np.float64]]
 ) -> float:
-    """Estimate the total variation of columns if they got all that is left."""
+    """Estimate the total variation error of columns measured with the rest of the budget."""
     noise = private.budget.std_error(private.budget.left / len(plan.sizes))
     error = MEAN_ABSOLUTE * noise * float(np.mean(plan.sizes)) / 2
     return error / max(1.0, float(counts[0].sum()))

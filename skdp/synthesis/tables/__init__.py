@@ -1,4 +1,4 @@
-"""From a table to the codes of its domain, and back."""
+"""Conversion of tables to codes of a domain, and back."""
 
 from skdp.synthesis.tables._cells import Shape as Shape
 from skdp.synthesis.tables._cells import Steps as Steps

@@ -1,4 +1,4 @@
-"""A private table as integer codes of its public domain, in memory or where it is."""
+"""A private table as integer codes of its public domain, in memory or in an engine."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ class CodedRecords:
 
 
 class LargeRecords:
-    """Records of a table that stays where it is: each pass counts many marginals."""
+    """Records of a large table, which is not loaded: each pass counts many marginals."""
 
     def __init__(self, table: LargeTable, domain: Domain, handle_unknown: Any) -> None:
         self._table = table

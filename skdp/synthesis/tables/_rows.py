@@ -1,4 +1,4 @@
-"""From codes back to a table like the one that `fit` read, and rows that satisfy constraints."""
+"""Conversion of codes to a table like the table of `fit`, with rows that satisfy constraints."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def make_template(table: Table, domain: Domain) -> Table:
 
 
 def check_decodable(template: Table, domain: Domain) -> None:
-    """Make sure that all declared values can be written in the library of a table."""
+    """Check that all declared values can be written in the library of a table."""
     listed = []
     for name, column in zip(domain.columns, template.columns, strict=True):
         if not isinstance(domain[name], Interval):
