@@ -43,7 +43,7 @@ from skdp.base._parameters import check_flag as check_flag
 from skdp.base._parameters import check_ledger as check_ledger
 from skdp.base._parameters import check_random_state as check_random_state
 from skdp.base._parameters import floats_between as floats_between
-from skdp.base._parameters import listed_names as listed_names
+from skdp.base._parameters import list_names as list_names
 from skdp.base._parameters import read_bounds as read_bounds
 from skdp.base._randomness import CallCounter as CallCounter
 from skdp.base._randomness import CallRandomness as CallRandomness

@@ -286,7 +286,7 @@ def target_of(table: Table, y: Any) -> tuple[Any, Any]:
     column, name = target_column(y)
     n_rows = len(table.columns[0]) if table.columns else 0
     if len(column) != n_rows or not table.columns:
-        raise ValueError(f"y has {len(column)} rows; X has {n_rows}")
+        raise ValueError(f"y must have {n_rows} rows as X, got {len(column)}")
     check_same_order(table.native, y, "y")
     if name not in table.names:
         return column, name
@@ -301,7 +301,7 @@ def refuse_no_public_rows(n_rows: int | None) -> None:
     """Check that a table whose number of rows is public has rows."""
     if n_rows == 0:
         raise ValueError(
-            "X has no rows, and with protect this is public: nothing can be learnt"
+            "X must have at least one row if `protect` names the private columns, got 0"
         )
 
 
@@ -323,9 +323,9 @@ def refuse_shared_name(
     _, name_in_table = target_of(table, y)
     if protected is None or not {name, name_in_table}.isdisjoint(protected):
         raise ValueError(
-            f"X has a column of the name of y, {name!r}, and only one of them is "
-            "protected: leave the column out of X, or name y otherwise if it is about "
-            "something else"
+            f"X must not have a column with the name of y, {name!r}, because only one "
+            "of them is protected. Drop the column, or rename y if it is another "
+            "variable"
         )
 
 

@@ -240,13 +240,13 @@ def _pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
     if isinstance(bounds, Mapping):
         check_declared(bounds, names, "bounds")
         return [bounds[name] for name in names]
-    rows = _as_list(bounds)
+    rows = _to_list(bounds)
     if rows is None:
         raise TypeError(
             "bounds must be (low, high), a mapping, a Domain or an array of shape "
             f"(n_features, 2), got {type(bounds).__name__}"
         )
-    if len(rows) == 2 and all(_as_list(row) is None for row in rows):
+    if len(rows) == 2 and all(_to_list(row) is None for row in rows):
         return [rows] * len(names)
     if len(rows) != len(names):
         raise ValueError(f"bounds has {len(rows)} rows; X has {len(names)} columns")
@@ -271,13 +271,13 @@ def _bounds_of_domain(
     return bounds
 
 
-def listed_names(names: Any) -> list[Any] | None:
+def list_names(names: Any) -> list[Any] | None:
     """Return the column names in a list, tuple, array or pandas index, or None."""
     is_of_one_dimension = not isinstance(names, np.ndarray) or names.ndim == 1
-    return _as_list(names) if is_of_one_dimension else None
+    return _to_list(names) if is_of_one_dimension else None
 
 
-def _as_list(value: Any) -> list[Any] | None:
+def _to_list(value: Any) -> list[Any] | None:
     if isinstance(value, pd.Index):
         return value.tolist()
     if isinstance(value, np.ndarray):
@@ -287,7 +287,7 @@ def _as_list(value: Any) -> list[Any] | None:
 
 
 def _read_pair(pair: Any, what: str) -> tuple[float, float]:
-    ends = _as_list(pair)
+    ends = _to_list(pair)
     if ends is None or len(ends) != 2:
         raise ValueError(
             f"{what} must be a pair (low, high), got {type(pair).__name__}. For the "

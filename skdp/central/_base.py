@@ -92,7 +92,7 @@ def charge(
         mechanism=mechanism,
         secure=random_state is None,
         **share.unit,
-        **share.stated(losses, delta, rho),
+        **share.state_guarantee(losses, delta, rho),
     )
     warn_of_release(guarantee)
     try:
@@ -159,8 +159,8 @@ class CentralEstimator(OnSite, BaseEstimator):
         delta = getattr(self, "delta", None)
         if share.given is not None and delta:
             raise ValueError(
-                f"delta must be 0 with epsilon={self.epsilon}, which has its own, got "
-                f"{delta}"
+                f"delta must be 0 with epsilon={self.epsilon}, which includes a delta, "
+                f"got {delta}"
             )
         check_ledger(self.ledger)
         check_random_state(self.random_state)
@@ -187,7 +187,7 @@ class CentralEstimator(OnSite, BaseEstimator):
             If `epsilon`, `delta`, `ledger` or `random_state` is out of range.
         """
         share = self._check_promise()
-        numbers: dict[str, Any] = share.stated((), Fraction(0), None)
+        numbers: dict[str, Any] = share.state_guarantee((), Fraction(0), None)
         if read_share(self.epsilon).given is None:
             # A number may pay for Gaussian noise with delta, or for noise without: some estimators
             # decide by the columns.
@@ -220,7 +220,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         share, budget = self._check_promise(), read_share(self.epsilon)
         epsilons = {planned.epsilon}
         if share.given is not None:
-            stated = share.stated(guarantee.losses, Fraction(0), None)
+            stated = share.state_guarantee(guarantee.losses, Fraction(0), None)
             epsilons.add(stated["epsilon"])
         deltas = {planned.delta}
         # Noise without a delta may have the smaller error.

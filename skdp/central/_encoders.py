@@ -40,7 +40,7 @@ from skdp.central.statistics import (
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import Table, as_objects
+from skdp.tables import Table, to_objects
 
 
 class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstimator):
@@ -132,7 +132,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         domain = declared_domain(table, self.categories, "categories")
         self.domain_ = domain
-        self.categories_ = [as_objects(domain[name].labels) for name in domain.columns]
+        self.categories_ = [to_objects(domain[name].labels) for name in domain.columns]
         self.guarantee_ = PrivacyGuarantee(
             0.0,
             relation="add_remove",
@@ -186,7 +186,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
             ``<column>_<category>`` for each category.
         """
         columns = super().get_feature_names_out(input_features)
-        return as_objects(self._output_names(columns))
+        return to_objects(self._output_names(columns))
 
     def _output_names(self, columns: Sequence[Any]) -> list[str]:
         names = []

@@ -268,7 +268,7 @@ class DPHistogram(CentralStatistic):
         check_is_fitted(self)
         if len(self.domain_.columns) > 1:
             raise ValueError(
-                "a range is one of a single column; the histogram is of "
+                "range_estimate requires a histogram of one column, got "
                 f"{list(self.domain_.columns)}"
             )
         (name,) = self.domain_.columns
@@ -294,8 +294,8 @@ def _applicable(method: str, domain: Domain) -> str:
     """Return the method, restricted to flat counts where the cells have no order."""
     if len(domain.columns) > 1 and method == "hierarchical":
         raise ValueError(
-            "method='hierarchical' is for one column: the cells of several have no "
-            "order"
+            "method='hierarchical' requires one column, because the cells of several "
+            "columns have no order"
         )
     ordered = len(domain.columns) == 1 and is_ordered(domain[domain.columns[0]])
     return method if ordered or method != "auto" else "flat"

@@ -19,8 +19,8 @@ from skdp.central._base import charge
 from skdp.central.statistics import (
     GRID,
     Noise,
-    as_float,
     clip_floats,
+    to_float,
     to_places,
     to_values,
 )
@@ -321,13 +321,15 @@ class _PrivateStatistic:
     @classmethod
     def read(cls, statistic: Any, X: Any, bounds: Any, local_sensitivity: Any) -> Self:
         """Check the parameters and compute the statistic."""
-        ends = _read_output_bounds(bounds)
-        if len(ends) != 1:
-            raise ValueError(f"`bounds` must be one pair (low, high), got {len(ends)}")
-        low, high = map(Fraction, ends[0].tolist())
+        limits = _read_output_bounds(bounds)
+        if len(limits) != 1:
+            raise ValueError(
+                f"`bounds` must be one pair (low, high), got {len(limits)}"
+            )
+        low, high = map(Fraction, limits[0].tolist())
         width = high - low
         if isinstance(statistic, str) and statistic == "mean":
-            places = _read_places(X, ends)
+            places = _read_places(X, limits)
             n_values = len(places)
             # The mean of no values is the middle of the bounds.
             mean = Fraction(sum(places), 2 * GRID * max(n_values, 1)) + Fraction(1, 2)
@@ -369,7 +371,7 @@ class _PrivateStatistic:
         return math.ceil(Fraction(smooth) * (1 + MAX_FLOAT_ERROR) / self.step)
 
 
-def _read_places(X: Any, ends: NDArray[np.float64]) -> list[int]:
+def _read_places(X: Any, limits: NDArray[np.float64]) -> list[int]:
     """Return the values of a single column on the grid between the bounds, without missing ones."""
     rows = _read_rows(X, "X")
     if isinstance(rows, np.ndarray) and rows.ndim == 1:
@@ -381,8 +383,8 @@ def _read_places(X: Any, ends: NDArray[np.float64]) -> list[int]:
             f"{len(table.columns)} columns"
         )
     (values,) = read_numbers(table, missing=True)
-    places = to_places(values[~np.isnan(values)], *ends[0])
-    return places.astype(np.int64).tolist()
+    positions = to_places(values[~np.isnan(values)], *limits[0])
+    return positions.astype(np.int64).tolist()
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> Fraction:
@@ -492,7 +494,7 @@ def sample_and_aggregate(
     if len(tables[-1]) != n_rows:
         # The numbers of rows are private.
         raise ValueError("X and y must have the same number of rows")
-    ends = _read_output_bounds(bounds)
+    limits = _read_output_bounds(bounds)
     n_chunks = check_size(n_chunks, least=1, most=1 << 31, name="n_chunks")
     share = read_share(epsilon)
 
@@ -503,24 +505,26 @@ def sample_and_aggregate(
         random_state,
         mechanism="sample and aggregate",
     )
-    places = []
+    positions = []
     for members in draw_chunks(source, n_chunks, n_rows):
-        chunk_places = _places_of_chunk(statistic, tables, members, ends)
-        if chunk_places is not None:
-            places.append(chunk_places)
-    totals = sum(places, np.zeros(len(ends), object))
+        chunk_positions = _evaluate_chunk(statistic, tables, members, limits)
+        if chunk_positions is not None:
+            positions.append(chunk_positions)
+    totals = sum(positions, np.zeros(len(limits), object))
 
-    of_totals, of_number = totals_noise(share, len(ends))
-    totals = np.array(of_totals.add(source, totals.tolist()), object)
-    (n_values,) = of_number.add(source, [len(places)])
+    total_noise, number_noise = totals_noise(share, len(limits))
+    totals = np.array(total_noise.add(source, totals.tolist()), object)
+    (n_values,) = number_noise.add(source, [len(positions)])
     n_failed = n_chunks - n_values
     released = 2 * n_values >= n_chunks
-    values = errors = np.full(len(ends), math.nan)
+    values = errors = np.full(len(limits), math.nan)
     if released:
-        means = clip_floats(totals) / as_float(n_values)
-        noise = np.hypot(as_float(of_totals.error), as_float(of_number.error) * means)
-        values = to_values(means / GRID, ends)
-        errors = noise / as_float(n_values) / (2 * GRID) * (ends[:, 1] - ends[:, 0])
+        means = clip_floats(totals) / to_float(n_values)
+        noise = np.hypot(
+            to_float(total_noise.error), to_float(number_noise.error) * means
+        )
+        values = to_values(means / GRID, limits)
+        errors = noise / to_float(n_values) / (2 * GRID) * (limits[:, 1] - limits[:, 0])
     else:
         warn(
             f"the statistic gave no value in about {n_failed:,} of {n_chunks:,} chunks "
@@ -545,8 +549,8 @@ def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
     # on the number, the loss is at most epsilon in both cases: the number costs nothing
     # more. For Gaussian noise, half of the change of either counts as a quarter of rho
     # or mu**2; half of an epsilon, as at most half of rho.
-    of_totals = Noise.of(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2)
-    return of_totals, Noise.of(share, 2)
+    total_noise = Noise.of(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2)
+    return total_noise, Noise.of(share, 2)
 
 
 def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
@@ -580,11 +584,11 @@ def draw_chunks(
     return np.split(order, starts) if n_rows else []
 
 
-def _places_of_chunk(
+def _evaluate_chunk(
     statistic: Callable[..., Any],
     tables: Sequence[Any],
     members: NDArray[np.intp],
-    ends: NDArray[np.float64],
+    limits: NDArray[np.float64],
 ) -> NDArray[np.object_] | None:
     """Return the statistic of a chunk as positions on the grid; None if it has no value."""
     chunk = [_take(table, members) for table in tables]
@@ -593,9 +597,9 @@ def _places_of_chunk(
     except Exception:
         # An error of one chunk would reveal rows.
         return None
-    if outputs.shape != (len(ends),) or np.isnan(outputs).any():
+    if outputs.shape != (len(limits),) or np.isnan(outputs).any():
         return None
-    return to_places(outputs, *ends.T).astype(np.int64).astype(object)
+    return to_places(outputs, *limits.T).astype(np.int64).astype(object)
 
 
 def _take(table: Any, members: NDArray[np.intp]) -> Any:

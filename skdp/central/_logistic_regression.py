@@ -24,11 +24,11 @@ from skdp.central.statistics import (
     Floats,
     Noise,
     Rows,
-    as_float,
     find_limits,
     in_units,
     largest_moments,
     noisy_products,
+    to_float,
     widths,
 )
 from skdp.domain import Domain
@@ -214,7 +214,9 @@ class PublicRows:
         with np.errstate(over="ignore", invalid="ignore"):
             columns = scaler.fit_transform(columns)
         if not np.isfinite(scaler.var_).all():
-            raise ValueError("X holds numbers whose squares are beyond all floats")
+            raise ValueError(
+                "X must have numbers whose squares are finite floats. Scale the columns"
+            )
         inputs = np.hstack([columns, np.ones((len(columns), 1))])
         # The noise is proportional to the longest row, so longer rows than a quantile of
         # all lengths get a weight that makes them as long as it.
@@ -264,7 +266,7 @@ class PublicRows:
         class_weights = fractions * self.weights[:, np.newaxis]
         # The penalty is the norm of the noise, as long as it is not lost in rounding.
         n_columns = len(sums) - 1
-        penalty = np.sqrt(n_columns) * unit * as_float(noise.error)
+        penalty = np.sqrt(n_columns) * unit * to_float(noise.error)
         model = LogisticRegression(C=1 / (penalty + 2.0**-20 * n_rows), max_iter=1_000)
         model.fit(
             np.tile(self.inputs[:, :-1], (n_classes, 1)),
@@ -506,7 +508,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         share = exact.share.of_a_row
         limits = find_limits(placed, share, CUT, source)
         constant = math.isqrt(limits.square) // 2
-        rows = limits.rows.clipped(limits.square).with_constant(constant)
+        rows = limits.rows.clip(limits.square).with_constant(constant)
         n_classes = len(classes.values)
         loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 

@@ -26,7 +26,6 @@ from skdp.central.statistics import (
     Floats,
     Noise,
     NoisySums,
-    as_float,
     clip_floats,
     count_interval,
     declared_domain,
@@ -37,12 +36,13 @@ from skdp.central.statistics import (
     sum_by_cells,
     sum_columns,
     sum_estimates,
+    to_float,
     warn_of_objects,
 )
 from skdp.domain import DomainLike
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import as_objects
+from skdp.tables import to_objects
 
 
 class DPMean(CentralStatistic):
@@ -371,7 +371,7 @@ class DPGroupBy(CentralStatistic):
         sums, self._domain, self._library, names = plan.exact
         (noise,) = plan.noises
         labels = [self._domain[name].labels for name in self._domain.columns]
-        self.keys_ = list(map(as_objects, zip(*product(*labels), strict=True)))
+        self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
 
         # One block of noise for each group. The number of rows comes first, in the
         # units of sums if there are any.
@@ -403,5 +403,5 @@ class DPGroupBy(CentralStatistic):
 def _estimate_counts(counts: Floats, noise: Noise, level: float, unit: int) -> Estimate:
     """Estimate numbers of rows from noisy numbers in units."""
     value = np.clip(np.rint(counts / unit), -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
-    error = np.full_like(counts, as_float(noise.error) / unit)
+    error = np.full_like(counts, to_float(noise.error) / unit)
     return Estimate(value, error, *count_interval(value.astype(np.int64), error, level))

@@ -180,8 +180,8 @@ class DPStandardScaler(AffineScaler):
         self.scale_std_error_ = half_widths * _errors_of_roots(
             roots, moments.variance_error[0]
         )
-        self.drowned_ = moments.drowned[0]
-        _warn_of_drowned(self.guarantee_.scope, self.drowned_)
+        self.drowned_ = moments.is_noise[0]
+        _warn_of_noisy_variances(self.guarantee_.scope, self.drowned_)
 
     def _shift_and_scale(self) -> tuple[Floats, Floats]:
         return self.mean_, self.scale_
@@ -198,11 +198,11 @@ def _errors_of_roots(roots: Floats, variance_errors: Floats) -> Floats:
     return errors
 
 
-def _warn_of_drowned(names: Sequence[Any], drowned: NDArray[np.bool_]) -> None:
+def _warn_of_noisy_variances(names: Sequence[Any], is_noise: NDArray[np.bool_]) -> None:
     """Warn of columns whose variance is below its standard error."""
-    if not drowned.any():
+    if not is_noise.any():
         return
-    noisy = [name for name, is_noisy in zip(names, drowned, strict=True) if is_noisy]
+    noisy = [name for name, is_noisy in zip(names, is_noise, strict=True) if is_noisy]
     warn_user(
         f"the noise exceeds the variance of {noisy}: scale_ is the standard deviation "
         "of a uniform distribution between the bounds. Use more rows or a larger epsilon",

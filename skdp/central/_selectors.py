@@ -32,12 +32,12 @@ from skdp.central.statistics import (
     Noise,
     NoisySums,
     Rows,
-    as_float,
     choice_name,
     choose,
     moments_of,
     n_numbers,
     sum_columns,
+    to_float,
     to_values,
     warn_of_few,
 )
@@ -214,7 +214,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         n_classes = 1 if classes is None else len(classes.values)
         n_of_classes = _count_classes(rows, n_classes)
         counts = of_counts.add_floats(source, n_of_classes)
-        error = as_float(of_counts.error)
+        error = to_float(of_counts.error)
         warn_of_few(counts.sum(), error * math.sqrt(n_classes))
         counts = np.maximum(counts, max(math.ceil(error), 1.0))
 

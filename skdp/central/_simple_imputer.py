@@ -38,7 +38,7 @@ from skdp.central.statistics import (
 from skdp.domain import DomainLike
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
-from skdp.tables import Table, as_objects, kind_of
+from skdp.tables import Table, kind_of, to_objects
 
 Strategy = Literal["mean", "median", "most_frequent"]
 
@@ -212,12 +212,12 @@ class DPSimpleImputer(CentralTransformer):
         )
         values = []
         for place, name in enumerate(domain.columns):
-            declared = as_objects(domain[name].values)
+            declared = to_objects(domain[name].values)
             is_value = np.array([value is not None for value in declared])
             if not is_value.any():
                 raise ValueError(
-                    f"categories: column {name!r} declares nothing that could be "
-                    "filled in"
+                    f"categories must declare a value of column {name!r} other than "
+                    "missing"
                 )
             values.append(declared[is_value].tolist())
             counts[place] = counts[place][is_value]

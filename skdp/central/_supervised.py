@@ -37,7 +37,7 @@ from skdp.central.statistics import (
     without_column,
 )
 from skdp.domain import Categories, Domain, Interval
-from skdp.tables import ColumnError, LargeTable, Table, shielded
+from skdp.tables import ColumnError, LargeTable, Table, call_safely
 
 
 class SupervisedStatistic(CentralStatistic):
@@ -210,7 +210,7 @@ def _check_read(labels: NDArray[Any]) -> None:
     if labels.dtype != object:
         return _check_labels(labels)
     try:
-        shielded(_check_labels, labels)
+        call_safely(_check_labels, labels)
     except ColumnError as error:
         raise ValueError(
             f"Unknown label type: y {error}; declare its classes"
@@ -267,9 +267,9 @@ class Classes:
         domain = read_domain(target.table, declared, name="classes", why_declared=why)
         n_classes = len(domain[name].values)
         if None in domain[name].values:
-            raise ValueError("classes must not hold a missing value")
+            raise ValueError("classes must not contain missing values")
         if n_classes < 2:
-            raise ValueError(f"classes must be at least 2, got {n_classes} class")
+            raise ValueError(f"classes must have at least 2 values, got {n_classes}")
         count_cells(target, domain, [(0,)], "error", refuse=_undeclared_class)
         return cls(domain)
 

@@ -193,7 +193,9 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
         return None
     # A ledger that is lost must not start again from 0.
     if options.budget is None and not options.ledger.exists():
-        raise ValueError(f"there is no ledger {options.ledger}; --budget creates one")
+        raise ValueError(
+            f"ledger {options.ledger} does not exist. Use --budget to create it"
+        )
     return PrivacyLedger(
         options.budget, delta=options.budget_delta, path=options.ledger
     )

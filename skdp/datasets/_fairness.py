@@ -59,8 +59,8 @@ class _PublishedTable:
             frame = None
         if frame is None or _digest(frame) != self.digest:
             raise ValueError(
-                f"path must be the table that is published at {self.url}, with the "
-                f"columns {columns} unchanged; the file holds another one"
+                f"path must be the file that is published at {self.url}, with the "
+                f"columns {columns} unchanged, got another table"
             )
         return frame
 
@@ -70,8 +70,8 @@ class _PublishedTable:
             return fetch_file(self.url, sha256=self.file_digest, n_retries=0)
         except OSError as error:
             raise OSError(
-                f"{self.url} cannot be fetched; where there is a network, download it, "
-                "and pass its path"
+                f"{self.url} cannot be fetched. Download it on a machine with network "
+                "access, and pass its path"
             ) from error
 
     def bunch(self, frame: pd.DataFrame, **entries: Any) -> Bunch:

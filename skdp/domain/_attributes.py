@@ -501,7 +501,7 @@ def name_errors(name: Any) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        # Errors that quote values were replaced by `shielded`, so the context contains
+        # Errors that quote values were replaced by `call_safely`, so the context contains
         # no value.
         raise type(error)(f"column {name!r}: {error}") from None
 

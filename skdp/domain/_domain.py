@@ -26,6 +26,7 @@ from skdp.domain._toml import read_toml, write_toml
 from skdp.privacy import PrivacyGuarantee
 from skdp.tables import (
     Table,
+    call_safely,
     column_of,
     decoder,
     dtype_of,
@@ -34,7 +35,6 @@ from skdp.tables import (
     kind_of_values,
     library_of,
     read_table,
-    shielded,
 )
 
 Codes = NDArray[np.unsignedinteger]
@@ -551,7 +551,7 @@ class Domain:
                     f"it has {list(columns)}"
                 )
             with name_errors(name):
-                return shielded(self._operands[name].read, columns[name])
+                return call_safely(self._operands[name].read, columns[name])
 
         return read
 
@@ -578,7 +578,7 @@ class Domain:
         codes = []
         for name, column in zip(self.columns, columns, strict=True):
             with name_errors(name):
-                codes.append(shielded(self[name].encode, column))
+                codes.append(call_safely(self[name].encode, column))
         return codes
 
     def decoders(
@@ -606,7 +606,7 @@ class Domain:
         decoders = []
         for name, column in zip(self.columns, like, strict=True):
             with name_errors(name):
-                decoders.append(shielded(_decoder, self[name], library_of(column)))
+                decoders.append(call_safely(_decoder, self[name], library_of(column)))
         return decoders
 
     def value_counts(self, X: Any) -> pd.Series[int]:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.tables import as_objects, objects_of, present, to_dates, to_numbers
+from skdp.tables import objects_of, present, to_dates, to_numbers, to_objects
 
 _ALLOWED = (
     "Use columns (in backquotes unless they are identifiers), numbers, + - * /, "
@@ -76,7 +76,7 @@ class Operand(NamedTuple):
     def read(self, column: Any) -> Operand:
         """Return a declared column with the values of rows."""
         if self.family == _TEXT:
-            return self._replace(data=as_objects(objects_of(column)))
+            return self._replace(data=to_objects(objects_of(column)))
         if self.family == _DATE:
             unit = np.dtype("datetime64[D]") if self.is_whole else _TIMES
             return self._replace(data=to_dates(column, unit).astype(_TIMES))

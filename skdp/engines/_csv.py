@@ -95,16 +95,16 @@ def find_text_type(name: Any, values: Any) -> str:
         if declared is str or not known:
             if "" in values.labels and None in values.labels:
                 raise ValueError(
-                    f"column {name!r}: a missing value and an empty text are the same "
-                    "in a CSV file: use a Parquet or Arrow file"
+                    f"column {name!r}: a CSV file does not distinguish missing values "
+                    "from empty texts. Use a Parquet or Arrow file"
                 )
             return "text"
         # Decimal texts of floats are parsed as the same floats.
         is_exact = declared is float or (declared is int and _are_exact(known))
     if not is_exact:
         raise ValueError(
-            f"column {name!r}: a CSV file holds text, truth values, dates and numbers "
-            "below 2**53; write its values to a Parquet or Arrow file"
+            f"column {name!r}: a CSV file can contain text, booleans, dates and "
+            "numbers below 2**53 only. Use a Parquet or Arrow file"
         )
     return "number"
 

@@ -40,8 +40,8 @@ class DaskTable(Engine):
         is_local = client is None or "127.0.0.1" in client.scheduler.address
         if path is None and not is_local:
             raise ValueError(
-                "a cluster has no common temporary directory: give a path that all "
-                "its machines can reach"
+                "path is required on a cluster, which has no common temporary "
+                "directory. Use a path that all machines can reach"
             )
         return super().check_path(path)
 

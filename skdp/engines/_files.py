@@ -288,8 +288,8 @@ def check_writable(schema: Any, file_format: str) -> None:
             write_file([], pyarrow.schema([field]), io.BytesIO(), file_format)
         except pyarrow.ArrowException:
             raise ValueError(
-                f"column {field.name!r} is of type {field.type}, which the file "
-                "cannot hold"
+                f"column {field.name!r} has type {field.type}, which the file cannot "
+                "store"
             ) from None
 
 

@@ -354,8 +354,8 @@ def _describe_run(
     """Describe all inputs that determine the reports: the file, the transformer, and the columns."""
     if transformer._randomness(call=0).seed is not None:
         raise ValueError(
-            "run must be None for a transformer with a random_state, which "
-            "gives the same reports without a key"
+            "run must be None for a transformer with random_state, whose reports are "
+            "reproducible without a key"
         )
     protocol = transformer.protocol_
     permanent = protocol.permanent_key

@@ -21,7 +21,7 @@ from skdp.local import (
     ReportProtocol,
     ReportTransformer,
     SecretKey,
-    framed,
+    join_parts,
     read_record_ids,
 )
 from skdp.randomness import ByteSource
@@ -61,13 +61,13 @@ class KeyedSource:
 
 def derive_key(key: bytes, *parts: bytes) -> bytes:
     """Derive a key or a name from a key, for a purpose."""
-    return hmac.digest(key, framed(*parts), "sha256")
+    return hmac.digest(key, join_parts(*parts), "sha256")
 
 
 def _digest(values: NDArray[Any]) -> bytes:
     """Digest a column of codes, or record ids."""
     if values.dtype == object:
-        return hashlib.sha256(framed(*values.tolist())).digest()
+        return hashlib.sha256(join_parts(*values.tolist())).digest()
     return hashlib.sha256(np.ascontiguousarray(values).data).digest()
 
 

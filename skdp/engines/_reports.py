@@ -117,8 +117,8 @@ def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransf
         if fitted is None:
             if text is None:
                 raise ValueError(
-                    f"{file.name} does not state how its reports were made: give the "
-                    "transformer (--protocol)"
+                    f"{file.name} does not contain the protocol of its reports. Pass "
+                    "the transformer (--protocol)"
                 )
             fitted = ReportTransformer.from_json(text)
         try:
@@ -144,7 +144,7 @@ def _find_single(texts: set[str | None], name: str) -> str | None:
     if len(texts) > 1:
         raise ValueError(
             f"{name}: all files of a table must have the same protocol. Estimate the "
-            "files of each protocol by themselves."
+            "files of each protocol separately."
         )
     return texts.pop() if texts else None
 

@@ -101,8 +101,8 @@ def check_path(session: Any, path: Any) -> str:
     if path is None:
         if not _is_local(session):
             raise ValueError(
-                "a cluster has no common temporary directory: give a path that all "
-                "its machines can reach"
+                "path is required on a cluster, which has no common temporary "
+                "directory. Use a path that all machines can reach"
             )
         return make_temporary_path().as_uri()
     target = os.fspath(path)

@@ -29,7 +29,7 @@ def read_epsilons(epsilons: Any) -> list[float]:
     for epsilon in losses:
         check_epsilon(epsilon, name="each of epsilons")
     if not losses:
-        raise ValueError("epsilons must hold at least one number")
+        raise ValueError("epsilons must have at least one number")
     losses = list(map(float, losses))
     if len(set(losses)) < len(losses):
         raise ValueError("epsilons must all be different")

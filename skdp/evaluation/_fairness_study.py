@@ -278,26 +278,26 @@ def _read_table(
     for name in protected:
         if name not in X.columns or name not in domain.columns:
             raise ValueError(f"column {name!r} must be in X and declared in domain")
-    is_curated = not {"synthetic rows", "resampled columns"}.isdisjoint(methods)
+    is_synthesized = not {"synthetic rows", "resampled columns"}.isdisjoint(methods)
     for name in X.columns:
         is_number = pd.api.types.is_numeric_dtype(X[name].dtype)
-        if name in domain.columns and (is_curated or name in protected):
+        if name in domain.columns and (is_synthesized or name in protected):
             if (domain[name].encode(X[name].to_numpy()) >= len(domain[name])).any():
                 raise ValueError(f"column {name!r} has values outside the domain")
-        elif is_curated or not (is_number or _is_categorical(domain, name)):
+        elif is_synthesized or not (is_number or _is_categorical(domain, name)):
             raise ValueError(f"column {name!r} must be declared in domain")
     true = parse_classes(y, "y")
     if set(true.unique()) != {0, 1}:
         raise ValueError(
-            "y must have the labels 0 and 1, both of them. Compare other labels with the "
-            "favourable one: y == label"
+            "y must have both labels 0 and 1. Convert other labels with y == "
+            "favourable_label"
         )
     labels = true.to_numpy().astype(np.int64)
     (values,) = list_privileged(privileged, [sensitive])
     if X[sensitive].isin(values).nunique() < 2:
         raise ValueError(
-            f"column {sensitive!r} must have privileged and unprivileged values in X, got "
-            "one of the two"
+            f"column {sensitive!r} must have both privileged and unprivileged values "
+            "in X"
         )
     return _Table(
         X.reset_index(drop=True), labels, domain, protected, sensitive, values
@@ -424,7 +424,7 @@ def _learn_reports(model: Any, task: _Task) -> Predictions:
     encoder = task.fit_encoder(task.train.protected)
     protocol = encoder.protocol_
     arrays = protocol.read(encoder.transform(task.train.X[task.train.protected]))
-    drawn = protocol.rows(arrays)  # (n_rows, n_fields)
+    drawn = protocol.report_mask(arrays)  # (n_rows, n_fields)
     train, test = task.train.features(), task.test.features()
     for position, field in enumerate(protocol.fields):
         supports = field.oracle.supports(arrays[position])

@@ -60,7 +60,7 @@ def import_pyplot() -> Any:
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError(
-            "this needs matplotlib: pip install matplotlib (extra 'plot')"
+            "Plots require matplotlib. Use pip install matplotlib (extra 'plot')"
         ) from error
     return pyplot
 

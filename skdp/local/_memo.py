@@ -19,11 +19,11 @@ from skdp.oracles import NumericMechanism, draw_by_row, round_at_random
 from skdp.randomness import DigestSource, uniform_integers
 from skdp.tables import (
     ColumnError,
+    call_safely,
     is_missing,
     kind_of,
     objects_of,
     plain,
-    shielded,
 )
 
 # Random keys of 128 bits cannot be guessed.
@@ -95,7 +95,7 @@ WHOLE_FLOAT = re.compile("-?[0-9]+[.]0*")
 SHORT_FLOATS = {"float16", "float32", "halffloat", "float"}
 
 
-def framed(*parts: bytes) -> bytes:
+def join_parts(*parts: bytes) -> bytes:
     """Join parts with their lengths, so that different parts give different bytes."""
     return b"".join([len(part).to_bytes(8, "big") + part for part in parts])
 
@@ -103,7 +103,7 @@ def framed(*parts: bytes) -> bytes:
 def canonical(value: Any) -> bytes:
     """Write a value as bytes: equal bytes for equal values of a type."""
     if isinstance(value, tuple):
-        return b"tuple " + framed(*map(canonical, value))
+        return b"tuple " + join_parts(*map(canonical, value))
     kind = kind_of(value)
     if is_missing(value):
         raise ColumnError("contains missing values (NaN)")
@@ -144,8 +144,8 @@ def to_bytes(
     # A list is not converted to an array, because an array has one dtype.
     is_list = isinstance(values, list | tuple | range)
     try:
-        objects = values if is_list else shielded(objects_of, values)
-        return shielded(lambda: list(map(write, objects)))
+        objects = values if is_list else call_safely(objects_of, values)
+        return call_safely(lambda: list(map(write, objects)))
     except ColumnError as error:
         message = str(error)
     # Raised here, without an error as its context that may contain a value.
@@ -201,7 +201,7 @@ def keyed_digests(
         key = hashlib.blake2b(key).digest()
     # The number of words and their lengths precede the message, so that no two purposes
     # and messages have the same bytes.
-    context = b"%d" % len(purpose) + framed(*purpose)
+    context = b"%d" % len(purpose) + join_parts(*purpose)
     beginning = hashlib.blake2b(context, key=key, digest_size=DIGEST_BYTES)
     digests = []
     for message in messages:
@@ -228,7 +228,7 @@ class Memo:
         self.key = SecretKey(key)
         self._contexts = []
         for field in fields:
-            context = framed(FORMAT, owner.encode(), *field.permanent_parts())
+            context = join_parts(FORMAT, owner.encode(), *field.permanent_parts())
             self._contexts.append(hashlib.sha256(context).digest())
         if len({*self._contexts}) < len(self._contexts):
             raise ValueError(
@@ -243,7 +243,7 @@ class Memo:
     def sample(self, sampling: Any, marks: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Draw the field that each record reports, independently of its values."""
         weights = repr(sampling.weights).encode()
-        context = framed(*self._contexts, weights)
+        context = join_parts(*self._contexts, weights)
         digests = self._digests(context, "sample", marks)
         return draw_by_row(
             lambda rows, source: sampling.draw(source, len(rows)), digests, marks

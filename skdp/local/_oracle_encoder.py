@@ -42,7 +42,7 @@ from skdp.local.protocol import (
 )
 from skdp.oracles import FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee, check_epsilon
-from skdp.tables import Table, as_objects
+from skdp.tables import Table, to_objects
 
 # How strategy="split" divides epsilon among the columns.
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
@@ -188,7 +188,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     def _set_categories(self, domain: Domain, table: Table) -> None:
         self.categories_ = []
         for name, column in zip(domain.columns, table.columns, strict=True):
-            labels = as_objects(domain[name].labels)
+            labels = to_objects(domain[name].labels)
             is_listed = not isinstance(domain[name], Interval) and None in labels
             if self._reports_values and is_listed:
                 # Missing as in the reports, where pandas has NaN, so that OneHotEncoder
@@ -453,7 +453,7 @@ def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
     """Return "error", "uniform", or the code of values outside the domain by column."""
     if isinstance(handle_unknown, str) and handle_unknown in ("error", "uniform"):
         return handle_unknown
-    value = as_objects([handle_unknown])
+    value = to_objects([handle_unknown])
     codes = {}
     for name in domain.columns:
         codes[name] = int(domain[name].encode(value)[0])

@@ -453,7 +453,7 @@ class PosteriorFeatures(WrapsTransformer):
         """Compute the posterior of each row; the features of all attributes are concatenated."""
         protocol = self.encoder_.protocol_
         arrays, _ = read_and_tally(reports, self.encoder_)
-        is_reported = protocol.rows(arrays)  # (n_rows, n_attributes)
+        is_reported = protocol.report_mask(arrays)  # (n_rows, n_attributes)
         parts = protocol.parts(arrays)
         blocks = []
         for number, (oracle, prior) in enumerate(

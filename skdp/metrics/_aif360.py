@@ -121,7 +121,7 @@ def to_aif360(
     is_positive = labels.isin([label]).to_numpy(dtype=bool)
     # All predictions of a model may be negative.
     if not is_positive.any() and labels.nunique() > 1:
-        raise ValueError("y has no label that equals positive_label")
+        raise ValueError("positive_label must be a label of y")
     numeric[LABEL] = is_positive.astype(np.float64)
     if numeric.columns.has_duplicates:
         raise ValueError(
@@ -325,5 +325,6 @@ def import_optional(module: str) -> Any:
     except ImportError as error:
         package, _, _ = module.partition(".")
         raise ImportError(
-            f"this needs {package}: pip install {package} (extra 'fairness')"
+            f"This function requires {package}. Use pip install {package} (extra "
+            "'fairness')"
         ) from error

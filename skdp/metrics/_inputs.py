@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import one_column, read_array
-from skdp.tables import ColumnError, is_frame, is_missing, read_table, shielded
+from skdp.tables import ColumnError, call_safely, is_frame, is_missing, read_table
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -26,7 +26,7 @@ def parse_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
     """Read a column of any library; `missing` allows missing values."""
     (column,) = one_column(values, name).columns
     try:
-        return shielded(_convert_to_series, column, missing)
+        return call_safely(_convert_to_series, column, missing)
     except ColumnError as error:
         raise ValueError(f"{name} {error}") from None
 
@@ -41,7 +41,7 @@ def _convert_to_series(values: Any, missing: bool) -> pd.Series:
         raise ColumnError("has missing values")
     column = column.infer_objects()
     if column.dtype == object:
-        # Values without a hash raise here, where `shielded` replaces their error.
+        # Values without a hash raise here, where `call_safely` replaces their error.
         pd.Categorical(column)
     return column
 

@@ -349,8 +349,8 @@ def private_reweighing(
     table = counts @ by_group  # rows are labels, columns are groups
     if not (table > 0).all():
         raise ValueError(
-            "no row of a group is estimated to have one of the labels: too few rows "
-            "for this much noise"
+            "the estimated number of rows of a group with one of the labels is not "
+            "positive. Use more rows or a larger epsilon"
         )
     # Kamiran and Calders (2012): the expected count under independence over the count.
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()

@@ -60,8 +60,8 @@ class PrivateParity(ClassificationMoment):
             sums = indicators[is_event].sum(axis=0)
             if not (sums > 0).all():
                 raise ValueError(
-                    "a group is estimated to have no row of a label: too few rows for "
-                    "this much noise"
+                    "the estimated number of rows of a group with one of the labels "
+                    "is not positive. Use more rows or a larger epsilon"
                 )
             # The product with predictions is the difference of two rates.
             block = indicators / sums - 1 / is_event.sum()

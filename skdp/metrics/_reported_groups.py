@@ -91,14 +91,14 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
     if isinstance(encoder, type) or getattr(protocol, "strategy", None) is None:
         kind = encoder if isinstance(encoder, type) else type(encoder)
         raise TypeError(
-            "encoder must be a fitted local transformer, as RandomizedResponseEncoder "
-            f"is; got {kind.__name__}"
+            "encoder must be a fitted local transformer, such as "
+            f"RandomizedResponseEncoder, got {kind.__name__}"
         )
     declared = list(protocol.domain.columns)
     names = declared if columns is None else columns
     names = list(names) if isinstance(names, list) else [names]
     if not names or not {*names} <= {*declared} or len({*names}) < len(names):
-        raise ValueError(f"columns must be distinct ones of {declared}, got {names}")
+        raise ValueError(f"columns must be distinct names from {declared}, got {names}")
     if protocol.strategy == "sample" and len(declared) > 1:
         raise ValueError(
             "encoder must have strategy='split' or 'joint', got 'sample', with which a "

@@ -268,7 +268,9 @@ def _check_table(label: str, data: Any) -> Table:
 
 def _column(table: Table, name: Any) -> Any:
     if name not in table.names:
-        raise ValueError(f"there is no column {name!r}; there are {list(table.names)}")
+        raise ValueError(
+            f"the table has no column {name!r}; it has {list(table.names)}"
+        )
     return table.columns[table.names.index(name)]
 
 
@@ -541,8 +543,8 @@ def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, label: str) ->
     if y.nunique() > 1:
         return clone(estimator).fit(X, y)
     warn(
-        f"all rows of {label} are of one class of the target; the score is the score of "
-        "a constant prediction",
+        f"all rows of {label} have the same class, so the score is computed for a "
+        "constant prediction",
         UserWarning,
         about="guide/training_on_synthetic_rows",
         stacklevel=3,

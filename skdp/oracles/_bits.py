@@ -112,7 +112,9 @@ class UnaryEncoding(BitOracle):
                 f"variant must be 'optimized' or 'symmetric', got {variant!r}"
             )
         if (p is None) != (q is None) or (epsilon is None) == (p is None):
-            raise ValueError("give either epsilon, or p and q (and epsilon=None)")
+            raise ValueError(
+                "Exactly one of epsilon, or p and q with epsilon=None, is required"
+            )
         if epsilon is None:
             if not isinstance(p, Real) or not isinstance(q, Real):
                 raise TypeError(f"p and q must be numbers, got {p!r} and {q!r}")

@@ -262,7 +262,7 @@ class LocalHashing(FrequencyOracle):
         meet = Fraction(self.hash_family.collision)
         apart = ReportPair.of_support(p, q, (1, 1, 0, g - 2))
         together = ReportPair.of_support(p, q, (0, 0, 1, g - 1))
-        return ReportPair.mixed(((1 - meet, apart), (meet, together)))
+        return ReportPair.mixture(((1 - meet, apart), (meet, together)))
 
     @property
     def variation(self) -> Fraction:

@@ -178,7 +178,9 @@ class Budget:
         numbers = self.numbers()
         delta = numbers.pop("delta", 0.0)
         if len(numbers) != 1:
-            raise ValueError("a budget must be one of epsilon (with delta), rho and mu")
+            raise ValueError(
+                "a budget must be exactly one of epsilon (with delta), rho and mu"
+            )
         ((name, number),) = numbers.items()
         limit = float(check_epsilon(number, name=name))
         fields = {name: limit, "columns": tuple(columns), "delta": None}

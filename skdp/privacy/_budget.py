@@ -303,7 +303,7 @@ class Share:
         epsilon = round_up(self.amount)
         return StatedLoss(epsilon, round_up(delta)) if delta else PureLoss(epsilon)
 
-    def stated(
+    def state_guarantee(
         self, losses: Sequence[Loss], delta: Fraction, rho: Fraction | None
     ) -> dict[str, Any]:
         """Return epsilon, delta, rho and losses of a guarantee, from the losses of the parts if they are known."""

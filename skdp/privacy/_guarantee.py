@@ -557,7 +557,7 @@ def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | N
     if not common:
         texts = " and ".join(join_names(scope) for scope in dict.fromkeys(scopes))
         raise ValueError(
-            "releases that protect different columns have no guarantee together, "
+            "releases that protect different columns have no common guarantee, "
             f"because one may reveal the columns that another protects: {texts}"
         )
     return tuple(common)

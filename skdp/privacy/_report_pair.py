@@ -324,7 +324,7 @@ class ReportPair:
         return cls(parts[0].classes, tuple(parts[1:]))
 
     @classmethod
-    def mixed(cls, parts: Iterable[tuple[Fraction, ReportPair]]) -> ReportPair:
+    def mixture(cls, parts: Iterable[tuple[Fraction, ReportPair]]) -> ReportPair:
         """Return the pair of a report that names its part, which is drawn independently of the value."""
         parts = list(parts)
         if len(parts) == 1:

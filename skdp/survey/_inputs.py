@@ -127,7 +127,7 @@ def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
     # Selecting in the library of X keeps the attached protocol, which is compared.
     selected = nw.from_native(X, eager_only=True).select(columns).to_native()
     reports, _ = read_and_tally(selected, encoder)
-    is_reported = protocol.rows(reports)
+    is_reported = protocol.report_mask(reports)
     questions = []
     for index, field in enumerate(protocol.fields):
         # Given a value that it supports, a report is more probable by the factor

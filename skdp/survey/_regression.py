@@ -50,7 +50,7 @@ from skdp.survey._likelihood import (
     maximize,
     sum_by_cluster,
 )
-from skdp.tables import as_objects, is_frame
+from skdp.tables import is_frame, to_objects
 
 # With 2 to 9 values of a numeric target, coefficients were up to 13 standard errors off.
 MIN_DISTINCT_VALUES = 10
@@ -604,7 +604,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
             raise ValueError(
                 f"`target_design` must report one column, got {len(questions)}."
             )
-        self.classes_ = as_objects(questions[0].values)
+        self.classes_ = to_objects(questions[0].values)
         return questions[0].likelihood, questions
 
     def _term_index(self) -> pd.Index:

@@ -22,7 +22,7 @@ from skdp.base import (
     apply_set_output,
     check_names,
     level_of_the_caller,
-    listed_names,
+    list_names,
     one_thread,
     read_input,
     refuse_protected_levels,
@@ -56,8 +56,8 @@ from skdp.synthesis.tables import (
     make_frame,
     make_generator,
     make_template,
+    make_undeclared_error,
     undeclared,
-    undeclared_in,
     with_target,
     write_rows,
 )
@@ -194,7 +194,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         """The private columns, which `transform` resamples."""
         if hasattr(self, "guarantee_"):
             return list(self.guarantee_.scope)
-        return listed_names(self.columns) or []
+        return list_names(self.columns) or []
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -299,7 +299,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
 
     def _check_columns(self) -> list[Any]:
         """Return the names of the private columns."""
-        names = listed_names(self.columns)
+        names = list_names(self.columns)
         if names is None:
             raise TypeError(
                 "`columns` must be a list of column names, such as ['age', 'sex'], got "
@@ -395,9 +395,13 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         parts = dict(fitted)
         tables = parts.pop("tables")
         if not parts.keys() <= {*_FITTED}:
-            raise ValueError("a column synthesizer is fitted to other parts")
+            raise ValueError(
+                "the parts of the file do not belong to a column synthesizer"
+            )
         if list(parts["guarantee_"].scope) != self._check_columns():
-            raise ValueError("the guarantee is of other columns")
+            raise ValueError(
+                "the guarantee must be for the private columns of the file"
+            )
         self._model = ColumnModel.read(tables)
         for name, part in parts.items():
             setattr(self, name, part)
@@ -481,7 +485,7 @@ class _Records:
         check_decodable(make_template(private_table, private_domain), private_domain)
         codes, unlisted = encode_columns(private_table, private_domain, "error")
         if unlisted:
-            raise undeclared_in(
+            raise make_undeclared_error(
                 unlisted[0], private_domain, "Or replace such values before `fit`"
             )
         self.combinations = np.ravel_multi_index(tuple(codes), sizes)

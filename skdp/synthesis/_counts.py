@@ -17,7 +17,7 @@ from skdp.domain import Categories, Domain, Interval
 from skdp.synthesis.model import Marginal, project
 from skdp.synthesis.selection import find_columns
 from skdp.synthesis.tables import Shape
-from skdp.tables import as_objects, is_missing
+from skdp.tables import is_missing, to_objects
 
 ROUNDING = 1e-6
 """Distance from a whole number that is rounding, in records."""
@@ -222,7 +222,7 @@ def _weigh_values(name: Any, values: Categories | Interval, condition: Any) -> W
     is_list = isinstance(condition, Iterable) and not isinstance(condition, str | bytes)
     listed = list(condition) if is_list else [condition]
     listed = [None if is_missing(value) else value for value in listed]
-    codes = values.encode(as_objects(listed))
+    codes = values.encode(to_objects(listed))
     if (codes == len(values)).any():
         raise ValueError(
             f"A value for column {name!r} is not one of its declared values, {values!r}."

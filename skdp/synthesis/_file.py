@@ -109,7 +109,7 @@ def _read_marginal(about: Mapping[str, Any], domain: Domain) -> Marginal:
             numbers = np.unique(members)
             is_counted = np.array_equal(numbers, np.arange(numbers.size))
             if members.shape != (shape[axis],) or not is_counted:
-                raise ValueError("the groups of a column do not fit its values")
+                raise ValueError("the groups of a column must cover its values")
             shape[axis] = numbers.size
     counts = _read_counts(about["counts"], tuple(shape))
     return Marginal(clique, counts, _read_error(about["std_error"]), groups)
@@ -130,7 +130,7 @@ def _read_shape(about: Mapping[str, Any], bins: Interval, is_gaussian: bool) -> 
 
 def _read_counts(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
     if counts.shape != shape or not np.isfinite(counts).all():
-        raise ValueError("counts have another shape, or are not finite")
+        raise ValueError("counts must be finite and have the shape of their marginal")
     return counts.astype(float)
 
 

@@ -16,7 +16,7 @@ from skdp.tables._codes import number_dtype as number_dtype
 from skdp.tables._columns import ANY as ANY
 from skdp.tables._columns import ORDERED_KINDS as ORDERED_KINDS
 from skdp.tables._columns import ColumnError as ColumnError
-from skdp.tables._columns import as_objects as as_objects
+from skdp.tables._columns import call_safely as call_safely
 from skdp.tables._columns import distinct_values as distinct_values
 from skdp.tables._columns import flatten_lists as flatten_lists
 from skdp.tables._columns import has_more_decimals as has_more_decimals
@@ -31,9 +31,9 @@ from skdp.tables._columns import name_of_dtype as name_of_dtype
 from skdp.tables._columns import objects_of as objects_of
 from skdp.tables._columns import plain as plain
 from skdp.tables._columns import present as present
-from skdp.tables._columns import shielded as shielded
 from skdp.tables._columns import to_dates as to_dates
 from skdp.tables._columns import to_numbers as to_numbers
+from skdp.tables._columns import to_objects as to_objects
 from skdp.tables._frames import MAX_REPORTS as MAX_REPORTS
 from skdp.tables._frames import LargeTable as LargeTable
 from skdp.tables._frames import Summary as Summary

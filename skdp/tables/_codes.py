@@ -21,7 +21,6 @@ from skdp.tables._columns import (
     KINDS,
     VALUE_ERRORS,
     ColumnError,
-    as_objects,
     can_contain,
     cells_of,
     has_zone,
@@ -31,6 +30,7 @@ from skdp.tables._columns import (
     name_of_dtype,
     plain,
     present,
+    to_objects,
     unwrap,
 )
 
@@ -366,7 +366,7 @@ def _make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
     if library == "pandas" and not isinstance(dtype, np.dtype):
         return pd.Series(list(values), dtype=dtype).array.take
     if dtype is None or dtype.kind == "O":
-        return as_objects(values).__getitem__
+        return to_objects(values).__getitem__
     if dtype.kind == "f":
         values = [np.nan if value is None else value for value in values]
     return np.array(values, dtype).__getitem__

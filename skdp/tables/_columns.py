@@ -23,7 +23,7 @@ class ColumnError(ValueError):
     """A column cannot be read or encoded; the message contains no value of the column."""
 
 
-def shielded(function: Callable[..., Any], *arguments: Any) -> Any:
+def call_safely(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function that reads values, and replace the errors of other libraries."""
     # Their texts, attributes and contexts may contain a value. The new error is raised
     # outside of the handler, so that it has no context.
@@ -303,7 +303,7 @@ def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         # No list or record is a declared value.
         cells = np.full(len(series), _UNREADABLE, object)
         return cells, series.is_null().to_numpy()
-    return as_objects(_list_of(series)), None
+    return to_objects(_list_of(series)), None
 
 
 def _list_of(series: nw.Series[Any]) -> list[Any]:
@@ -329,14 +329,14 @@ def objects_of(column: Any) -> list[Any]:
     return list(pd.Series(column, dtype=object))
 
 
-def as_objects(values: Sequence[Any]) -> NDArray[Any]:
+def to_objects(values: Sequence[Any]) -> NDArray[Any]:
     """Return Python values unchanged, in an array of one dimension."""
     return np.fromiter(values, object, len(values))
 
 
 def distinct_values(column: Any) -> tuple[list[Any], bool]:
     """Return the distinct values of a column, sorted, and whether any is missing."""
-    return shielded(_distinct, column)
+    return call_safely(_distinct, column)
 
 
 def _distinct(column: Any) -> tuple[list[Any], bool]:
@@ -363,7 +363,7 @@ _MISSING_LIST = "expected lists of values; write a missing list as an empty list
 
 def flatten_lists(column: Any) -> tuple[Any, NDArray[np.int64]]:
     """Return the values of all lists of a column as a column, and the length of each list."""
-    return shielded(_flatten, column)
+    return call_safely(_flatten, column)
 
 
 def _flatten(column: Any) -> tuple[Any, NDArray[np.int64]]:
@@ -392,7 +392,7 @@ def _flatten_objects(cells: list[Any]) -> tuple[Any, NDArray[np.int64]]:
         if is_matrix or not isinstance(cell, types):
             raise ColumnError(_MISSING_LIST)
     sizes = np.fromiter(map(len, cells), np.int64, len(cells))
-    return as_objects(list(chain.from_iterable(cells))), sizes
+    return to_objects(list(chain.from_iterable(cells))), sizes
 
 
 # Numbers.
@@ -403,7 +403,7 @@ _MAX_FLOAT_ERRORS = 8
 
 def to_numbers(column: Any, *, truth: bool = False) -> NDArray[np.floating]:
     """Return a numeric column as floats, with nan for missing values and for Python objects that are not numbers."""
-    return shielded(_numbers, column, truth)
+    return call_safely(_numbers, column, truth)
 
 
 def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
@@ -416,7 +416,7 @@ def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
     if kind not in kinds and kind != ANY:
         return np.full(len(column), np.nan)
     if kind == DECIMAL:
-        column = _decimals_as_floats(column)
+        column = _convert_decimals(column)
     cells, is_null = cells_of(column)
     if cells.dtype.kind == "O":
         values = (_number(cell, kinds) for cell in cells)
@@ -428,7 +428,7 @@ def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
     return numbers
 
 
-def _decimals_as_floats(column: Any) -> Any:
+def _convert_decimals(column: Any) -> Any:
     _, column = unwrap(column)
     series = nw.from_native(column, series_only=True)
     # Parsing the text gives the nearest float. Arrow would multiply by a rounded power
@@ -472,7 +472,7 @@ _FINE_UNITS = ("us", "ns", "ps", "fs", "as", "generic")
 
 def to_dates(column: Any, dtype: Any) -> Times:
     """Return a column of dates or datetimes as days or microseconds, which compare exactly."""
-    return shielded(_dates, column, dtype)
+    return call_safely(_dates, column, dtype)
 
 
 def _dates(column: Any, dtype: Any) -> Times:

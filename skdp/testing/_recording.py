@@ -61,7 +61,7 @@ class Recording:
         shape = np.shape(value)
         if sampler in ROWS:
             if recorded is not None:
-                value = _with_start(value, recorded.value)
+                value = _copy_start(value, recorded.value)
             self.draws.append(Draw(sampler, parameters, value, shape))
             return value
         if shape == ():
@@ -72,10 +72,10 @@ class Recording:
         self.draws.append(Draw(sampler, parameters, None, shape))
         parts = np.empty(value.size, object)
         for index, noise in enumerate(value.ravel().tolist()):
-            parts[index] = _Part(noise, self, place, index)
+            parts[index] = _NoiseValue(noise, self, place, index)
         return parts.reshape(shape).view(_Noise)
 
-    def result(self, part: _Part, number: Any, total: Any) -> Any:
+    def result(self, part: _NoiseValue, number: Any, total: Any) -> Any:
         """Record the number to which a part of the noise was added; return the sum, or the recorded sum."""
         draw = self.draws[part.draw]
         sums = draw.sums.setdefault(part.place, [])
@@ -88,14 +88,14 @@ class Recording:
         return total
 
 
-def _with_start(values: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
+def _copy_start(values: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
     """Give the first rows, which both tables share, the draws of the recorded run."""
     values = values.copy()
     values[: len(start)] = start[: len(values)]
     return values
 
 
-class _Part(int):
+class _NoiseValue(int):
     """A noise value that records the numbers to which it is added."""
 
     __array_ufunc__ = None  # so that NumPy leaves sums to the methods here
@@ -104,31 +104,33 @@ class _Part(int):
     draw: int
     place: int
 
-    def __new__(cls, value: int, recording: Recording, draw: int, place: int) -> _Part:
+    def __new__(
+        cls, value: int, recording: Recording, draw: int, place: int
+    ) -> _NoiseValue:
         part = super().__new__(cls, value)
         part.recording, part.draw, part.place = recording, draw, place
         return part
 
-    def _added_to(self, number: Any, sign: int = 1) -> Any:
+    def _record_sum(self, number: Any, sign: int = 1) -> Any:
         """Record the number to which the noise is added, and return the sum; in a replay, the sum of the first run.
 
         The numbers of an array all get the same noise.
         """
         if isinstance(number, np.ndarray):
-            sums = [self._added_to(part, sign) for part in number.ravel().tolist()]
+            sums = [self._record_sum(part, sign) for part in number.ravel().tolist()]
             return np.array(sums).reshape(number.shape)
         return self.recording.result(self, number, number + sign * int(self))
 
     def __add__(self, other: Any) -> Any:
-        return self._added_to(other)
+        return self._record_sum(other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self._added_to(-1 * other)
+        return self._record_sum(-1 * other)
 
     def __rsub__(self, other: Any) -> Any:
-        return self._added_to(other, -1)
+        return self._record_sum(other, -1)
 
 
 class _Noise(np.ndarray):
@@ -140,7 +142,7 @@ class _Noise(np.ndarray):
         is_sum = ufunc in (np.add, np.subtract) and method == "__call__"
         arrays = []
         for array in inputs:
-            # Sums of Python objects call `_Part`, which records the numbers.
+            # Sums of Python objects call `_NoiseValue`, which records the numbers.
             dtype = object if is_sum else _dtype(array)
             arrays.append(np.asarray(array).astype(dtype))
         result = getattr(ufunc, method)(*arrays, **more)
@@ -175,7 +177,7 @@ def differences(draw: Draw, other: Draw) -> list[Fraction] | None:
     return changes
 
 
-def reused(draws: Sequence[Draw]) -> list[str]:
+def find_reused(draws: Sequence[Draw]) -> list[str]:
     """Name the samplers whose noise was added to several numbers."""
     names = []
     for draw in draws:

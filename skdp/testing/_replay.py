@@ -28,7 +28,7 @@ from skdp.testing._recording import (
     Draw,
     Recording,
     differences,
-    reused,
+    find_reused,
     scores_of,
 )
 from skdp.testing._subject import fitted_attributes, hash_value
@@ -53,10 +53,10 @@ class DrawLoss:
     mu_squared: Fraction | None = None
 
 
-def loss_of(draw: Draw, other: Draw) -> DrawLoss:
+def compute_loss(draw: Draw, other: Draw) -> DrawLoss:
     """Return the loss of a draw, from the numbers to which its noise was added in both runs."""
     if "scores" in draw.parameters:
-        return _loss_of_choice(draw, other)
+        return _choice_loss(draw, other)
     changes = differences(draw, other)
     size = math.prod(draw.shape)
     if changes is None:
@@ -73,10 +73,10 @@ def loss_of(draw: Draw, other: Draw) -> DrawLoss:
             parts=(gaussian_loss(mu_squared),),
             mu_squared=mu_squared,
         )
-    return _loss_of_laplace(draw, changes)
+    return _laplace_loss(draw, changes)
 
 
-def _loss_of_choice(draw: Draw, other: Draw) -> DrawLoss:
+def _choice_loss(draw: Draw, other: Draw) -> DrawLoss:
     """Return the loss of a choice by scores, which depends on the range of their changes."""
     changes = []
     for score, other_score in zip(scores_of(draw), scores_of(other), strict=True):
@@ -104,7 +104,7 @@ def _loss_of_choice(draw: Draw, other: Draw) -> DrawLoss:
     )
 
 
-def _loss_of_laplace(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
+def _laplace_loss(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
     norms = [change for change in changes if change]
     if draw.sampler == "cube_noise":
         # The norm of a row is the norm of its largest change.
@@ -309,21 +309,21 @@ def replay_release(
     if first.error is not None and second.error is not None:
         raise first.error
     result = second.result if first.result is None else first.result
-    stated = _stated_guarantee(result, guarantee)
+    stated = _find_guarantee(result, guarantee)
     if first.error is not None or second.error is not None:
         return _replay_of_one_error(first, second, stated)
     claim = stated
     if first.n_rows == second.n_rows and stated.relation == "add_remove":
         claim = stated.to("replace")
     pairs, findings = _pair_draws(first.draws, second.draws)
-    losses = [loss_of(draw, other_draw) for draw, other_draw in pairs]
+    losses = [compute_loss(draw, other_draw) for draw, other_draw in pairs]
     epsilon = math.inf
     if not findings:
         epsilon = epsilon_of(losses, Fraction(claim.delta))
         findings += _find_understatements(losses, epsilon, claim)
-    if guarantee is None and _stated_guarantee(second.result, None) != stated:
+    if guarantee is None and _find_guarantee(second.result, None) != stated:
         findings.append("the guarantee depends on the rows")
-    for sampler in reused(first.draws):
+    for sampler in find_reused(first.draws):
         findings.append(
             f"{sampler} noise is added to two numbers: their difference is exact"
         )
@@ -367,7 +367,7 @@ def _release(release: Any, table: Any, random_state: int) -> Any:
     return estimator.fit(*rows_and_target(release, table))
 
 
-def _stated_guarantee(
+def _find_guarantee(
     result: Any, guarantee: PrivacyGuarantee | None
 ) -> PrivacyGuarantee:
     stated = guarantee
@@ -375,7 +375,7 @@ def _stated_guarantee(
         stated = stated or getattr(result, name, None)
     if not isinstance(stated, PrivacyGuarantee):
         raise ValueError(
-            "give the guarantee that is claimed: the result has no guarantee_"
+            "`guarantee` is required, because the result has no guarantee_"
         )
     return stated
 

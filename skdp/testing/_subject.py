@@ -375,7 +375,7 @@ def _record_draw(source: Any, draw: Any, collected: bytearray, size: int) -> Any
 
 
 class RecordingLedger(PrivacyLedger):
-    """A ledger that records each guarantee, and how many bytes were drawn before its charge."""
+    """A ledger for `n_releases` that logs each guarantee with the number of bytes drawn before its charge."""
 
     def __init__(
         self, guarantee: PrivacyGuarantee, n_releases: float, drawn: bytearray

@@ -82,7 +82,7 @@ def test_bounds(name, bounds, match):
         ("DPSimpleImputer", {"strategy": "mode"}, "strategy must be one of"),
         ("DPSimpleImputer", {"strategy": "most_frequent"}, "declare"),
         ("DPHistogram", {"method": "tree"}, "method must be one of"),
-        ("DPHistogram", {"method": "hierarchical"}, "method='hierarchical' is for one column"),
+        ("DPHistogram", {"method": "hierarchical"}, "method='hierarchical' requires one column"),
         ("DPHistogram", {"domain": "auto"}, "domain must be declared"),
         ("DPHistogram", {"domain": {"a": VALUES["a"]}}, r"domain declares .*\['b'\]"),
         ("DPGroupBy", {"by": "town"}, r"by must name columns of X, got \['town'\]"),
@@ -91,9 +91,12 @@ def test_bounds(name, bounds, match):
         ("DPGroupBy", {"statistics": []}, "X has no columns for statistics="),
         ("DPGroupBy", {"keys": ["x", "y"]}, r"keys has 2 lists of values; it needs one .* columns \['a'\]"),
         ("DPTargetEncoder", {"handle_unknown": "clip"}, "handle_unknown must be one of"),
-        *((name, {"classes": [0]}, "classes must be at least 2") for name in ("DPGaussianNB", "DPLogisticRegression")),
+        *(
+            (name, {"classes": [0]}, "classes must have at least 2 values")
+            for name in ("DPGaussianNB", "DPLogisticRegression")
+        ),
         *((name, {"classes": [0, 2]}, "one that classes does not") for name in ("DPGaussianNB", "DPSelectKBest")),
-        ("DPLogisticRegression", {"classes": [0, 1, None]}, "classes must not hold a missing value"),
+        ("DPLogisticRegression", {"classes": [0, 1, None]}, "classes must not contain missing values"),
         ("DPRidge", {"target_bounds": 3}, "target_bounds of column 'y' must be a pair"),
         ("DPRidge", {"target_bounds": None}, "target_bounds must be"),
         ("DPRidge", {"alpha": "1"}, "alpha must be a number, got str"),
@@ -141,7 +144,7 @@ def test_targets(name, y, match):
         ([None] * 60, "groups holds a missing value"),
         (np.zeros((60, 2)), "groups must be 1-dimensional"),
         (pd.DataFrame(np.zeros((60, 2))), "groups must be one column, got 2"),
-        ("who", "groups must hold the person of each row; .* got str"),
+        ("who", "groups must be an array with the person of each row, got str"),
     ],
 )
 def test_groups(groups, match):
@@ -175,7 +178,7 @@ def test_what_a_fitted_estimator_refuses():
     strange = EVERY["DPCategoricalNB"][1].assign(a="hush")
     both = DPHistogram(domain={"a": range(2), "b": range(2)}).fit(NUMBERS)
     for model, method, table, match in [
-        (both, "range_estimate", (0, 1), "a range is one of a single column"),
+        (both, "range_estimate", (0, 1), "range_estimate requires a histogram of one column"),
         (made("DPCategoricalNB").fit(EVERY["DPCategoricalNB"][1], Y), "predict", strange, "column 'a' holds a value"),
     ]:
         with pytest.raises(ValueError, match=match) as caught:

@@ -25,7 +25,7 @@ LOSSES = {"binary": BinaryLoss(), "softmax": SoftmaxLoss(3)}
 
 def rows_of(values, codes, limit=None):
     rows = Rows.of(list(values.T), np.tile([-1.0, 1.0], (2, 1)), np.zeros(2), np.asarray(codes))
-    return (rows if limit is None else rows.clipped(limit)).with_constant(UNIT)
+    return (rows if limit is None else rows.clip(limit)).with_constant(UNIT)
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
@@ -102,8 +102,8 @@ def test_a_row_changes_the_moments_by_its_own_and_no_more(monkeypatch):
     monkeypatch.setattr(_rows, "BLOCK", 7)
     ends, starts = np.tile([-1.0, 1.0], (2, 1)), np.zeros(2)
     for middle, limit in itertools.product([(0, 0), (UNIT - 1, 1 - UNIT), (17, -300)], [None, UNIT**2 // 2, UNIT**2]):
-        table = Rows.of(list(PAIRS.T), ends, starts, np.zeros(len(PAIRS), int)).centred(np.array(middle, np.int16))
-        table = (table if limit is None else table.clipped(limit)).with_constant(5)
+        table = Rows.of(list(PAIRS.T), ends, starts, np.zeros(len(PAIRS), int)).center(np.array(middle, np.int16))
+        table = (table if limit is None else table.clip(limit)).with_constant(5)
         whole = [[sum(int(row[i]) * int(row[j]) for row in table.places) for j in range(2)] for i in range(2)]
         assert table.clipped_moments(table.square, 0, with_target=False)[:-1, :-1].tolist() == whole
         changes = []
@@ -167,7 +167,7 @@ def test_a_row_changes_products_with_a_target_by_no_more_than_is_paid_for(middle
     monkeypatch.setattr(_rows, "BLOCK", 7)  # a row in front moves all others to another place of a block
 
     def placed_rows(values):
-        return with_target(values).centred(np.array(middle, np.int16))
+        return with_target(values).center(np.array(middle, np.int16))
 
     square = placed_rows(TRIPLES).square if limit is None else limit
     whole = sum_products(placed_rows(TRIPLES), square, constant)
@@ -214,7 +214,7 @@ def placed(values, units=UNITS):
 def test_a_row_changes_products_by_no_more_than_is_paid_for(middle, limit, constant, monkeypatch):
     monkeypatch.setattr(_rows, "BLOCK", 7)  # a row in front moves all others to another place of a block
     middle, share = np.array(middle, np.int16), read_share(1.0)
-    whole = placed(WIDE).centred(middle)
+    whole = placed(WIDE).center(middle)
     limit = whole.square if limit is None else limit
     sums = whole.clipped_moments(limit, constant, with_target=False)
     pure = _noise_of_products(share, 4, limit + constant**2, 2 * UNIT).sensitivity
@@ -222,7 +222,7 @@ def test_a_row_changes_products_by_no_more_than_is_paid_for(middle, limit, const
     changes = []
     for place in range(len(WIDE)):
         fewer = (
-            placed(np.delete(WIDE, place, axis=0)).centred(middle).clipped_moments(limit, constant, with_target=False)
+            placed(np.delete(WIDE, place, axis=0)).center(middle).clipped_moments(limit, constant, with_target=False)
         )
         change = (sums - fewer)[np.triu_indices(4)].astype(object)
         changes.append((np.abs(change).sum(), (change**2).sum()))

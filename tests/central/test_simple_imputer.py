@@ -24,7 +24,7 @@ class TestMostFrequent:
         frame = pd.DataFrame({"a": ["x", None, None, None]})
         imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories={"a": [None, "x"]})
         assert imputer.fit_transform(frame)["a"].tolist() == ["x"] * 4
-        with pytest.raises(ValueError, match="column 'a' declares nothing that could be filled in"):
+        with pytest.raises(ValueError, match="categories must declare a value of column 'a'"):
             imputer.set_params(categories={"a": [None]}, handle_unknown="ignore").fit(frame)
 
     def test_the_middle_of_a_bin(self):

@@ -93,7 +93,7 @@ def test_a_file_without_its_protocol_needs_it(capsys):
     reports = REPORTS["split"].transform(PEOPLE)
     reports.attrs.clear()
     reports.to_parquet("plain.parquet")
-    assert "give the transformer (--protocol)" in refuse(capsys, "estimate", "plain.parquet")
+    assert "Pass the transformer (--protocol)" in refuse(capsys, "estimate", "plain.parquet")
     main(["estimate", "plain.parquet", "--protocol", "split.json"])
     expected = REPORTS["split"].estimate_counts(reports).round(1)
     assert capsys.readouterr().out == expected.to_string() + "\n"

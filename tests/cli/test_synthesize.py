@@ -81,7 +81,7 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
     for words, message in [
         (["--ledger", ledger], ", but the ledger has 1.0 of 3.0 left."),
         (["--ledger", ledger, "--budget", 4], "was created with"),
-        (["--ledger", tmp_path / "other.sqlite"], "other.sqlite; --budget creates one"),
+        (["--ledger", tmp_path / "other.sqlite"], "other.sqlite does not exist. Use --budget to create it"),
         (["--budget", 3], "--budget requires --ledger"),
         (["--ledger", ledger, "--budget-delta", 0.1], "delta, relation and columns require a budget"),
     ]:

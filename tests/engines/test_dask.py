@@ -139,5 +139,5 @@ def test_a_cluster_of_other_machines_needs_a_path(dask_frame, people, monkeypatc
     if is_here:
         assert not table.check_path(None).exists()
     else:
-        with pytest.raises(ValueError, match="give a path that all its machines can reach"):
+        with pytest.raises(ValueError, match="Use a path that all machines can reach"):
             table.check_path(None)

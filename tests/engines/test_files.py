@@ -254,7 +254,7 @@ def test_of_anything_else_the_random_bits_and_the_charge_are_others(people, sour
 @each(
     "run random_state error message",
     [
-        (SecretKey(b"k" * 32), 0, ValueError, "run must be None for a transformer with a random_state"),
+        (SecretKey(b"k" * 32), 0, ValueError, "run must be None for a transformer with random_state"),
         (b"k" * 32, None, TypeError, "run must be a SecretKey or None, got bytes"),
     ],
 )

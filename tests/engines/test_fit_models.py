@@ -118,7 +118,7 @@ def test_missing_values_are_refused_and_cost_nothing(lazy_engine):
         (X.assign(y=CLASS), None, ValueError, "requires y"),
         (X.assign(y=CLASS), NUMBER, TypeError, "y must be the name of a column of X, as X is a large table"),
         (X.assign(y=CLASS), "z", ValueError, "y must be the name of a column of X, got 'z'"),
-        (X[["a"]], "a", ValueError, "X has no column beside 'a', which is y"),
+        (X[["a"]], "a", ValueError, "X must have a column besides y, 'a'"),
         (X.assign(y=CLASS.mask(NUMBER > 3)), "y", ValueError, "y holds a missing value, or one that"),
         (X.assign(y=CLASS, b=X["b"].mask(NUMBER > 3)), "y", ValueError, "column 'b' holds a missing value"),
     ],

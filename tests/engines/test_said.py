@@ -125,5 +125,5 @@ def test_what_says_no_protocol(tmp_path):
     assert read_protocol(reports.to_numpy()) is None
     reports.to_csv(tmp_path / "reports.csv", index=False)
     assert read_protocol(tmp_path / "reports.csv") is None
-    with pytest.raises(ValueError, match="how its reports were made"):
+    with pytest.raises(ValueError, match="does not contain the protocol of its reports"):
         tally_files(tmp_path / "reports.csv")

@@ -280,7 +280,12 @@ def test_the_result_shows_no_value(release):
         ((len, TWO), {"n_draws": 99}, ValueError, "n_draws must be at least 100, got 99"),
         ((len, TWO), {"n_draws": "many"}, TypeError, "n_draws must be an int, got str"),
         ((len, "ab"), {}, TypeError, "neighbours must be a list of tables, got str"),
-        ((FunctionTransformer(), TWO), {"epsilon": None}, ValueError, "there is no guarantee_ to read it from"),
+        (
+            (FunctionTransformer(), TWO),
+            {"epsilon": None},
+            ValueError,
+            "epsilon is required for a release without guarantee_",
+        ),
         ((RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
         ((broken.Fitted(), [TWO[0].iloc[[0, 0]], TWO[1].iloc[[0, 0]]]), {}, ValueError, "tables that differ in 2"),
         ((broken.Fitted(), [TWO[0], TWO[1].iloc[[0, 0]]]), {}, ValueError, "the same numbers of rows"),

@@ -241,7 +241,7 @@ class TestShapes:
         assert labels[:3] == [f"{label}, 95 % interval" for label in (0, 1, 2)]
 
     def test_another_model_is_refused(self, regressor):
-        with pytest.raises(TypeError, match=r"features must be a list of column names, as \['age'\], got a str"):
+        with pytest.raises(TypeError, match=r"features must be a list of column names, such as \['age'\], got a str"):
             ShapeDisplay.from_estimator(regressor, "age")
         with pytest.raises(NotFittedError, match="not fitted"):
             ShapeDisplay.from_estimator(DPAdditiveRegressor(1.0, target_bounds=(0, 2), **DECLARED))
@@ -258,8 +258,8 @@ def with_true(counts, labels):
     [
         (lambda: CountEstimateDisplay(COUNTS[:0]), ValueError, "estimates must have at least one row"),
         (lambda: CountEstimateDisplay(COUNTS.assign(lower="secret")), TypeError, "in the columns lower"),
-        (lambda: with_true(["secret"], ["a"]), TypeError, "true_counts must hold numbers"),
-        (lambda: with_true([1], ["secret"]), ValueError, "only labels that estimates has"),
+        (lambda: with_true(["secret"], ["a"]), TypeError, "true_counts must be numeric"),
+        (lambda: with_true([1], ["secret"]), ValueError, "all of them labels of estimates"),
         (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon="secret")), TypeError, "in the columns epsilon"),
         (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon=np.inf)), ValueError, "rows of a finite epsilon"),
         (lambda: PrivacyCurveDisplay.from_curve(CURVE, kind="line"), ValueError, "kind must be one of"),

@@ -145,7 +145,7 @@ class TestStudyReport:
     @each(
         "options, message",
         [
-            ({"columns": ["shoes"]}, "the domain must declare the columns to protect; it lacks ['shoes']"),
+            ({"columns": ["shoes"]}, "the domain must declare the columns to protect; ['shoes'] are missing"),
             ({"target": "sex"}, "`target` 'sex' cannot be one of the protected columns"),
             ({"target": "shoes"}, "`target`: column 'shoes' must be 0 or 1, each in at least 4 rows"),
             ({"sensitive": "sex", "privileged": "X", "target": "pay"}, "`privileged` must be some of the values of"),

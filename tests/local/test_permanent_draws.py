@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp.local._memo import canonical, framed, keyed_digests
+from skdp.local._memo import canonical, join_parts, keyed_digests
 from skdp.oracles import ClampedLaplace, Optimal, RandomizedResponse, SquareWave, SubsetSelection, draw_by_row
 from skdp.randomness import MAX_ROWS, RowStreams
 from skdp.tables import ColumnError
@@ -65,7 +65,7 @@ def test_digests_are_keyed_blake2b(size):
     used = key if len(key) <= 64 else hashlib.blake2b(key).digest()
     expected = []
     for message in messages:
-        function = hashlib.blake2b(b"2" + framed(b"purpose", b"\0") + message, key=used, digest_size=32)
+        function = hashlib.blake2b(b"2" + join_parts(b"purpose", b"\0") + message, key=used, digest_size=32)
         expected.append(function.digest())
     assert [row.tobytes() for row in keyed_digests(key, (b"purpose", b"\0"), messages)] == expected
     assert keyed_digests(key, (b"purpose",), []).shape == (0, 32)
@@ -76,4 +76,4 @@ def test_no_two_messages_have_one_digest():
     found = [keyed_digests(KEY, (b"p",), [b"abc" + bytes(zeros)])[0] for zeros in range(40)]
     found += [keyed_digests(KEY, purpose, [b"abc"])[0] for purpose in [(b"q",), (b"p", b""), (b"pp",), (b"pp", b"")]]
     assert len({row.tobytes() for row in found}) == len(found)
-    assert framed(b"", b"b" * 256) == bytes(8) + (256).to_bytes(8, "big") + b"b" * 256
+    assert join_parts(b"", b"b" * 256) == bytes(8) + (256).to_bytes(8, "big") + b"b" * 256

@@ -87,7 +87,7 @@ def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
     [
         ({"y": ["no", "yes"]}, "X has 4 rows, y has 2 labels"),
         ({"y": ["no", "yes", None, "no"]}, "y has missing values"),
-        ({"positive_label": "Yes"}, "no label that equals positive_label"),
+        ({"positive_label": "Yes"}, "positive_label must be a label of y"),
         ({"sensitive_features": "gender"}, r"columns of X, which are \['age', 'job', 'sex', 'member'\]"),
         ({"sensitive_features": ["sex", "age"]}, r"mapping with the keys \['sex', 'age'\]"),
         ({"privileged": {"gender": "Male"}}, r"keys \['sex'\], got \['gender'\]"),

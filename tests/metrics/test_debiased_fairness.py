@@ -230,7 +230,7 @@ def arguments(**changes):
         ),
         ({"y_pred": ["yes", "no"] * 25}, ValueError, "a label in common"),
         ({"privileged": "male"}, ValueError, "declared values of column 'sex'"),
-        ({"columns": "race"}, ValueError, r"columns must be distinct ones of \['sex'\]"),
+        ({"columns": "race"}, ValueError, r"columns must be distinct names from \['sex'\]"),
         ({"rows": "random"}, ValueError, "rows must be one of"),
         (
             {"encoder": RandomizedResponseEncoder(1.0, **SAMPLED).fit(PEOPLE)},

@@ -209,7 +209,7 @@ def test_sums_hold_and_what_is_refused_does_not(first, second):
     protected = [set(stated.scope) for stated in (one, other) if stated.relation == "replace_values"]
     if protected and not set.intersection(*protected):
         for combine in (lambda: one + other, lambda: compose([one, other])):
-            with pytest.raises(ValueError, match=r"have no guarantee together.*: [ab] and [ab]"):
+            with pytest.raises(ValueError, match=r"have no common guarantee.*: [ab] and [ab]"):
                 combine()
         for scope in COLUMNS:
             assert not promises(both, "replace_values", scope)

@@ -85,7 +85,7 @@ def test_parts_are_bounded_for_all_pairs_of_records(together):
         pair = ReportPair.product([one.shuffle_pair(), second])
     else:
         channel = [[half * a for a in (*row, *column)] for row, column in rows]
-        pair = ReportPair.mixed([(half, one.shuffle_pair()), (half, other.shuffle_pair())])
+        pair = ReportPair.mixture([(half, one.shuffle_pair()), (half, other.shuffle_pair())])
     tables = AllTables(channel, 3)
     for part in PARTS:
         assert tables.is_bounded(pair, part * math.log(pair.largest_ratio))

@@ -19,7 +19,7 @@ from skdp.central._logistic_regression import (
     SoftmaxLoss,
 )
 from skdp.central.additive._smoothing import Bins, priors, smooth
-from skdp.central.statistics import Floats, Noise, as_float
+from skdp.central.statistics import Floats, Noise, to_float
 from skdp.randomness import ByteSource
 
 Integers = NDArray[np.int64]
@@ -134,7 +134,7 @@ _MAX_RESPONSE = 64.0
 
 # Epochs that begin with a new bound of the residuals. With a single bound, R2 of three tables at epsilon 0.1 falls by
 # 0.03 to 0.2 (benchmarks/central_models.py).
-LOOKS = (0, 1, 2, 4)
+BOUND_EPOCHS = (0, 1, 2, 4)
 
 
 def find_residuals(
@@ -149,7 +149,7 @@ def find_residuals(
     bounds = (2 * STEPS * 2.0 ** (-steps / 2)).astype(np.int64)  # ascending
     residuals = NumberResiduals(int(bounds[-1])).measure(targets, responses)
     counts = noise.add_floats(source, size_counts(residuals, bounds))
-    error = as_float(noise.error)
+    error = to_float(noise.error)
     # Cumulated from the largest size down, because this adds the noise of few counts.
     n_beyond = np.cumsum(counts[::-1])[::-1]
     n_added = np.arange(_N_BOUNDS, 0, -1)
@@ -309,13 +309,13 @@ def backfit(
     n_epochs = count_epochs(start.mu_squared, start.n_rows, len(bins))
     amount = start.mu_squared / (n_epochs * len(bins))
     for number in range(n_epochs):
-        if start.noise_of_bounds is not None and number in LOOKS:
+        if start.noise_of_bounds is not None and number in BOUND_EPOCHS:
             residuals = find_residuals(
                 targets, responses, start.n_rows, start.noise_of_bounds, source
             )
         noise = Noise("mu", amount, residuals.square)
-        error = as_float(noise.error) / residuals.unit
-        error *= _share_of_noise(n_outputs)
+        error = to_float(noise.error) / residuals.unit
+        error *= _centering_factor(n_outputs)
         # Later epochs are nearer to the solution, and epochs with little noise are better.
         epoch = Epoch(
             error=error,
@@ -355,7 +355,7 @@ def _center_classes(values: Floats) -> Floats:
     return values - values.mean(axis=1, keepdims=True)
 
 
-def _share_of_noise(n_outputs: int) -> float:
+def _centering_factor(n_outputs: int) -> float:
     """Return the ratio of the standard deviations of noise after and before centering over classes."""
     if n_outputs == 1:
         return 1.0

@@ -20,7 +20,7 @@ from skdp.central._supervised import (
     read_target_bounds,
 )
 from skdp.central.additive._backfitting import (
-    LOOKS,
+    BOUND_EPOCHS,
     STEPS,
     ClassResiduals,
     Integers,
@@ -36,7 +36,7 @@ from skdp.central.statistics import (
     Batches,
     Floats,
     Noise,
-    as_float,
+    to_float,
     to_places,
     warn_of_few,
 )
@@ -211,7 +211,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         noise = Noise("mu", share.mu_squared * SIZE_PART)
         counts = np.bincount(targets, minlength=n_classes)
         noisy_counts = noise.add_floats(source, counts)
-        error = as_float(noise.error) * math.sqrt(n_classes)
+        error = to_float(noise.error) * math.sqrt(n_classes)
         warn_of_few(noisy_counts.sum(), error)
         n_rows = max(noisy_counts.sum(), error, 1.0)
         probabilities = np.clip(noisy_counts / n_rows, 1 / 50 / n_classes, None)
@@ -406,9 +406,9 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         part = share.mu_squared * SIZE_PART / 2
         noise_of_rows = Noise("mu", part)
         noise_of_sum = Noise("mu", part, STEPS**2)
-        noisy_rows = as_float(*noise_of_rows.add(source, [len(targets)]))
-        noisy_sum = as_float(*noise_of_sum.add(source, [int(targets.sum())])) / STEPS
-        error = as_float(noise_of_rows.error)
+        noisy_rows = to_float(*noise_of_rows.add(source, [len(targets)]))
+        noisy_sum = to_float(*noise_of_sum.add(source, [int(targets.sum())])) / STEPS
+        error = to_float(noise_of_rows.error)
         warn_of_few(noisy_rows, error)
         n_noisy_rows = max(noisy_rows, error, 1.0)
         mean = np.clip(noisy_sum / n_noisy_rows, -1.0, 1.0)
@@ -417,7 +417,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
             n_rows=n_noisy_rows,
             response=np.array([mean]),
             residuals=NumberResiduals(2 * STEPS),
-            noise_of_bounds=Noise("mu", bound_part / len(LOOKS)),
+            noise_of_bounds=Noise("mu", bound_part / len(BOUND_EPOCHS)),
             mu_squared=share.mu_squared - 2 * part - bound_part,
         )
 

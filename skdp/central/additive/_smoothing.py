@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from skdp.central.statistics import Floats, Noise, as_float, is_ordered
+from skdp.central.statistics import Floats, Noise, is_ordered, to_float
 from skdp.domain import Categories, Domain, Interval
 from skdp.randomness import ByteSource
 
@@ -75,7 +75,7 @@ def merge_cells(
     Each count gets one draw of noise. Neighbouring cells of numbers are then joined to bins. Cells of other columns are
     bins.
     """
-    error = as_float(noise.error)
+    error = to_float(noise.error)
     noisy = noise.add_floats(source, np.concatenate(cell_counts))
     column_ends = np.cumsum(list(map(len, cell_counts)))[:-1]
     bins = []

@@ -22,10 +22,10 @@ from skdp.central.statistics._noise import MAX_NOISY_COUNT as MAX_NOISY_COUNT
 from skdp.central.statistics._noise import Estimate as Estimate
 from skdp.central.statistics._noise import Floats as Floats
 from skdp.central.statistics._noise import Noise as Noise
-from skdp.central.statistics._noise import as_float as as_float
 from skdp.central.statistics._noise import choice_loss as choice_loss
 from skdp.central.statistics._noise import choice_name as choice_name
 from skdp.central.statistics._noise import choose as choose
+from skdp.central.statistics._noise import to_float as to_float
 from skdp.central.statistics._noise import warn_user as warn_user
 from skdp.central.statistics._quantiles import QuantilePlan as QuantilePlan
 from skdp.central.statistics._quantiles import plan_quantiles as plan_quantiles

@@ -16,10 +16,10 @@ from skdp.tables import (
     ColumnError,
     LargeTable,
     Table,
+    call_safely,
     is_frame,
     is_missing,
     read_table,
-    shielded,
 )
 
 Integers = NDArray[np.int64]
@@ -115,8 +115,8 @@ def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
     check_same_order(table.native, groups, "groups")
     if isinstance(groups, str):
         raise TypeError(
-            "groups must hold the person of each row; only of a large table is it a "
-            "column's name, got str"
+            "groups must be an array with the person of each row, got str. Column "
+            "names are for large tables only"
         )
     if is_frame(groups):
         columns = read_table(groups).columns
@@ -126,7 +126,7 @@ def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
     if getattr(groups, "ndim", 1) != 1:
         raise ValueError(f"groups must be 1-dimensional, got {groups.ndim} dimensions")
     try:
-        persons: NDArray[np.intp] = shielded(_number_persons, groups)
+        persons: NDArray[np.intp] = call_safely(_number_persons, groups)
     except ColumnError as error:
         raise ValueError(f"groups {error}") from None
     if len(persons) != n_rows:
@@ -196,5 +196,5 @@ def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
             f"{frame.columns}"
         )
     if len(frame.columns) == 1:
-        raise ValueError(f"X has no column beside {name!r}, which is {parameter}")
+        raise ValueError(f"X must have a column besides {parameter}, {name!r}")
     return frame.drop(name).to_native(), frame.select(name).to_native()

@@ -70,7 +70,8 @@ def declared_domain(table: Table, declared: Any, name: str) -> Domain:
         declared = {}
     if isinstance(declared, str):
         raise ValueError(
-            f"{name} must be declared; the values of the data would reveal somebody's"
+            f"{name} must be declared, because values that are read from the data "
+            "reveal records"
         )
     return read_domain(table, declared, name=name)
 

@@ -183,7 +183,7 @@ MAX_NOISY_COUNT = 1 << 62
 MAX_NOISY_SUM = 1 << 200
 
 
-def as_float(number: int | Fraction) -> float:
+def to_float(number: int | Fraction) -> float:
     """Return a noisy sum, or an error, as a float."""
     return float(min(max(number, -MAX_NOISY_SUM), MAX_NOISY_SUM))
 

@@ -46,10 +46,7 @@ def read_probability(value: Any, name: str) -> Fraction:
     if 0 < number < 1:
         exact = Fraction(number).limit_denominator(MAX_DENOMINATOR)
     if not 0 < exact < 1:
-        raise ValueError(
-            f"{name} must be between 0 and 1, at least a millionth away from both, got "
-            f"{value}"
-        )
+        raise ValueError(f"{name} must be between 1e-6 and 1 - 1e-6, got {value}")
     return exact
 
 

@@ -37,7 +37,7 @@ def find_range(
     declared = present(values)
     if not declared:
         raise ValueError(
-            f"column {name!r} has no values with an order: no range is counted"
+            f"column {name!r} must have ordered values for a range. Use ordered=True"
         )
     low = _read_end(name, "low", low, kind_of(declared[0]))
     high = _read_end(name, "high", high, kind_of(declared[0]))
@@ -49,7 +49,7 @@ def find_range(
         places = range(len(values))
         values = [None if v is None else i for i, v in zip(places, values, strict=True)]
     if low is not None and high is not None and low > high:
-        raise ValueError("low must not be above high")
+        raise ValueError("low must be at most high")
     is_inside = np.zeros(len(values), bool)
     for cell, value in enumerate(values):
         is_above = value is not None and (low is None or low <= value)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics._noise import Noise, as_float, warn_user
+from skdp.central.statistics._noise import Noise, to_float, warn_user
 from skdp.central.statistics._sums import BLOCK
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
@@ -23,7 +23,7 @@ UNIT = 1 << 14
 
 def in_units(number: int | Fraction) -> float:
     """Return a noisy sum of products of two values in units of the rows."""
-    return as_float(number) / UNIT**2
+    return to_float(number) / UNIT**2
 
 
 def noisy_products(
@@ -106,7 +106,7 @@ class Rows:
             np.einsum("ij,ij->i", part, part, out=squares[rows])
         return squares
 
-    def clipped(self, square: int) -> Rows:
+    def clip(self, square: int) -> Rows:
         """Shrink the rows whose squared norm is larger, towards 0."""
         places, factors = self.places.copy(), self.factors(square)
         (long,) = np.nonzero(factors < 1)
@@ -130,7 +130,7 @@ class Rows:
         return np.diff([0, *within, len(self.squares)])
 
     def total(self, square: int) -> NDArray[np.int64]:
-        """Return the sum of the rows, shrunk as by `clipped`: a row changes it by at most the root of `square`."""
+        """Return the sum of the rows, shrunk as by `clip`: a row changes it by at most the root of `square`."""
         factors, total = self.factors(square), np.zeros(self.n_columns, np.int64)
         for block, part in self.blocks():
             _shorten(part, factors[block])
@@ -158,7 +158,7 @@ class Rows:
             total += (part.T @ part).astype(np.int64)
         return total
 
-    def centred(self, middle: NDArray[np.int16]) -> Rows:
+    def center(self, middle: NDArray[np.int16]) -> Rows:
         """Subtract a public row of integers, each smaller than `UNIT` in absolute value."""
         most = (np.abs(middle.astype(np.int64)) + self.most).astype(np.int64)
         return replace(
@@ -227,7 +227,7 @@ def find_limits(
         share = replace(share, kind="mu", amount=share.mu_squared)
     sizes = Noise.of(share * _SIZE_PART)
     square, n_rows = choose_limit(rows, sizes, cut, source, most)
-    error = math.sqrt(_N_NORMS) * as_float(sizes.error)
+    error = math.sqrt(_N_NORMS) * to_float(sizes.error)
     warn_of_few(n_rows, error)
     # In L1 norm, a row is at most as many times longer as the root of the number of
     # columns.
@@ -237,7 +237,7 @@ def find_limits(
     sums = means.add_floats(source, rows.total(square))
     mean = np.rint(sums / max(n_rows, 3 * error, 1.0))
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
-    rows = rows.centred(middle)
+    rows = rows.center(middle)
     square, _ = choose_limit(rows, sizes, cut, source, most)
     rest = share * (1 - 2 * _SIZE_PART - _MEAN_PART)
     return Bounded(rows, square, middle, n_rows, error, rest)
@@ -251,7 +251,7 @@ def choose_limit(
     # number by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
     counts = noise.add(source, rows.counts(limits).tolist())
-    n_rows = as_float(max(sum(counts), 0))
+    n_rows = to_float(max(sum(counts), 0))
     n_longer = sum(counts) - np.cumsum(np.array(counts, object))
     return limits[int(np.argmax(n_longer <= min(cut * n_rows, most)))], n_rows
 

@@ -19,7 +19,7 @@ from skdp.central.statistics._noise import (
     Estimate,
     Floats,
     Noise,
-    as_float,
+    to_float,
     warn_user,
 )
 from skdp.randomness import ByteSource
@@ -247,7 +247,7 @@ class Moments(NamedTuple):
     variance_error: Floats
 
     @property
-    def drowned(self) -> NDArray[np.bool_]:
+    def is_noise(self) -> NDArray[np.bool_]:
         """True where the error of the variance is at least the variance of a uniform distribution."""
         return self.variance_error >= UNIFORM_VARIANCE
 
@@ -258,7 +258,7 @@ def moments_of(noisy: NoisySums, noise_error: Fraction) -> Moments:
     counts = np.where(is_counted, noisy.counts, 1.0)
     # Sums are clipped to their range without noise, so no quotient overflows.
     mean = np.where(is_counted, np.clip(noisy.places / counts, -1, 1), 0.0)
-    error = as_float(noise_error)
+    error = to_float(noise_error)
     share = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)
     mean_error = np.minimum(share * np.hypot(1, mean), 1.0)
     squares = (np.clip(noisy.squares / counts, -1, 1) + 1) / 2
@@ -284,9 +284,9 @@ def mean_estimates(
     counts = np.where(is_counted, noisy.counts, 1.0)
     mean = np.where(is_counted, noisy.places / counts, 0.0)
     mean = np.clip(mean, -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
-    noise_error = as_float(noise.error)
+    noise_error = to_float(noise.error)
     error = np.where(is_counted, noise_error / counts * np.hypot(1, mean), 1.0)
-    reach = as_float(noise.reach(level)) / counts
+    reach = to_float(noise.reach(level)) / counts
     is_known = is_counted & (reach < 1)
     reach = np.where(is_known, reach, 0.0)
     spread = np.sqrt(reach**2 * (1 - reach**2) + (reach * mean) ** 2)
@@ -309,8 +309,8 @@ def sum_estimates(
     middle = (bounds[:, 0] + bounds[:, 1]) / 2 / GRID
     norm = np.hypot(half, middle)
     value = half * noisy.places + middle * noisy.counts
-    error = np.broadcast_to(norm * as_float(noise.error), value.shape)
-    reach = norm * as_float(noise.reach(level))
+    error = np.broadcast_to(norm * to_float(noise.error), value.shape)
+    reach = norm * to_float(noise.reach(level))
     return Estimate(value, error, value - reach, value + reach)
 
 

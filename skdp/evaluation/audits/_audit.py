@@ -408,7 +408,7 @@ def _read_claim(audited: _Audited) -> tuple[float, float]:
     """Return the epsilon and the delta of the guarantee."""
     guarantee = getattr(audited.fitted, "guarantee_", None)
     if guarantee is None:
-        raise ValueError("epsilon is required: there is no guarantee_ to read it from.")
+        raise ValueError("epsilon is required for a release without guarantee_.")
     n_rows = set(map(len, audited.tables))
     if guarantee.relation == "replace_values":
         first, *others = (t.drop(columns=[*guarantee.scope]) for t in audited.tables)

@@ -167,14 +167,14 @@ def _match_labels(true_counts: Any, index: pd.Index) -> pd.Series:
             f"true_counts must be a Series, got {type(true_counts).__name__}"
         )
     if not pd.api.types.is_numeric_dtype(true_counts.dtype):
-        raise TypeError("true_counts must hold numbers")
+        raise TypeError("true_counts must be numeric")
     # By label and not by position: `value_counts` sorts by frequency.
     numbers = true_counts.to_numpy(dtype=float)
     by_label = dict(zip(labels_of(true_counts.index), numbers, strict=True))
     labels = labels_of(index)
     if len(by_label) < len(true_counts) or not set(by_label) <= set(labels):
         raise ValueError(
-            "true_counts must have each label once, and only labels that estimates has"
+            "true_counts must have distinct labels, all of them labels of estimates"
         )
     return pd.Series([by_label.get(label, 0.0) for label in labels], index=index)
 

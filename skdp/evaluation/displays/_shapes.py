@@ -122,7 +122,8 @@ class ShapeDisplay(PanelDisplay):
         check_is_fitted(estimator)
         if isinstance(features, str):
             raise TypeError(
-                f"features must be a list of column names, as [{features!r}], got a str"
+                f"features must be a list of column names, such as [{features!r}], "
+                "got a str"
             )
         if features is None:
             features = estimator.guarantee_.scope[: estimator.n_features_in_]

@@ -210,7 +210,7 @@ def _check_folder(out: Path) -> None:
         import jinja2  # noqa: F401
     except ImportError:
         raise ImportError(
-            "jinja2 is needed for the report: pip install jinja2 (extra 'plot')"
+            "The report requires jinja2. Use pip install jinja2 (extra 'plot')"
         ) from None
 
 

@@ -56,7 +56,7 @@ class Study:
         random_state: int | None,
         n_jobs: int | None,
     ) -> Self:
-        """Check the parameters of `study_report`."""
+        """Check the parameters of `study_report`, and prepare its table."""
         # Column transformers of scikit-learn and the CSV files need names of text.
         unnamed = [name for name in frame if not isinstance(name, str)]
         if unnamed:
@@ -75,24 +75,26 @@ class Study:
         undeclared = [name for name in columns if name not in domain.columns]
         if undeclared:
             raise ValueError(
-                f"the domain must declare the columns to protect; it lacks {undeclared}"
+                f"the domain must declare the columns to protect; {undeclared} are "
+                "missing"
             )
         _check_roles(columns, target, sensitive)
-        frame, domain = _with_labels(
+        frame, domain = _label_bins(
             frame, domain, [name for name in domain.columns if name != target], columns
         )
         if domain.select(columns).size < 2:
             raise ValueError(
-                f"`columns` must have at least two declared values, got {columns} with one."
+                "`columns` must have at least two declared values together, got "
+                f"one for {columns}."
             )
         # All models predict whether a row is positive.
         if target is not None:
-            frame = frame.assign(**{target: _positive(frame[target])})
+            frame = frame.assign(**{target: _find_positive(frame[target])})
             declared = {name: domain[name] for name in domain.columns}
             domain = Domain(declared | {target: [False, True]})
         groups = []
         if sensitive is not None:
-            groups = _privileged(domain, frame[sensitive], privileged)
+            groups = _find_privileged(domain, frame[sensitive], privileged)
         return cls(
             frame,
             domain,
@@ -241,7 +243,7 @@ def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
         )
 
 
-def _with_labels(
+def _label_bins(
     frame: pd.DataFrame, domain: Domain, names: list[Any], protected: list[Any]
 ) -> tuple[pd.DataFrame, Domain]:
     """Check that all values are declared, and replace protected numbers by the labels of their bins."""
@@ -260,7 +262,7 @@ def _with_labels(
     return frame.assign(**labelled), Domain(declared)
 
 
-def _positive(column: pd.Series) -> pd.Series:
+def _find_positive(column: pd.Series) -> pd.Series:
     """Return True for each row with the target 1."""
     name = f"`target`: column {column.name!r}"
     if column.isna().any():
@@ -276,7 +278,7 @@ def _positive(column: pd.Series) -> pd.Series:
     return is_positive
 
 
-def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]:
+def _find_privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]:
     """Check that the privileged values are declared, and that there are two groups."""
     (values,) = list_privileged(privileged, [column.name])
     labels = list(domain[column.name].labels)
@@ -284,14 +286,14 @@ def _privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]
     if not is_declared.all() or len(set(values)) >= len(labels):
         # The message has no values of the data.
         raise ValueError(
-            f"`privileged` must be some of the values of `sensitive` {column.name!r}, "
-            "and not all of them; of numbers with bins, labels of these"
+            "`privileged` must be some, but not all, of the declared values of "
+            f"`sensitive` {column.name!r}. Use labels for bins"
         )
     is_privileged = column.isin(values)
     if is_privileged.all() or not is_privileged.any():
-        number = "none but" if is_privileged.all() else "no"
+        number = "only" if is_privileged.all() else "no"
         raise ValueError(
-            f"`privileged`: column {column.name!r} has {number} such rows, so there "
-            "are no two groups"
+            "`privileged` must divide the rows into two groups; column "
+            f"{column.name!r} has {number} privileged rows"
         )
     return values

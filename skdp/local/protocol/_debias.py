@@ -24,7 +24,7 @@ from skdp.local.protocol._estimation import (
 )
 from skdp.local.protocol._field import Reports
 from skdp.local.protocol._sampling import SampledCounts, Vector
-from skdp.tables import as_objects
+from skdp.tables import to_objects
 
 
 def debias_reports(
@@ -81,7 +81,7 @@ def _find_cells(domain: Any, values: Any) -> NDArray[np.intp]:
     columns = [values] if len(domain.columns) == 1 else list(zip(*values, strict=True))
     if len(columns) != len(domain.columns):
         raise ValueError(f"{expected}, with a value for each column.")
-    codes = domain.encode([as_objects(list(column)) for column in columns])
+    codes = domain.encode([to_objects(list(column)) for column in columns])
     for size, column_codes in zip(domain.sizes, codes, strict=True):
         if (column_codes == size).any():
             raise ValueError(f"{expected}, got a value outside the domain.")
@@ -112,7 +112,7 @@ def _debias_group(
             ) from None
         if protocol.sampling is not None:
             # Inverse probability weights.
-            is_reported = protocol.rows(reports)[:, index]
+            is_reported = protocol.report_mask(reports)[:, index]
             values *= (is_reported * (weight / inclusions[index]))[:, np.newaxis]
         total = total + values
     return np.asarray(total, float)
@@ -245,7 +245,7 @@ def _estimate_weighted_group(
     variances: Any = 0.0
     kish = 0.0
     for index, share in zip(indices, shares, strict=True):
-        record_weights = weights * protocol.rows(arrays)[:, index]
+        record_weights = weights * protocol.report_mask(arrays)[:, index]
         field_means, field_variances = _weighted_moments(
             protocol.fields[index], arrays[index], record_weights, group
         )

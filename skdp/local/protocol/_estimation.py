@@ -62,7 +62,7 @@ class CountOptions:
 
         `of_population` is True if their errors include the sampling from a population.
         """
-        counts = SampledCounts.joined(estimates)
+        counts = SampledCounts.concatenate(estimates)
         if self.rows == "population" and not of_population:
             counts = counts.of_population()
         table = counts.table(self.confidence_level, what=self.what, index=index)
@@ -108,7 +108,7 @@ def _estimate_group(
     if len(estimates) == 1:
         return estimates[0]
     weights = field_weights(protocol, indices, tally.sizes, columns)
-    return SampledCounts.combined(estimates, weights)
+    return SampledCounts.average(estimates, weights)
 
 
 def estimate_field(
@@ -323,4 +323,4 @@ def count_variances(protocol: Any, counts: ArrayLike) -> NDArray[np.float64]:
         reported = part * size / n
         noise = oracle.variance(reported, size)
         estimates.append(SampledCounts.of(reported, noise, size, n))
-    return SampledCounts.joined(estimates).variances
+    return SampledCounts.concatenate(estimates).variances

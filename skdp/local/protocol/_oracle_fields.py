@@ -161,10 +161,10 @@ class CategoryField(OracleField):
         return codes
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
-        joined = self._joined(self._fill_unknown(codes, randomness))
+        joined = self._join(self._fill_unknown(codes, randomness))
         return self.oracle.report(joined, randomness("report", *self.columns))
 
-    def _joined(self, codes: Codes) -> NDArray[Any]:
+    def _join(self, codes: Codes) -> NDArray[Any]:
         return codes[0] if len(codes) == 1 else self.domain.join(codes)
 
     def _fill_unknown(self, codes: Codes, randomness: Randomness) -> Codes:
@@ -226,7 +226,7 @@ class CategoryField(OracleField):
     def encode(self, columns: Sequence[Any], randomness: Randomness) -> list[Any]:
         self.check_encodable()
         codes = self._fill_unknown(self.prepare(columns), randomness)
-        return self.write(self.oracle.encode(self._joined(codes)), columns, None)
+        return self.write(self.oracle.encode(self._join(codes)), columns, None)
 
     def check_encodable(self) -> None:
         if not self.oracle.is_encodable:
@@ -291,7 +291,7 @@ class ValueField(CategoryField):
                 f"Column {name!r} must have declared values only; its values are not "
                 "reports of this encoder."
             )
-        return self._joined(codes)
+        return self._join(codes)
 
 
 def guarantee_of_all(

@@ -470,7 +470,7 @@ class ReportProtocol:
             arrays.append(part if drawn is None else spread(part, rows))
         return arrays if drawn is None else [*arrays, drawn]
 
-    def rows(self, reports: Reports) -> NDArray[np.bool_]:
+    def report_mask(self, reports: Reports) -> NDArray[np.bool_]:
         """Return a mask of the fields that each row reports.
 
         Parameters

@@ -88,7 +88,7 @@ def combine_pairs(
     # (u', v') and (v', u') between.
     if sampling is None:
         return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
-    return (ReportPair.mixed(zip(sampling.inclusions, pairs, strict=True)),)
+    return (ReportPair.mixture(zip(sampling.inclusions, pairs, strict=True)),)
 
 
 Vector = NDArray[np.float64]
@@ -140,14 +140,14 @@ class SampledCounts:
         return cls(n * means, noise, spread, n, degrees)
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
         """Concatenate the counts of several fields of the same records."""
         rows = np.concatenate(list(map(cls._rows, parts)), axis=1)
         counts, noise, spread = rows
         return cls(counts, noise, spread, parts[0].n, parts[0].degrees)
 
     @classmethod
-    def combined(cls, parts: Sequence[Self], weights: Vector) -> Self:
+    def average(cls, parts: Sequence[Self], weights: Vector) -> Self:
         """Average counts of the same cells from samples without a common record."""
         n = parts[0].n
         squares = weights**2

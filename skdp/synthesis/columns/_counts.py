@@ -204,14 +204,14 @@ class PrivateColumns:
         is_centered = n_cells == 2 or (n_cells > 2 and is_gaussian)
         return _Form(n_cells, cross.n_values, is_centered)
 
-    def error(self, cross: Cross, share: Fraction) -> float:
+    def error(self, cross: Cross, fraction: Fraction) -> float:
         """Return the standard deviation of each count, measured with a fraction of the budget."""
         form = self._form(cross)
-        error = self.budget.std_error(share, form.sensitivity) * form.noise_left
+        error = self.budget.std_error(fraction, form.sensitivity) * form.noise_left
         return max(MIN_STD_ERROR, error)
 
     def measure(
-        self, cross: Cross, share: Fraction, single: NoisyCounts | None = None
+        self, cross: Cross, fraction: Fraction, single: NoisyCounts | None = None
     ) -> NoisyCounts:
         """Measure a table of counts with a fraction of the budget; `single` has the counts of its private column."""
         form = self._form(cross)
@@ -220,32 +220,34 @@ class PrivateColumns:
         numbers = form.center(exact[has_records])
         counted = numbers[: form.n_counted_cells, : form.n_counted_values]
         noisy = self.budget.add_to_counts(
-            self._source, counted, share, form.sensitivity
+            self._source, counted, fraction, form.sensitivity
         )
         noisy = form.complete(noisy, numbers.sum(axis=1, keepdims=True))
         if form.is_centered and single is not None:
             noisy = (noisy + single.group(cross)) / form.n_cells
         table = np.zeros(exact.shape)
         table[has_records] = noisy
-        return NoisyCounts(cross, table, self.error(cross, share))
+        return NoisyCounts(cross, table, self.error(cross, fraction))
 
     def score(
-        self, crosses: Sequence[Cross], share: Fraction, shares: Sequence[NDArray]
+        self,
+        crosses: Sequence[Cross],
+        fraction: Fraction,
+        proportions: Sequence[NDArray],
     ) -> NDArray[np.float64]:
-        """Spend a share of the budget on the distances of tables from independent columns.
+        """Measure the L1 distances of tables from independent columns with a fraction of the budget.
 
-        A distance is the sum of absolute differences of counts; `shares` are the estimated shares of the values of
-        each table.
+        `proportions` are the estimated proportions of the private values of each table.
         """
         # Another value moves a record between two cells, which changes a distance by
         # at most 2.
         distances = []
-        for cross, value_shares in zip(crosses, shares, strict=True):
-            expected = np.outer(self.count_cells(cross), value_shares)
+        for cross, of_values in zip(crosses, proportions, strict=True):
+            expected = np.outer(self.count_cells(cross), of_values)
             guess = np.rint(expected).astype(np.int64)
             distances.append(int(np.abs(self._count(cross) - guess).sum()))
         exact = np.array(distances, np.int64)
-        return self.budget.add_to_scores(self._source, exact, share, change=2)
+        return self.budget.add_to_scores(self._source, exact, fraction, change=2)
 
 
 @dataclass(frozen=True)

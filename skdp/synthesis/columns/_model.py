@@ -59,7 +59,10 @@ class ColumnModel:
             cross = Cross(**parts)
             has_shape = logits.shape == (cross.n_cells, cross.n_values)
             if not has_shape or not np.isfinite(logits).all():
-                raise ValueError("a table of the model is damaged")
+                raise ValueError(
+                    "the tables of the model must be finite and have the shapes of "
+                    "their columns"
+                )
             crosses.append(cross)
             all_logits.append(logits)
         return cls(crosses, all_logits)

@@ -17,10 +17,12 @@ from skdp.synthesis.tables._records import check_replacements as check_replaceme
 from skdp.synthesis.tables._records import complete_domain as complete_domain
 from skdp.synthesis.tables._records import declared_orders as declared_orders
 from skdp.synthesis.tables._records import derived_from as derived_from
+from skdp.synthesis.tables._records import (
+    make_undeclared_error as make_undeclared_error,
+)
 from skdp.synthesis.tables._records import open_rows as open_rows
 from skdp.synthesis.tables._records import read_codes as read_codes
 from skdp.synthesis.tables._records import undeclared as undeclared
-from skdp.synthesis.tables._records import undeclared_in as undeclared_in
 from skdp.synthesis.tables._records import with_target as with_target
 from skdp.synthesis.tables._rows import MAX_ROUNDS as MAX_ROUNDS
 from skdp.synthesis.tables._rows import DrawnRows as DrawnRows

@@ -62,7 +62,7 @@ def read_codes(
     """Encode the columns of a table, or raise for undeclared values."""
     codes, undeclared = encode_records(table, domain, handle_unknown)
     if undeclared:
-        raise undeclared_in(undeclared[0], domain)
+        raise make_undeclared_error(undeclared[0], domain)
     return codes
 
 
@@ -97,7 +97,9 @@ def _is_clip(policy: Any) -> bool:
     return isinstance(policy, str) and policy == "clip"
 
 
-def undeclared_in(name: Any, domain: Domain, advice: str = ADVICE) -> ValueError:
+def make_undeclared_error(
+    name: Any, domain: Domain, advice: str = ADVICE
+) -> ValueError:
     """Return the error for an undeclared value, which contains no value."""
     where = "declared domain"
     return undeclared_error(name, domain[name], where=where, advice=advice)
@@ -288,7 +290,7 @@ class LargeRecords:
         marginals = [tuple(map(columns.index, clique)) for clique in counted]
         # Workers return counts alone; undeclared values raise there.
         code = partial(encode_records, handle_unknown=self._handle_unknown)
-        error = partial(undeclared_in, domain=domain)
+        error = partial(make_undeclared_error, domain=domain)
         rows = Batches(read_table(self._table.sample), self._table)
         tables = count_marginals(rows, domain, marginals, code, error)
         self._counts.clear()
