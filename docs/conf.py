@@ -62,7 +62,6 @@ EXTENSION_METHODS = {
     "from_json",
     "get_feature_names_out",
     "get_metadata_routing",
-    "guarantee_for_changes",
     "join",
     "reads_reports",
     "split",
