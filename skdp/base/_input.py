@@ -286,7 +286,7 @@ def target_of(table: Table, y: Any) -> tuple[Any, Any]:
     column, name = target_column(y)
     n_rows = len(table.columns[0]) if table.columns else 0
     if len(column) != n_rows or not table.columns:
-        raise ValueError(f"y must have {n_rows} rows as X, got {len(column)}")
+        raise ValueError(f"y has {len(column)} rows; X has {n_rows}")
     check_same_order(table.native, y, "y")
     if name not in table.names:
         return column, name

@@ -59,7 +59,7 @@ class _PublishedTable:
             frame = None
         if frame is None or _digest(frame) != self.digest:
             raise ValueError(
-                f"path must be the file that is published at {self.url}, with the "
+                f"path must be the table that is published at {self.url}, with the "
                 f"columns {columns} unchanged, got another table"
             )
         return frame

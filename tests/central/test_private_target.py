@@ -137,7 +137,7 @@ class TestPrivacy:
         ledger = PrivacyLedger(epsilon=5, delta=1e-3, relation="replace_values", columns=["income"])
         model = binary(ledger=ledger)
         for target in (y, y.to_frame()):
-            with pytest.raises(ValueError, match="X has a column of the name of y, 'income'"):
+            with pytest.raises(ValueError, match="X must not have a column with the name of y, 'income'"):
                 model.fit(X, target)
         assert ledger.spent == (0, 0)
         # One without a name is another target.

@@ -148,7 +148,10 @@ class TestStudyReport:
             ({"columns": ["shoes"]}, "the domain must declare the columns to protect; ['shoes'] are missing"),
             ({"target": "sex"}, "`target` 'sex' cannot be one of the protected columns"),
             ({"target": "shoes"}, "`target`: column 'shoes' must be 0 or 1, each in at least 4 rows"),
-            ({"sensitive": "sex", "privileged": "X", "target": "pay"}, "`privileged` must be some of the values of"),
+            (
+                {"sensitive": "sex", "privileged": "X", "target": "pay"},
+                "`privileged` must be some, but not all, of the declared values of",
+            ),
             ({"epsilons": [1.0, 1.0]}, "epsilons must all be different"),
             ({"target": "height"}, "the table has no columns ['height']; it has"),
             ({"sensitive": "sex"}, "`sensitive` requires `target`, whose predictions"),
@@ -264,7 +267,10 @@ class TestCommand:
             ([*OF_SEX, "--sensitive", "sex", "--privileged", "M"], "--sensitive requires --target"),
             ([*OF_SEX, "--out", "OWN"], "--out must be a folder, but 'own <table>.csv' is"),
             ([*OF_SAME], "--columns must have at least two declared values"),
-            ([*OF_RICH, "1", "--sensitive", "sex", "--privileged", "X"], "--privileged must be some of the values of"),
+            (
+                [*OF_RICH, "1", "--sensitive", "sex", "--privileged", "X"],
+                "--privileged must be some, but not all, of the declared values of",
+            ),
             (["--data", "no such file.csv", "--columns", "sex", "--domain", "DOMAIN"], "no such file.csv"),
         ],
     )

@@ -129,7 +129,7 @@ def test_a_group_without_a_label_cannot_be_weighted():
     people, _, _, _ = table(200)
     true = ((people["sex"] == "Male") & (np.arange(200) % 2 == 0)).astype(int)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
-    with pytest.raises(ValueError, match="no row of a group"):
+    with pytest.raises(ValueError, match="number of rows of a group"):
         private_reweighing(true, reports, encoder, privileged="Male", positive_label=1)
 
 
@@ -254,7 +254,7 @@ def test_arguments_are_checked(function, change, message):
     [
         (np.full(50, 2), 50, "labels 0 and 1 only"),
         (np.arange(50) % 2, 49, "50 labels, sensitive_features has 49"),
-        (np.r_[1, np.zeros(49)], 50, "no row of a label"),
+        (np.r_[1, np.zeros(49)], 50, "number of rows of a group"),
     ],
 )
 def test_data_of_the_constraint_are_checked(y, rows, message):

@@ -80,7 +80,7 @@ def test_an_infinite_number_is_above_every_bound():
         ([], "at least one query"),
         ([[("age", (1, 2))]], "a query must be a mapping"),
         ([{}], "a query must be a mapping"),
-        ([{"height": (1, 2)}], "there is no column 'height'"),
+        ([{"height": (1, 2)}], "the table has no column 'height'"),
         ([{"age": 20}], "column 'age' must be a tuple"),
         ([{"sex": []}], "condition on column 'sex'"),
         ([{"age": (1, 2, 3)}], "the range of column 'age' must be"),

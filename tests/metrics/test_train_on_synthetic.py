@@ -114,7 +114,7 @@ def test_synthetic_rows_of_one_class_teach_a_constant(model, labels, label, dtyp
     train, test = (pd.DataFrame(table(200, seed, labels)).drop(columns="sex") for seed in (1, 2))
     synthetic = train.assign(buys=label)
     synthetic["buys"] = synthetic["buys"].astype(dtype)
-    with pytest.warns(UserWarning, match="all rows of synthetic are of one class") as caught:
+    with pytest.warns(UserWarning, match="all rows of synthetic have the same class") as caught:
         scores = train_on_synthetic(
             model, synthetic, test, target="buys", scoring=["roc_auc", "accuracy"], real_train=train
         )

@@ -262,7 +262,7 @@ class TestPrivacy:
     @each("y", [lambda X: X["sex"], lambda X: X[["sex"]], lambda X: X["job"].rename("sex")])
     def test_a_target_of_the_name_of_a_private_column_is_refused(self, y):
         ledger = PrivacyLedger(epsilon=5, relation="replace_values", columns=["sex"])
-        with pytest.raises(ValueError, match="X has a column of the name of y, 'sex'"):
+        with pytest.raises(ValueError, match="X must not have a column with the name of y, 'sex'"):
             synthesizer(["sex"], ledger=ledger).fit(people(50), y(people(50)))
         assert ledger.spent == (0, 0)
 
