@@ -269,7 +269,9 @@ class Classes:
         if None in domain[name].values:
             raise ValueError("classes must not contain missing values")
         if n_classes < 2:
-            raise ValueError(f"classes must have at least 2 values, got {n_classes}")
+            raise ValueError(
+                f"classes must have at least 2 values, got {n_classes} class"
+            )
         count_cells(target, domain, [(0,)], "error", refuse=_undeclared_class)
         return cls(domain)
 

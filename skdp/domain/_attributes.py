@@ -293,8 +293,8 @@ class Interval:
         has_bounds = low is not None or high is not None or bins is not None
         if has_bounds == (edges is not None):
             raise ValueError(
-                "Interval requires either edges, or low and high; bins is for low and "
-                "high alone"
+                "Interval requires either edges, or low and high. `bins` cannot be "
+                "combined with edges"
             )
         if edges is None:
             bins = _choose_bins(low, high, decimals) if bins is None else bins

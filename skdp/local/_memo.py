@@ -100,10 +100,10 @@ def join_parts(*parts: bytes) -> bytes:
     return b"".join([len(part).to_bytes(8, "big") + part for part in parts])
 
 
-def canonical(value: Any) -> bytes:
+def encode_value(value: Any) -> bytes:
     """Write a value as bytes: equal bytes for equal values of a type."""
     if isinstance(value, tuple):
-        return b"tuple " + join_parts(*map(canonical, value))
+        return b"tuple " + join_parts(*map(encode_value, value))
     kind = kind_of(value)
     if is_missing(value):
         raise ColumnError("contains missing values (NaN)")
@@ -125,7 +125,7 @@ def write_word(value: Any) -> bytes:
         return b"number " + value.encode()
     if not is_missing(value) and kind_of(value) not in WORD_KINDS:
         raise ColumnError("contains values that are not text or numbers")
-    return canonical(value)
+    return encode_value(value)
 
 
 def to_bytes(
@@ -155,7 +155,7 @@ def to_bytes(
 def name_bytes(name: Any, parameter: str) -> bytes:
     """Write a column name as bytes, for a parameter that requires it."""
     try:
-        return canonical(name)
+        return encode_value(name)
     except ColumnError:
         raise ValueError(
             f"{parameter} requires column names of text or numbers, got {name!r}."

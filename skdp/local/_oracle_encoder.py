@@ -191,8 +191,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             labels = to_objects(domain[name].labels)
             is_listed = not isinstance(domain[name], Interval) and None in labels
             if self._reports_values and is_listed:
-                # Missing as in the reports, where pandas has NaN, so that OneHotEncoder
-                # finds it.
+                # None becomes the missing value of the reports, such as NaN in pandas,
+                # so that OneHotEncoder recognizes it.
                 index = domain[name].labels.index(None)
                 (decode,) = domain.select([name]).decoders([column])
                 labels[index] = np.asarray(decode(np.array([index])))[0]

@@ -217,7 +217,7 @@ class Fit:
 
 
 def maximize(model: HiddenModel, clusters: NDArray[np.intp] | None) -> Fit:
-    """Maximize the likelihood; the covariance is robust, and sums the rows of each cluster."""
+    """Maximize the likelihood, and estimate a robust covariance with the scores summed by cluster."""
     total = model.weights.sum()
 
     def loss(parameters: Numbers) -> tuple[float, Numbers]:

@@ -194,7 +194,7 @@ class ReportRegression(OnSite, BaseEstimator):
         return restore @ coefficients, errors, scale
 
     def _build_predictors(self, known: Numbers, rows: Rows) -> Predictors:
-        """Return the predictors of the rows, with these true ones."""
+        """Return the predictors of the rows, given the values of the true predictors."""
         is_marginal = self.hidden_distribution == "marginal"
         cell_known = known[:, :1] if is_marginal else known
         cells = rows.cells.to_numpy(float)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp.local._memo import canonical, join_parts, keyed_digests
+from skdp.local._memo import encode_value, join_parts, keyed_digests
 from skdp.oracles import ClampedLaplace, Optimal, RandomizedResponse, SquareWave, SubsetSelection, draw_by_row
 from skdp.randomness import MAX_ROWS, RowStreams
 from skdp.tables import ColumnError
@@ -26,17 +26,17 @@ def test_values_of_other_types_are_other_bytes():
     values += [(), "", b"", UUID(int=1), date(2020, 1, 1), datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)]
     values += ["2020-01-01", "2020-01-01T00:00:00", "True", "number 1", "string ", 10**30, -1, 2**63]
     values += [("as b",), ("a", "b"), ("a", ("b",)), ("a", "t s b")]
-    assert len(set(map(canonical, values))) == len(values)
+    assert len(set(map(encode_value, values))) == len(values)
     equal = [(1, 1.0, np.int8(1), np.float32(1), Fraction(1)), ("a", np.str_("a")), (True, np.True_), (0.0, -0.0)]
     equal += [(datetime(2020, 1, 1), pd.Timestamp(2020, 1, 1), np.datetime64("2020-01-01", "ns"))]
     for group in equal:
-        assert len({canonical(value) for value in group}) == 1
+        assert len({encode_value(value) for value in group}) == 1
 
 
 @each("value", [None, math.nan, pd.NA, pd.NaT, [1], {1}, 1j, (1, None), object()])
 def test_values_without_bytes(value):
     with pytest.raises(ColumnError):
-        canonical(value)
+        encode_value(value)
 
 
 ORACLES = [RandomizedResponse(2, 1.0), RandomizedResponse(255, 9.0), RandomizedResponse(1000, 2.0)]

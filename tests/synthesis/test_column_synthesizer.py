@@ -339,7 +339,7 @@ class TestRows:
         [
             ("tables", [{}], "cannot be read"),
             ("guarantee_", 3, "cannot be read"),
-            ("more", 1, "other parts"),
+            ("more", 1, "do not belong to a column synthesizer"),
         ],
     )
     def test_damaged_files_are_refused(self, part, value, message):

@@ -198,7 +198,7 @@ def count_std(share: Share, n_levels: int) -> float:
 
 def plan_hierarchy(size: int, share: Share, method: str) -> Hierarchy:
     """Choose the tree with the smallest expected squared error of a random range."""
-    # It depends on public facts only.
+    # The choice depends on public facts only.
     flat = Hierarchy(size, max(size, 2))
     if method == "flat":
         return flat

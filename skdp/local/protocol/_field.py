@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Categories, Interval
-from skdp.local._memo import PermanentDraws, canonical, join_parts, name_bytes
+from skdp.local._memo import PermanentDraws, encode_value, join_parts, name_bytes
 from skdp.privacy import ReportPair
 from skdp.randomness import ByteSource
 from skdp.tables import ColumnError
@@ -425,8 +425,8 @@ def declared_bytes(categories: Mapping[Any, Categories | Interval]) -> list[byte
         value_bytes = []
         try:
             for value in values:
-                value_bytes.append(b"" if value is None else canonical(value))
-            parts += [canonical(name), type_name, join_parts(*value_bytes)]
+                value_bytes.append(b"" if value is None else encode_value(value))
+            parts += [encode_value(name), type_name, join_parts(*value_bytes)]
         except ColumnError:
             raise ValueError(
                 f"memoize=True requires column {name!r} to have a name and categories "
