@@ -130,7 +130,7 @@ class TestDamage:
             (["features"], [], "different columns"),
             (["features"], ["age", "sex"], "different columns"),
             (["marginals"], [], "values"),
-            (["marginals", 0, "columns"], ["sex"], "another shape"),
+            (["marginals", 0, "columns"], ["sex"], "counts must be finite and have the shape"),
             (["marginals", 0, "columns"], ["age", "sex"], "in the order of the domain"),
             (["marginals", 0, "columns"], ["sex", "tax"], "must name columns"),
             (["marginals", 0, "groups"], [np.array([0, 2]), None], "do not fit its values"),
@@ -162,9 +162,9 @@ class TestDamage:
     @each(
         "convert, message",
         [
-            (lambda array: np.full(array.shape, np.inf), "not finite"),
-            (lambda array: array.T, "another shape"),
-            (lambda array: np.vstack([array, array]), "another shape"),
+            (lambda array: np.full(array.shape, np.inf), "counts must be finite and have the shape"),
+            (lambda array: array.T, "counts must be finite and have the shape"),
+            (lambda array: np.vstack([array, array]), "counts must be finite and have the shape"),
         ],
     )
     def test_counts_that_are_none_are_refused(self, convert, message):
