@@ -96,7 +96,7 @@ class DPStandardScaler(AffineScaler):
     scale_std_error_ : ndarray of shape (n_features,)
         Their standard errors: ``scale_`` plus or minus 1.96 of them covers the standard deviation in about 95 % of
         fits, and reaches 0 for a column with one value.
-    drowned_ : ndarray of bool, shape (n_features,)
+    noise_exceeds_variance_ : ndarray of bool, shape (n_features,)
         True where the standard error of the variance is at least the variance of a uniform distribution between the
         bounds: `var_` is then this variance, which is public, and `fit` warns.
     bounds_ : ndarray of shape (n_features, 2)
@@ -180,8 +180,8 @@ class DPStandardScaler(AffineScaler):
         self.scale_std_error_ = half_widths * _errors_of_roots(
             roots, moments.variance_error[0]
         )
-        self.drowned_ = moments.is_noise[0]
-        _warn_of_noisy_variances(self.guarantee_.scope, self.drowned_)
+        self.noise_exceeds_variance_ = moments.is_noise[0]
+        _warn_of_noisy_variances(self.guarantee_.scope, self.noise_exceeds_variance_)
 
     def _shift_and_scale(self) -> tuple[Floats, Floats]:
         return self.mean_, self.scale_

@@ -77,7 +77,7 @@ class TestLittleData:
                 scaler.fit(np.full((rows, 2), 3.0))
             assert (np.abs(scaler.mean_) <= 5).all()
             assert scaler.scale_ == pytest.approx(10 / math.sqrt(12))
-            assert scaler.drowned_.all()
+            assert scaler.noise_exceeds_variance_.all()
             assert (scaler.mean_std_error_ > 0).all()
 
 
