@@ -153,19 +153,19 @@ def _parse_date(text: str) -> date | None:
     return None if time is None else time.date()
 
 
-# The parser of each type, and the reason to refuse other text.
+# The parser of each type, and the expected texts.
 _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "text": (str, ""),
-    "number": (_parse_number, "no number; write decimals with a point, such as 1.5"),
-    "bool": (_BOOLS.get, "neither true nor false"),
-    "date": (_parse_date, "no ISO 8601 date or datetime without a time zone"),
+    "number": (_parse_number, "numbers, with decimal points as in 1.5"),
+    "bool": (_BOOLS.get, "true or false"),
+    "date": (_parse_date, "ISO 8601 dates or datetimes without a time zone"),
     "datetime": (
         partial(_parse_time, zoned=False),
-        "no ISO 8601 date or datetime without a time zone",
+        "ISO 8601 dates or datetimes without a time zone",
     ),
     "zoned": (
         partial(_parse_time, zoned=True),
-        "no ISO 8601 date or datetime with a time zone",
+        "ISO 8601 dates or datetimes with a time zone",
     ),
 }
 
@@ -180,7 +180,7 @@ def parse_texts(
 ) -> list[Any]:
     """Parse the texts of a column; None is missing."""
     missing = set(MISSING_TEXTS).difference(labels)
-    parse, reason = _PARSERS[text_type]
+    parse, expected = _PARSERS[text_type]
     values = []
     for text in texts:
         value = None
@@ -190,7 +190,9 @@ def parse_texts(
                 # Infinity is outside every domain.
                 value = np.inf
             if value is None:
-                raise RefusedBatch(f"column {name!r} holds text that is {reason}")
+                raise RefusedBatch(
+                    f"column {name!r} must contain {expected}; got other text"
+                )
         values.append(value)
     return values
 
