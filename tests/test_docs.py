@@ -101,6 +101,9 @@ def test_every_warning_names_a_page_that_exists():
             plain[path.name] += name == "warnings.warn"
             if name in ("warn", "warn_at_caller") and call.args and isinstance(options["about"], ast.Constant):
                 named.add(options["about"].value)
+                # `warn` adds a period.
+                end = getattr(call.args[0], "values", call.args)[-1]
+                assert not str(getattr(end, "value", "")).endswith("."), ast.unparse(end)
     assert +plain == PLAIN_WARNINGS
     assert len(named) > 10
     for page in named:

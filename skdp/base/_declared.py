@@ -146,6 +146,8 @@ def undeclared_error(
     )
     if isinstance(values, Interval):
         remedy += ", or clip the numbers to the bounds"
+    elif all(type(value) in (int, float) for value in values.values):
+        remedy += ", or a range of numbers as an Interval"
     return ValueError(
         f"column {column!r} holds {what} outside the {where}, {values!r}. "
         f"{remedy}. {advice}."

@@ -529,7 +529,7 @@ def sample_and_aggregate(
         warn(
             f"the statistic gave no value in about {n_failed:,} of {n_chunks:,} chunks "
             "(a noisy number), so the released value is nan. It may raise errors, or "
-            "there are fewer rows than chunks. Try it on public rows.",
+            "there are fewer rows than chunks. Try it on public rows",
             UserWarning,
             about="guide/curator_statistics",
             stacklevel=2,

@@ -150,8 +150,8 @@ def _match_counts(true: Any, estimate: Any) -> tuple[Numbers, Numbers, pd.Index 
     if true_counts.shape != estimates.shape:
         raise ValueError(
             "true and estimate must have the same shape, got "
-            f"{true_counts.shape} and {estimates.shape}. Compare the estimates of "
-            "separate columns one column at a time"
+            f"{true_counts.shape} and {estimates.shape}. Count the true values by "
+            "Domain.value_counts, and compare separate columns one at a time"
         )
     # Arrays and lists are matched by position.
     labelled = [counts for counts in (true, estimate) if isinstance(counts, pd.Series)]

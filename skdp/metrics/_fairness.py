@@ -403,7 +403,7 @@ def _warn_of_undefined(table: pd.DataFrame, is_reported: bool) -> None:
         warn(
             f"undefined: {'; '.join(metrics)}. There "
             f"{'are estimated to be' if is_reported else 'are'} no rows that the "
-            "definition divides by, or a rate of 0.",
+            "definition divides by, or a rate of 0",
             UndefinedMetricWarning,
             about="guide/fairness",
             stacklevel=4,

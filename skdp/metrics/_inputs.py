@@ -98,6 +98,11 @@ def encode_predictions(
     y_true: Any, y_pred: Any, positive_label: Any, n_groups: int
 ) -> Codes:
     """Return the code of each row: 2 if it is truly positive, plus 1 if predicted so."""
+    if y_true is None:
+        raise ValueError(
+            "y_true must be one column, got None. For selection rates without true "
+            "labels, pass the predictions twice."
+        )
     true = parse_classes(y_true, "y_true")
     predicted = parse_classes(y_pred, "y_pred")
     lengths = {"y_true": len(true), "y_pred": len(predicted)}

@@ -369,7 +369,7 @@ def private_reweighing(
     warn(
         f"{np.mean(is_negative):.0%} of the unbiased weights are negative and were "
         "replaced by 0, so the weighted groups are not fully balanced. Use a larger "
-        "epsilon.",
+        "epsilon",
         UserWarning,
         about="guide/fairness",
         stacklevel=2,

@@ -678,7 +678,8 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> NDArray[np.intp]:
         raise ValueError(
             f"Column {column.name!r} has {int(is_unknown.sum()):,} entries that are not "
             f"in {reprlib.repr(list(labels))} ({n_missing:,} missing, dtype "
-            f"{column.dtype}). Drop these rows, or add their labels to the design."
+            f"{column.dtype}). Declare all labels in the design (of answers: `values`), "
+            "or drop these rows."
         )
     return np.asarray(codes)
 

@@ -245,8 +245,8 @@ def _validate_predictor(column: pd.Series) -> Numbers:
     """Return a true predictor as finite floats."""
     if not pd.api.types.is_numeric_dtype(column.dtype):
         raise TypeError(
-            f"Column {column.name!r} must be numeric, got {column.dtype}. Encode true "
-            "categories, for example with OneHotEncoder."
+            f"Column {column.name!r} must be numeric, got {column.dtype}. Encode "
+            "categories, such as by pandas.get_dummies(X, drop_first=True)."
         )
     values = column.to_numpy(float, na_value=np.nan)
     n_missing = int((~np.isfinite(values)).sum())

@@ -147,7 +147,10 @@ class TestStudyReport:
         [
             ({"columns": ["shoes"]}, "the domain must declare the columns to protect; ['shoes'] are missing"),
             ({"target": "sex"}, "`target` 'sex' cannot be one of the protected columns"),
-            ({"target": "shoes"}, "`target`: column 'shoes' must be 0 or 1, each in at least 4 rows"),
+            (
+                {"target": "shoes"},
+                "`target`: column 'shoes' must be 0 or 1, each in at least 4 rows. Convert it by a comparison",
+            ),
             (
                 {"sensitive": "sex", "privileged": "X", "target": "pay"},
                 "`privileged` must be some, but not all, of the declared values of",

@@ -295,3 +295,10 @@ def test_too_many_joint_cells_are_refused_with_the_way_out():
     categories = {name: range(1000) for name in "abcd"}
     with pytest.raises(ValueError, match="1,000,000,000,000 joint cells, which is too many"):
         RandomizedResponseEncoder(strategy="joint", categories=categories).fit(frame)
+
+
+def test_bounds_that_are_declared_as_two_values_are_told_to_be_an_interval():
+    ages = pd.DataFrame({"age": [20, 45]})
+    with pytest.raises(ValueError, match=r"\[18, 68\].* or a range of numbers as an Interval"):
+        RandomizedResponseEncoder(1.0, categories={"age": (18, 68)}).fit_transform(ages)
+    assert len(RandomizedResponseEncoder(1.0, categories={"age": Interval(18, 68)}).fit_transform(ages)) == 2

@@ -237,7 +237,7 @@ def arguments(**changes):
             ValueError,
             "got 'sample'",
         ),
-        ({"y_true": None}, ValueError, "y_true must be one column, got an array of 0 dimensions"),
+        ({"y_true": None}, ValueError, "y_true must be one column, got None. .* pass the predictions twice"),
         (
             {"y_true": [">50K", "<=50K"] * 25, "y_pred": [">50K.", "<=50K."] * 25, "positive_label": ">50K"},
             ValueError,
@@ -253,6 +253,15 @@ def arguments(**changes):
 def test_what_does_not_fit_is_refused(changes, error, message):
     with pytest.raises(error, match=message):
         debiased_fairness(**arguments(**changes))
+
+
+def test_one_of_two_reported_columns_is_selected_by_its_name():
+    encoder = RandomizedResponseEncoder(1.0, categories=BOTH)
+    reports = encoder.fit_transform(PEOPLE[list(BOTH)])
+    with pytest.raises(
+        ValueError, match=r"got \['sex'\]. Pass the reports of all columns, and select some by `columns=`"
+    ):
+        encoder.estimate_counts(reports[["sex"]])
 
 
 @each("privileged", [None, ["White", None]])

@@ -366,7 +366,7 @@ def test_reports_that_do_not_identify_the_proportions_are_refused():
         (ANSWERS["smokes"], {}, TypeError, "X must be a dataframe .* Use .to_frame"),
         (ANSWERS.rename(columns={"smokes": "b"}), {}, ValueError, r"X must contain the columns \['smokes'\]"),
         (ANSWERS.replace("yes", "maybe"), {}, ValueError, r"'smokes' has 30 entries that are not in \['no', 'yes'\]"),
-        (ANSWERS.replace("yes", None), {}, ValueError, r"30 entries .*\(30 missing"),
+        (ANSWERS.replace("yes", None), {}, ValueError, r"30 entries .*\(30 missing.*Declare all labels .*`values`"),
         (ANSWERS, {"confidence_level": 2}, ValueError, "between 0 and 1"),
         (ANSWERS, {"sample_weight": "w"}, ValueError, "got a str"),
         (ANSWERS, {"sample_weight": -WEIGHTS}, ValueError, "at least 0"),

@@ -272,8 +272,8 @@ def _find_positive(column: pd.Series) -> pd.Series:
     n_rows = min(is_positive.sum(), (~is_positive).sum())
     if not labels.isin([0, 1]).all() or n_rows < MIN_CLASS_ROWS:
         raise ValueError(
-            f"{name} must be 0 or 1, each in at least {MIN_CLASS_ROWS} rows. Compare "
-            "other values with the favourable one."
+            f"{name} must be 0 or 1, each in at least {MIN_CLASS_ROWS} rows. Convert "
+            "it by a comparison; `skdp report --positive` does so for a label."
         )
     return is_positive
 

@@ -138,7 +138,10 @@ def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
     expected = f"reports must have the columns {[*names]}, got"
     # `set_output` converts numbers of columns to text.
     if frame and list(table.names) not in ([*names], list(map(str, names))):
-        raise ValueError(f"{expected} {list(table.names)}.")
+        remedy = ""
+        if set(table.names) < set(names):
+            remedy = " Pass the reports of all columns, and select some by `columns=`."
+        raise ValueError(f"{expected} {list(table.names)}.{remedy}")
     if len(table.columns) != len(names):
         raise ValueError(f"{expected} an array of {len(table.columns)} columns.")
     if len(table.columns[0]) == 0:
