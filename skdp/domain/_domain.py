@@ -645,6 +645,13 @@ class Domain:
         Name: count, dtype: int64
         """
         table = read_table(X)
+        undeclared = [name for name in table.names if name not in self.columns]
+        if undeclared:
+            declared = [name for name in self.columns if name in table.names]
+            raise ValueError(
+                f"the domain has no columns {undeclared}. Select declared columns, such as "
+                f"X[{declared or list(self.columns)}]"
+            )
         domain = self.select(table.names)
         codes = domain.encode(table.columns)
         for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):

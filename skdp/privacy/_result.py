@@ -130,6 +130,8 @@ class PrivacyStatement(JsonRecord):
         unprotected = self.unprotected_columns
         waiting = self._columns_with(NOT_FITTED, NOT_SEEN)
         texts = []
+        if not self.facts:
+            return "The ledger has no charges."
         if all(fact.protection == CHARGED for fact in self.facts):
             texts.append("Charges of a ledger, which lists no release without a charge")
         elif unprotected or not waiting:
@@ -191,10 +193,14 @@ class PrivacyStatement(JsonRecord):
         return format_text(page)
 
     def __str__(self) -> str:
-        table = self.rows.drop(columns="trust")
-        text = table.to_string(index=False, na_rep="", float_format=format_number)
-        notes = [f"- {text}" for text in self.notes]
-        return format_text("\n".join([self._headline(), text, *notes]))
+        lines = [self._headline()]
+        if self.facts:
+            table = self.rows.drop(columns="trust")
+            lines.append(
+                table.to_string(index=False, na_rep="", float_format=format_number)
+            )
+        lines += [f"- {text}" for text in self.notes]
+        return format_text("\n".join(lines))
 
     __repr__ = __str__
 

@@ -114,7 +114,8 @@ class ReportRegression(OnSite, BaseEstimator):
             If the likelihood has no clear maximum. Errors and intervals are then nan.
         UserWarning
             If the fit has other proportions of the reported values than the reports, by
-            five standard errors or more. The model is then misspecified.
+            five standard errors or more. The model is then misspecified. Also if no
+            design is given, because then all data are treated as true values.
         """
         check_choice(
             "hidden_distribution", self.hidden_distribution, ("conditional", "marginal")
@@ -122,6 +123,11 @@ class ReportRegression(OnSite, BaseEstimator):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         table = self._validate_table(X, reset=True)
+        if (
+            self.predictor_designs is None
+            and getattr(self, "target_design", None) is None
+        ):
+            _warn_of_no_design()
         check_consistent_length(table, y)
         check_same_order(X, y, "y")
         rows = build_rows(
@@ -276,6 +282,17 @@ def compute_units(columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]
     largest = np.abs(columns).max(axis=0)
     units[units <= MAX_CONSTANT_DEVIATION * largest] = 1.0
     return centers, units
+
+
+def _warn_of_no_design() -> None:
+    warn(
+        "X and y are treated as true values, because no design is given. If they have "
+        "reports, pass the encoder or ReportDesign: coefficients of reports are biased "
+        "toward 0",
+        UserWarning,
+        about="guide/report_regression#warnings",
+        stacklevel=level_of_the_caller(),
+    )
 
 
 def _warn_of_no_maximum() -> None:
@@ -482,10 +499,12 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
     predictor_designs : fitted local transformer, ReportDesign, or list of them, default=None
         Encoders or designs of the reported predictors. X contains the columns of the
         reports beside true predictors, which are numbers. None if all predictors are
-        true. Report a number as an `Interval`. Columns that are reported together
+        true: reports are then treated as true values, and their coefficients are biased
+        toward 0. Report a number as an `Interval`. Columns that are reported together
         (``strategy="joint"``) have a main effect each.
     target_design : fitted local transformer or ReportDesign, default=None
-        Encoder or design of a reported target. None if the target is true.
+        Encoder or design of a reported target. None if the target is true. `fit` warns if
+        neither design is given.
     hidden_distribution : {"conditional", "marginal"}, default="conditional"
         Distribution of the true values of the reported predictors. "conditional" is a
         multinomial logit given the true predictors. "marginal" assumes that they are

@@ -54,7 +54,9 @@ from tests.local.test_protocol_file import FITTED
 from tests.persistence.same import assert_same
 from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 
-pytestmark = pytest.mark.filterwarnings("ignore:the noise (exceeds|is about):UserWarning", "ignore:the edges of")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:the noise (exceeds|is about):UserWarning", "ignore:the edges of", "ignore:X and y are treated"
+)
 
 NO_ESTIMATORS = {"ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "SecretKey"}
 """Public classes that are not estimators: ledgers and tallies have files of their own."""

@@ -76,12 +76,22 @@ def test_fits_are_those_of_independent_programs(name):
 
 # Plain regressions, where nothing is reported.
 
+pytestmark = pytest.mark.filterwarnings("ignore:X and y are treated as true values:UserWarning")
+
+
+@pytest.mark.parametrize("model", [ReportLogisticRegression(), ReportLinearRegression()])
+def test_reports_without_a_design_are_not_taken_as_true_in_silence(model):
+    X, _, _, y = generated(n=100)
+    with pytest.warns(UserWarning, match=r"treated as true values, because no design is given\. .* pass the encoder"):
+        model.fit(X, y)
+
 
 @parametrize_with_checks([ReportLogisticRegression(), ReportLinearRegression()])
 def test_scikit_learns_checks(estimator, check):
     with warnings.catch_warnings():
         # Of tables that separate the classes, which have no maximum.
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "X and y are treated as true values")
         check(estimator)
 
 

@@ -35,7 +35,12 @@ Codes = NDArray[np.unsignedinteger]
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
+# Advice for lists of values, and for bins.
 ADVICE = (
+    "Or set handle_unknown: {column: declared value} replaces such values, and 'ignore' "
+    "excludes such rows"
+)
+CLIP_ADVICE = (
     "Or set handle_unknown: 'clip' moves numbers to the first or last bin, "
     "{column: declared value or 'clip'} decides column by column, and 'ignore' excludes "
     "such rows"
@@ -98,10 +103,12 @@ def _is_clip(policy: Any) -> bool:
 
 
 def make_undeclared_error(
-    name: Any, domain: Domain, advice: str = ADVICE
+    name: Any, domain: Domain, advice: str | None = None
 ) -> ValueError:
     """Return the error for an undeclared value, which contains no value."""
     where = "declared domain"
+    if advice is None:
+        advice = CLIP_ADVICE if isinstance(domain[name], Interval) else ADVICE
     return undeclared_error(name, domain[name], where=where, advice=advice)
 
 
