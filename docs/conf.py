@@ -63,7 +63,6 @@ EXTENSION_METHODS = {
     "get_feature_names_out",
     "get_metadata_routing",
     "join",
-    "reads_reports",
     "split",
     "tally",
     "to_json",

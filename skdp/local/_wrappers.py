@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
@@ -25,9 +24,9 @@ from skdp.base import (
     TableLike,
     all_or_nothing,
     apply_set_output,
-    check_flag,
     read_input,
 )
+from skdp.local._oracle_encoder import OracleEncoder
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._transformer import ReportTransformer, input_names
 from skdp.local.protocol import ReportProtocol, estimate_counts
@@ -262,11 +261,8 @@ class PosteriorFeatures(WrapsTransformer):
     Parameters
     ----------
     encoder : local transformer
-        An encoder with frequency oracles, such as `RandomizedResponseEncoder`. With
-        ``privatize=True`` it is cloned, and the original is never fitted.
-    privatize : bool, default=True
-        False if the rows are reports. `encoder` must then be fitted; use
-        ``FrozenEstimator(encoder)`` in a cross-validation.
+        An encoder with frequency oracles, such as `RandomizedResponseEncoder`. It is
+        cloned; the original is never fitted.
 
     Attributes
     ----------
@@ -289,8 +285,7 @@ class PosteriorFeatures(WrapsTransformer):
     post-processing of reports. **Each call of `fit`, `fit_transform` and `transform` is
     a release** and charges the encoder's ledger with `guarantee_`, so ``fit(X)`` and
     then ``transform(X)`` cost twice. In a Pipeline, the training rows are released once
-    (`fit_transform`), and the rows to predict once for each prediction. With
-    ``privatize=False``, nothing is released or charged.
+    (`fit_transform`), and the rows to predict once for each prediction.
 
     References
     ----------
@@ -314,14 +309,8 @@ class PosteriorFeatures(WrapsTransformer):
 
     _wrapped = "encoder"
 
-    def __init__(
-        self,
-        encoder: ReportTransformer,
-        *,
-        privatize: bool = True,
-    ) -> None:
+    def __init__(self, encoder: ReportTransformer) -> None:
         self.encoder = encoder
-        self.privatize = privatize
 
     def fit(self, X: TableLike, y: ColumnLike | None = None, **params: Any) -> Self:
         """Privatize rows, and estimate the prior from their reports.
@@ -329,7 +318,7 @@ class PosteriorFeatures(WrapsTransformer):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            True values; with ``privatize=False``, reports.
+            True values.
         y : None
             Ignored.
         **params : dict
@@ -344,15 +333,12 @@ class PosteriorFeatures(WrapsTransformer):
         ------
         TypeError, ValueError
             If a parameter or the rows are invalid.
-        NotFittedError
-            With ``privatize=False``, if the encoder is not fitted.
         BudgetExceeded
             If the budget of the ledger does not cover the release.
         """
         self._learn(X, y, self._route("fit", params))
-        if self._privatize:
-            # Seeded streams restart with `fit`.
-            self.encoder_._calls = CallCounter()
+        # Seeded streams restart with `fit`.
+        self.encoder_._calls = CallCounter()
         return self
 
     def fit_transform(
@@ -378,7 +364,7 @@ class PosteriorFeatures(WrapsTransformer):
 
         Raises
         ------
-        TypeError, ValueError, NotFittedError, BudgetExceeded
+        TypeError, ValueError, BudgetExceeded
             See `fit`.
         """
         reports = self._learn(X, y, self._route("fit_transform", params))
@@ -390,7 +376,7 @@ class PosteriorFeatures(WrapsTransformer):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            True values; with ``privatize=False``, reports.
+            True values.
         **params : dict
             Metadata for the `transform` of the encoder, such as ``record_id``.
 
@@ -409,45 +395,27 @@ class PosteriorFeatures(WrapsTransformer):
         """
         check_is_fitted(self, "prior_")
         params = self._route("transform", params)
-        reports = X
-        if self._privatize:
-            reports = self.encoder_.transform(X, **params)
-        else:
-            read_input(self, X, reset=False)
+        reports = self.encoder_.transform(X, **params)
         return apply_set_output(self, self._features(reports))
 
     @all_or_nothing
     def _learn(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
         """Set the fitted attributes, and return the reports of the rows."""
-        encoder = self._checked_encoder()
-        if self.privatize:
-            encoder = clone(encoder)
-            # The setting of this object applies.
-            encoder.set_output(transform="default")
-            encoder.fit(X, y)
-        else:
-            check_is_fitted(encoder)
+        if not isinstance(self.encoder, OracleEncoder):
+            raise TypeError(
+                "encoder must be a local transformer with frequency oracles, such as "
+                f"RandomizedResponseEncoder(), got {type(self.encoder).__name__}."
+            )
+        encoder = clone(self.encoder)
+        # The setting of this object applies.
+        encoder.set_output(transform="default")
+        encoder.fit(X, y)
         read_input(self, X, reset=True)
-        if encoder.protocol_.strategy is None:
-            raise _not_an_encoder(encoder)
         _check_names(encoder.protocol_)
-        reports = X
-        if self.privatize:
-            reports = encoder.transform(X, **params)
+        reports = encoder.transform(X, **params)
         self.prior_ = _estimate_prior(encoder, reports)
         self.encoder_ = encoder
-        self._privatize = bool(self.privatize)
         return reports
-
-    def _checked_encoder(self) -> ReportTransformer:
-        check_flag("privatize", self.privatize)
-        encoder = self.encoder
-        if isinstance(encoder, FrozenEstimator):
-            encoder = encoder.estimator
-        is_local = isinstance(encoder, ReportTransformer)
-        if not is_local or not hasattr(encoder, "estimate_counts"):
-            raise _not_an_encoder(encoder)
-        return encoder
 
     def _features(self, reports: Any) -> Any:
         """Compute the posterior of each row; the features of all attributes are concatenated."""
@@ -464,15 +432,8 @@ class PosteriorFeatures(WrapsTransformer):
             rows = is_reported[:, number]
             block[rows] = posterior(oracle, parts[number], prior)
             blocks.append(block)
-        if not hasattr(reports, "columns"):
-            reports = np.asarray(reports)
         table = read_table(reports)
         return table.rebuild([np.hstack(blocks)], _value_names(protocol))
-
-    @property
-    def reads_reports(self) -> bool:
-        """True if the rows are reports, so that nothing is released."""
-        return not getattr(self, "_privatize", self.privatize)
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:
@@ -502,17 +463,8 @@ class PosteriorFeatures(WrapsTransformer):
         """
         check_is_fitted(self, "prior_")
         protocol = self.encoder_.protocol_
-        inputs: Sequence[Any] = input_names(self, protocol.columns, input_features)
-        if not self._privatize:  # Columns of reports have other names.
-            inputs = protocol.columns
+        inputs = input_names(self, protocol.columns, input_features)
         return np.array(_value_names(protocol, inputs), dtype=object)
-
-
-def _not_an_encoder(encoder: Any) -> TypeError:
-    return TypeError(
-        "encoder must be a local transformer with frequency oracles, such as "
-        f"RandomizedResponseEncoder(), got {type(encoder).__name__}."
-    )
 
 
 def _value_names(protocol: Any, inputs: Sequence[Any] | None = None) -> list[str]:

@@ -168,10 +168,7 @@ class Walk:
         if path:
             step = f"{path}: {step}"
         guarantee = self._find_guarantee(estimator, step)
-        # An estimator that reads reports has a guarantee for them if its user passes
-        # reports: in this pipeline, no step has changed them.
-        reads_reports = getattr(estimator, "reads_reports", False)
-        if guarantee is not None and (not reads_reports or flow.raw == flow.origins):
+        if guarantee is not None:
             return self._visit_private(estimator, guarantee, flow, step)
         if is_a(estimator, "Pipeline"):
             for name, part in estimator.steps:

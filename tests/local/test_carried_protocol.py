@@ -11,7 +11,7 @@ import pytest
 
 from skdp import PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize
-from skdp.local import OnFitOnly, PosteriorFeatures, ReportTransformer
+from skdp.local import OnFitOnly, ReportTransformer
 from tests.conftest import each
 
 KEY = "skdp.protocol"
@@ -93,12 +93,6 @@ def test_a_table_that_carries_a_protocol_is_privatized_with_a_warning():
         with pytest.warns(UserWarning, match="metadata of X contains a protocol") as caught:
             release(table)
         assert caught[0].filename == __file__
-
-
-def test_posterior_features_learn_from_their_own_reports_only():
-    reports = encoder(3.0).transform(PEOPLE)
-    with pytest.raises(ValueError, match="protocol of another transformer"):
-        PosteriorFeatures(encoder(), privatize=False).fit(reports)
 
 
 def test_what_is_read_otherwise_but_means_the_same_is_accepted():

@@ -222,7 +222,7 @@ def test_dtypes_of_ordered_categories_stay():
         DPHistogram(domain={"age": Interval(0, 100, bins=5), 3: [None, 1.5, date(2020, 1, 1)]}),
         DPHistogram(domain={"grade": Categories(["low", "high", None], ordered=True)}),
         SyntheticResampler(DPMarginalSynthesizer(domain=range(4), workload=[("a", "b")])),
-        PosteriorFeatures(RandomizedResponseEncoder(), privatize=False),
+        PosteriorFeatures(RandomizedResponseEncoder()),
         preprocessing.StandardScaler().set_output(transform="polars"),
     ],
 )

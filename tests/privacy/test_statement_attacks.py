@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import OneHotEncoder, TargetEncoder
 
-from skdp import DPCategoricalNB, PosteriorFeatures, RandomizedResponseEncoder, privacy_statement
+from skdp import DPCategoricalNB, RandomizedResponseEncoder, privacy_statement
 
 ROWS = pd.DataFrame({"a": ["x", "y"] * 10, "b": ["y", "x", "x", "y"] * 5})
 LABELS = np.array([0, 1, 1, 0] * 5)
@@ -44,15 +44,6 @@ def test_a_search_that_learns_the_target_leaves_it_out_of_the_total(name):
     classifier = DPCategoricalNB(1.0, categories={"a": ["x", "y"], "b": ["x", "y"]}, classes=[0, 1])
     statement = privacy_statement([classifier.fit(ROWS, pd.Series(LABELS, name="y")), searched], ROWS)
     assert statement.total is None or "y" not in statement.total.scope
-
-
-def test_columns_beside_reports_are_not_reports():
-    table = make_column_transformer((encoded("a"), ["a"]), ("passthrough", ["b"]), verbose_feature_names_out=False)
-    posterior = PosteriorFeatures(encoded("a", "b").fit(ROWS), privatize=False)
-    pipeline = make_pipeline(table.set_output(transform="pandas"), posterior).fit(ROWS)
-    statement = privacy_statement(pipeline, ROWS)
-    assert statement.total is None or "b" not in statement.total.scope
-    assert "b" in statement.unprotected_columns
 
 
 @pytest.mark.parametrize("fitted", [False, True])
