@@ -336,10 +336,10 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         columns = PrivateColumns(records.combinations, records.public, budget, source)
         with one_thread():
             noisy = measure_columns(columns, records.layout)
-            # `transform` has no target, so its model excludes tables with one.
+            # `transform` has no target, so its model excludes tables with the target.
             target = set(records.domain.columns) - set(records.table.names)
-            places = {records.public_names.index(name) for name in target}
-            known = [one for one in noisy if one.cross.public not in places]
+            indices = {records.public_names.index(name) for name in target}
+            known = [table for table in noisy if table.cross.public not in indices]
             self._model = fit_model(known, records.public, records.n_rows)
         self.domain_ = records.domain
         self.measured_columns_ = records.name_crosses(noisy)
@@ -421,18 +421,20 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         template = make_template(select_columns(table, names), domain)
         constrained = self._constrain(public.names)
 
-        def draw(places: NDArray[np.intp]) -> DrawnRows:
-            part = [column_codes[places] for column_codes in codes]
-            drawn = draw_evenly(model, part, places.size, rng)
+        def draw(indices: NDArray[np.intp]) -> DrawnRows:
+            part = [column_codes[indices] for column_codes in codes]
+            drawn = draw_evenly(model, part, indices.size, rng)
             return draw_numbers(
                 domain, list(np.unravel_index(drawn, domain.sizes)), rng
             )
 
-        def find_broken(places: NDArray[np.intp], rows: DrawnRows) -> NDArray[np.bool_]:
+        def find_broken(
+            indices: NDArray[np.intp], rows: DrawnRows
+        ) -> NDArray[np.bool_]:
             if not constrained.constraints:
-                return np.zeros(places.size, bool)
+                return np.zeros(indices.size, bool)
             written = make_frame(template, write_rows(template, rows), names)
-            columns = (*public.take(places).columns, *read_table(written).columns)
+            columns = (*public.take(indices).columns, *read_table(written).columns)
             both = Table(constrained.columns, columns, public.native)
             return ~constrained.check_constraints(both)
 
@@ -507,7 +509,7 @@ class _Records:
         """Name the columns of noisy counts."""
         named = []
         for counts in noisy:
-            names = [self.names[place] for place in counts.cross.private]
+            names = [self.names[index] for index in counts.cross.private]
             if counts.cross.public is not None:
                 names.append(self.public_names[counts.cross.public])
             named.append(tuple(names))

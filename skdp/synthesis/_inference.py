@@ -54,8 +54,8 @@ def synthetic_inference(
         Fitted. One of its measured marginals should have all columns of the statistic: name it in `marginals`.
     statistic : callable
         Function of a pandas DataFrame with `columns` that returns a number, or several in a mapping, a Series or an
-        array. It must be smooth in the shares of the rows (means, differences, correlations, ratios, coefficients; no
-        quantiles), and not depend on the number of rows.
+        array. It must be smooth in the proportions of the rows (means, differences, correlations, ratios,
+        coefficients; no quantiles), and not depend on the number of rows.
     columns : list of column names, optional
         Columns that `statistic` reads; by default all. It is called once for each combination of their values.
     confidence_level : float, default=0.95
@@ -84,15 +84,15 @@ def synthetic_inference(
 
     Notes
     -----
-    Near the shares p of the model, a statistic T of shares q is T(p) plus the sum of f(x) * (q(x) - p(x)) over all
-    combinations x of values, where the influence f(x) ([1]_) is found by adding one row of each combination to 20,000
-    rows. The noisy counts of the marginal estimate the sum without bias, however the model was fitted. The variance is
-    the known noise, plus the mean of f(x)**2 divided by the number of records. Intervals are normal.
+    Near the proportions p of the model, a statistic T of proportions q is T(p) plus the sum of f(x) * (q(x) - p(x))
+    over all combinations x of values, where the influence f(x) ([1]_) is found by adding one row of each combination to
+    20,000 rows. The noisy counts of the marginal estimate the sum without bias, however the model was fitted. The
+    variance is the known noise, plus the mean of f(x)**2 divided by the number of records. Intervals are normal.
 
     Numbers in bins are replaced by two points in each bin, with the mean and the standard deviation of the fine cells;
-    the noise of the counts of these cells is in the intervals. A statistic that jumps within a bin, such as the share
-    above a limit, needs an edge there. The dependence of numbers within a bin on other columns was not measured:
-    declare bins within which it does not matter.
+    the noise of the counts of these cells is in the intervals. A statistic that jumps within a bin, such as the
+    proportion above a limit, needs an edge there. The dependence of numbers within a bin on other columns was not
+    measured: declare bins within which it does not matter.
 
     A term is not supported if no measured marginal counts all combinations of its columns (rare values that were
     counted together are none), if it is not linear within its margin of error, such as the mean of a group whose
@@ -149,10 +149,10 @@ class _Axis:
     points: pd.Series
     value_of: NDArray[np.intp]
     """The value of each point."""
-    shares: Table
-    """The share of each point in the records of its value."""
+    proportions: Table
+    """The proportion of each point in the records of its value."""
     scores: Table | None = None
-    """(n_cells, n_points): the change of each share with the counts of fine cells, if any."""
+    """(n_cells, n_points): the change of each proportion with the counts of fine cells, if any."""
     cell_counts: Table = field(default_factory=lambda: np.zeros(0))
     """(n_cells,): the noisy counts of fine cells."""
     std_error: float = 0.0
@@ -168,10 +168,10 @@ class _Cells:
 
     axes: Sequence[_Axis]
     rows: pd.DataFrame
-    shares: Table
+    proportions: Table
     """One axis per column."""
     conditional: Table
-    """The share of each combination of points in the records of its values."""
+    """The proportion of each combination of points in the records of its values."""
 
 
 def _list_cells(synthesizer: DPMarginalSynthesizer, columns: Sequence[int]) -> _Cells:
@@ -185,7 +185,7 @@ def _list_cells(synthesizer: DPMarginalSynthesizer, columns: Sequence[int]) -> _
             axes.append(_Axis(points, np.arange(size), np.ones(size)))
             continue
         axes.append(_make_point_axis(values, synthesizer._shapes.get(column)))
-    shares = synthesizer.model_.marginal(columns)
+    proportions = synthesizer.model_.marginal(columns)
     n_points = [axis.value_of.size for axis in axes]
     if math.prod(n_points) > MAX_CALLS:
         raise ValueError(
@@ -201,23 +201,23 @@ def _list_cells(synthesizer: DPMarginalSynthesizer, columns: Sequence[int]) -> _
     conditional = np.ones(n_points)
     for number in range(len(axes)):
         one_axis = [-1 if other == number else 1 for other in range(len(axes))]
-        points_of_bins = axes[number].shares.reshape(one_axis)
+        points_of_bins = axes[number].proportions.reshape(one_axis)
         if len(axes) > 1 and axes[number].means.size > 1:
-            slopes = _estimate_slopes(axes, shares, number)
+            slopes = _estimate_slopes(axes, proportions, number)
             positions = axes[number].positions.reshape(one_axis)
             points_of_bins = points_of_bins * (1 + np.clip(positions * slopes, -1, 1))
         conditional = conditional * points_of_bins
-    of_values = shares[np.ix_(*(axis.value_of for axis in axes))]
+    of_values = proportions[np.ix_(*(axis.value_of for axis in axes))]
     return _Cells(axes, pd.DataFrame(rows), of_values * conditional, conditional)
 
 
-def _estimate_slopes(axes: Sequence[_Axis], shares: Table, number: int) -> Table:
+def _estimate_slopes(axes: Sequence[_Axis], proportions: Table, number: int) -> Table:
     """Estimate the slope within bins of the density of numbers, relative to all records."""
     # Within a bin, the numbers of a group have a density that is linear in the number,
     # relative to the numbers of all records: its slope is the slope between bins.
     means = axes[number].means
-    by_bin = np.moveaxis(shares, number, 0)
-    others = tuple(range(1, shares.ndim))
+    by_bin = np.moveaxis(proportions, number, 0)
+    others = tuple(range(1, proportions.ndim))
     of_bins = by_bin[: means.size]
     independent = of_bins.sum(axis=0) * of_bins.sum(axis=others, keepdims=True)
     ratio = of_bins / np.maximum(independent, np.finfo(float).tiny)
@@ -234,15 +234,15 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     missing = int(values.missing)
     cells = values if shape is None else shape.cells
     bins = np.arange(n_bins) if shape is None else shape.bins
-    shares = np.ones(n_bins) if shape is None else shape.shares
+    proportions = np.ones(n_bins) if shape is None else shape.proportions
     # Relative to the start of each bin, because dates cannot be added.
     starts = np.array(values.edges, values.dtype)[:-1]
     middles = (find_middles(cells) - starts[bins]).astype(float)
-    means = np.bincount(bins, shares * middles)
+    means = np.bincount(bins, proportions * middles)
     steps = Steps.of(cells)
     widths = steps.n_values * (float(steps.size) or 1.0)
     variances = (middles - means[bins]) ** 2 + (widths**2 - float(steps.size) ** 2) / 12
-    stds = np.sqrt(np.maximum(np.bincount(bins, shares * variances), 0))
+    stds = np.sqrt(np.maximum(np.bincount(bins, proportions * variances), 0))
     offsets = np.column_stack([means - stds, means + stds]).ravel()
     if values.dtype.kind == "M":
         unit = np.datetime_data(values.dtype)[0]
@@ -250,11 +250,11 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     n_points = 2 * n_bins + missing
     points = pd.Series(np.repeat(starts, 2) + offsets).reindex(range(n_points))
     value_of = np.repeat(np.arange(n_bins + missing), [2] * n_bins + [1] * missing)
-    point_shares = np.append(np.full(2 * n_bins, 0.5), [1.0] * missing)
+    point_proportions = np.append(np.full(2 * n_bins, 0.5), [1.0] * missing)
     axis = _Axis(
         points,
         value_of,
-        point_shares,
+        point_proportions,
         means=means + (starts - starts[0]).astype(float),
         positions=np.append(np.column_stack([-stds, stds]).ravel(), [0.0] * missing),
     )
@@ -282,7 +282,7 @@ class _Linear:
 
 def _differentiate(statistic: Callable[[Any], Any], cells: _Cells) -> _Linear:
     """Compute the influence of each cell on a statistic, by adding one row of the cell."""
-    rows = _make_rows(cells, cells.shares.ravel())
+    rows = _make_rows(cells, cells.proportions.ravel())
     terms, values = _evaluate(statistic, rows)
     influence = np.empty((len(terms), len(cells.rows)))
     for cell in range(len(cells.rows)):
@@ -293,18 +293,18 @@ def _differentiate(statistic: Callable[[Any], Any], cells: _Cells) -> _Linear:
                 f"`statistic` must return the same terms for all tables, got {names} "
                 f"after {terms}."
             )
-        # One row more changes the share of its cell by about 1 / N_ROWS.
+        # One row more changes the proportion of its cell by about 1 / N_ROWS.
         influence[:, cell] = (moved - values) * (N_ROWS + 1)
     if not np.isfinite(influence).all():
         raise ValueError("`statistic` must return finite numbers.")
-    means = influence @ (cells.shares.ravel() / cells.shares.sum())
+    means = influence @ (cells.proportions.ravel() / cells.proportions.sum())
     return _Linear(terms, values, influence - means[:, np.newaxis])
 
 
-def _make_rows(cells: _Cells, shares: Table) -> pd.DataFrame:
-    """Return about `N_ROWS` rows with some shares of cells."""
+def _make_rows(cells: _Cells, proportions: Table) -> pd.DataFrame:
+    """Return about `N_ROWS` rows with given proportions of cells."""
     # Cumulative sums are rounded, so that no part is lost.
-    sums = np.rint(np.cumsum(shares) / shares.sum() * N_ROWS)
+    sums = np.rint(np.cumsum(proportions) / proportions.sum() * N_ROWS)
     counts = np.diff(sums, prepend=0.0).astype(np.int64)
     rows = cells.rows.iloc[np.repeat(np.arange(counts.size), counts)]
     return rows.reset_index(drop=True)
@@ -344,7 +344,7 @@ class _Analysis:
 
     def correct(self, term: int) -> tuple[float, float]:
         """Return the correction of a statistic by the counts, and its variance."""
-        influence = self.linear.influence[term].reshape(self.cells.shares.shape)
+        influence = self.linear.influence[term].reshape(self.cells.proportions.shape)
         by_value = influence * self.cells.conditional
         for number, axis in enumerate(self.cells.axes):
             by_value = _sum_points(by_value, axis, number)
@@ -356,23 +356,23 @@ class _Analysis:
             weights = axis.scores @ self._average_slopes(influence, number)
             total += float(weights @ axis.cell_counts)
             variance += axis.std_error**2 * float(weights @ weights)
-        squares = float((influence**2 * self.cells.shares).sum())
+        squares = float((influence**2 * self.cells.proportions).sum())
         return total / self.n_rows, variance / self.n_rows**2 + squares / self.n_rows
 
     def _average_slopes(self, influence: Table, number: int) -> Table:
         """Return the mean influence of each point of a column over the other columns."""
         others = tuple(axis for axis in range(influence.ndim) if axis != number)
-        weights = self.cells.shares.sum(axis=others)
-        sums = (influence * self.cells.shares).sum(axis=others)
+        weights = self.cells.proportions.sum(axis=others)
+        sums = (influence * self.cells.proportions).sum(axis=others)
         return np.divide(sums, weights, out=np.zeros(sums.shape), where=weights > 0)
 
     def move(self, term: int, change: float) -> Table:
         """Return proportions of cells that change a linear statistic by `change`."""
         influence = self.linear.influence[term]
-        shares = self.cells.shares.ravel()
-        step = change / float(influence**2 @ shares)
+        proportions = self.cells.proportions.ravel()
+        step = change / float(influence**2 @ proportions)
         logs = step * influence
-        return np.asarray(shares * np.exp(logs - logs.max()))
+        return np.asarray(proportions * np.exp(logs - logs.max()))
 
 
 def _sum_points(table: Table, axis: _Axis, number: int) -> Table:
@@ -430,8 +430,8 @@ def _is_linear(
     if margin == 0:
         return True
     for sign in (-1, 1):
-        shares = analysis.move(term, sign * margin)
-        _, values = _evaluate(statistic, _make_rows(analysis.cells, shares))
+        proportions = analysis.move(term, sign * margin)
+        _, values = _evaluate(statistic, _make_rows(analysis.cells, proportions))
         change = values[term] - analysis.linear.values[term]
         if not abs(change - sign * margin) <= MAX_NONLINEARITY * margin:
             return False

@@ -569,8 +569,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     ) -> dict[Any, Any]:
         """Draw rows that satisfy all constraints, as columns of a template."""
 
-        def draw(places: NDArray[np.intp]) -> DrawnRows:
-            codes = self.model_.sample(places.size, rng)
+        def draw(indices: NDArray[np.intp]) -> DrawnRows:
+            codes = self.model_.sample(indices.size, rng)
             positions = None if self._ranks is None else self._ranks.draw(codes, rng)
             return draw_numbers(self.domain_, list(codes), rng, self._shapes, positions)
 

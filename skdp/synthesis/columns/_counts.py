@@ -281,17 +281,19 @@ def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[Noisy
     # The noise of a single column is also in all its pairs that are not measured.
     weights = [layout.n_columns * _noise_of(columns, cross) for cross in singles]
     first = _spend(columns, singles, weights, COLUMN_FRACTION, [])
-    shares = [estimate_shares(counts) for counts in first]
-    pairs = _list_pairs(columns, layout, shares)
-    chosen = _choose(columns, pairs, _estimate_gains(columns, pairs, shares), weights)
+    proportions = [estimate_proportions(counts) for counts in first]
+    pairs = _list_pairs(columns, layout, proportions)
+    chosen = _choose(
+        columns, pairs, _estimate_gains(columns, pairs, proportions), weights
+    )
     crosses = [*singles, *chosen]
     for cross in chosen:
         weights.append(_noise_of(columns, cross))
     return _spend(columns, crosses, weights, columns.budget.left, first)
 
 
-def estimate_shares(noisy: NoisyCounts) -> NDArray[np.float64]:
-    """Estimate the positive shares of the values of a single column."""
+def estimate_proportions(noisy: NoisyCounts) -> NDArray[np.float64]:
+    """Estimate the positive proportions of the values of a single column."""
     # A value with a negative noisy count may still occur.
     counts = np.maximum(noisy.counts[0], noisy.std_error / 4)
     return np.asarray(counts / counts.sum())
@@ -301,12 +303,12 @@ def _spend(
     columns: PrivateColumns,
     crosses: Sequence[Cross],
     weights: Sequence[float],
-    share: Fraction,
+    fraction: Fraction,
     earlier: Sequence[NoisyCounts],
 ) -> list[NoisyCounts]:
     """Measure tables with the smallest weighted sum of the errors of their cells; average with earlier counts."""
     measured: list[NoisyCounts] = []
-    parts = columns.budget.allocate(weights, share)
+    parts = columns.budget.allocate(weights, fraction)
     for index, (cross, part) in enumerate(zip(crosses, parts, strict=True)):
         single = None if cross.public is None else measured[cross.private[0]]
         counts = columns.measure(cross, part, single)
@@ -324,7 +326,7 @@ def _noise_of(columns: PrivateColumns, cross: Cross) -> float:
 
 
 def _list_pairs(
-    columns: PrivateColumns, layout: ColumnLayout, shares: Sequence[NDArray]
+    columns: PrivateColumns, layout: ColumnLayout, proportions: Sequence[NDArray]
 ) -> list[Cross]:
     """List all pairs with a private column, with groups of rare values."""
     noise = columns.budget.std_error(columns.budget.left / (2 * layout.n_columns))
@@ -341,8 +343,10 @@ def _list_pairs(
         return groups
 
     groups = []
-    for column_shares, ordered in zip(shares, layout.private_ordered, strict=True):
-        groups.append(group(column_shares * columns.n_rows, ordered=ordered))
+    for column_proportions, ordered in zip(
+        proportions, layout.private_ordered, strict=True
+    ):
+        groups.append(group(column_proportions * columns.n_rows, ordered=ordered))
     pairs = []
     for public, size in enumerate(layout.public_sizes):
         counts = np.bincount(columns.public[public], minlength=size + 1)
@@ -362,14 +366,14 @@ def _list_pairs(
 
 
 def _estimate_gains(
-    columns: PrivateColumns, pairs: Sequence[Cross], shares: Sequence[NDArray]
+    columns: PrivateColumns, pairs: Sequence[Cross], proportions: Sequence[NDArray]
 ) -> list[float]:
     """Estimate the L1 distance of each pair of columns from independence, in records, from noisy scores."""
     expected = []
     for cross in pairs:
         joint = np.ones(1)
-        for column in range(len(shares)):
-            joint = np.multiply.outer(joint, shares[column]).ravel()
+        for column in range(len(proportions)):
+            joint = np.multiply.outer(joint, proportions[column]).ravel()
         expected.append(np.bincount(cross.value_of, joint, cross.n_values))
     return columns.score(pairs, SCORE_FRACTION, expected).tolist() if pairs else []
 
@@ -381,7 +385,7 @@ def _choose(
     single_weights: Sequence[float],
 ) -> list[Cross]:
     """Choose pairs by the ratio of gain to noise, while the gain exceeds the added noise of all other tables."""
-    # If n tables share a budget for the smallest sum of errors, this sum is
+    # If n tables divide a budget for the smallest sum of errors, this sum is
     # sum(noise**power) ** (1 / power).
     power = columns.budget.cost_power
     unit = columns.budget.std_error(columns.budget.left)
@@ -389,10 +393,10 @@ def _choose(
     spent = math.fsum((NOISE_COST * weight) ** power for weight in single_weights)
     order = sorted(range(len(pairs)), key=lambda i: gains[i] / noises[i], reverse=True)
     chosen = []
-    for place in order:
-        spent_with = spent + noises[place] ** power
+    for pair in order:
+        spent_with = spent + noises[pair] ** power
         cost = unit * (spent_with ** (1 / power) - spent ** (1 / power))
-        if gains[place] > cost:
-            chosen.append(pairs[place])
+        if gains[pair] > cost:
+            chosen.append(pairs[pair])
             spent = spent_with
     return chosen

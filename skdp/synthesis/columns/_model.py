@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from skdp.synthesis.columns._counts import Codes, Cross, NoisyCounts, estimate_shares
+from skdp.synthesis.columns._counts import (
+    Codes,
+    Cross,
+    NoisyCounts,
+    estimate_proportions,
+)
 from skdp.synthesis.model import Layout
 
 # The constants were chosen with benchmarks/synthesis_columns.py.
@@ -80,7 +85,7 @@ def fit_model(
     joint = np.ones(1)
     for single in noisy:
         if single.cross.is_single:
-            joint = np.multiply.outer(joint, estimate_shares(single)).ravel()
+            joint = np.multiply.outer(joint, estimate_proportions(single)).ravel()
     crosses = [counts.cross for counts in noisy]
     rows = _DistinctRows(crosses, public, n_rows)
     layout = Layout([counts.counts.shape for counts in noisy])
@@ -143,7 +148,7 @@ class _DistinctRows:
         self._stops = starts[1:-1]
 
     def count_cells(self) -> list[NDArray[np.float64]]:
-        """Count the rows of the public cells of each cross."""
+        """Count the rows in each public cell of each table."""
         return np.split(self._design.T @ self.weights, self._stops)
 
     def evaluate(
@@ -209,8 +214,8 @@ def draw_evenly(
     sizes = [int(codes.max(initial=0)) + 1 for codes in public]
     starts = np.cumsum([0, *sizes])
     cells = np.zeros((n_rows, len(public)), np.intp)
-    for place, codes in enumerate(public):
-        cells[:, place] = codes + starts[place]
+    for column, codes in enumerate(public):
+        cells[:, column] = codes + starts[column]
     excess = [np.zeros((starts[-1], len(one[0]))) for one in indicators]
     total_excess = np.zeros(n_combinations)
     block_rows = max(MIN_BLOCK_ROWS, n_rows // N_BLOCKS)

@@ -99,9 +99,11 @@ def _start(
     """Return the potentials of independent columns without impossible cells."""
     potentials = [np.zeros(tree.shape(index)) for index in range(len(tree.cliques))]
     for column, has_tails in enumerate(structure.has_tails):
-        shares = _start_column(column, tree.sizes[column], has_tails, marginals, total)
+        proportions = _start_column(
+            column, tree.sizes[column], has_tails, marginals, total
+        )
         index = tree.find_measured((column,))
-        potentials[index] += expand(np.log(shares), (column,), tree.cliques[index])
+        potentials[index] += expand(np.log(proportions), (column,), tree.cliques[index])
     for clique, is_impossible in structure.masks:
         index = tree.find_measured(clique)
         mask = expand(is_impossible, clique, tree.cliques[index])
@@ -116,7 +118,7 @@ def _start_column(
     marginals: Sequence[Marginal],
     total: float,
 ) -> Table:
-    """Return the shares of a column at which the descent starts, all positive."""
+    """Return the proportions of a column at which the descent starts, all positive."""
     noisy, std_error = estimate_counts(marginals, (column,))
     if not np.isfinite(std_error):
         return np.full(size, 1 / size)
@@ -145,8 +147,8 @@ class _State:
     factors: Table
     """One logarithm per measured count."""
     beliefs: list[Table]
-    shares: Table
-    """Modeled shares of the measured counts."""
+    proportions: Table
+    """Modeled proportions of the measured counts."""
     loss: float
     is_explained: bool
 
@@ -173,7 +175,7 @@ class _Loss:
         errors = np.array([marginal.std_error for marginal in marginals])
         weights = (total / np.maximum(MIN_STD_ERROR, errors)) ** 2
         self._weights = np.repeat(weights, self._counts.lengths)
-        # Steps are divided by the square root of the share, flattened by the noise.
+        # Steps are divided by the square root of the proportion, flattened by the noise.
         flatness = (FLATNESS * total / float(np.median(weights))) ** 2
         self._rates = (np.maximum(self._targets, 0) + flatness) ** -0.5
         self._other_rates = self._weights.max() / self._weights
@@ -186,16 +188,16 @@ class _Loss:
         """Evaluate the model with some factors."""
         beliefs, cells = self._propagation.run(factors[self._count_of_cell])
         sums = np.bincount(self._count_of_cell, cells, self._counts.size)
-        shares = np.asarray(sums, float)
-        squares = self._counts.sums(self._weights * (shares - self._targets) ** 2)
+        proportions = np.asarray(sums, float)
+        squares = self._counts.sums(self._weights * (proportions - self._targets) ** 2)
         loss = float(squares.sum()) / 2 if beliefs[0].any() else np.inf
         means = squares / self._counts.lengths
         is_explained = loss <= self._counts.size and means.max() <= MAX_MEAN_SQUARE
-        return _State(factors, beliefs, shares, loss, bool(is_explained))
+        return _State(factors, beliefs, proportions, loss, bool(is_explained))
 
     def step(self, state: _State, length: float) -> Table:
         """Return the factors after a gradient step."""
-        gradient = self._weights * (state.shares - self._targets)
+        gradient = self._weights * (state.proportions - self._targets)
         return state.factors - length * self._rates * gradient
 
     def switch_rates(self) -> None:

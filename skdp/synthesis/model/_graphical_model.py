@@ -103,26 +103,26 @@ class GraphicalModel:
                 if column in drawn:
                     continue
                 given = tuple(other for other in clique if other in drawn)
-                shares = project(self.beliefs[index], clique, (*given, column))
+                weights = project(self.beliefs[index], clique, (*given, column))
                 groups = np.zeros(n, np.int64)
                 for other in given:
                     groups *= tree.sizes[other]
                     groups += rows[other]
                 rows[column] = draw_values(
-                    shares.reshape(-1, tree.sizes[column]), groups, rng
+                    weights.reshape(-1, tree.sizes[column]), groups, rng
                 )
                 drawn.append(column)
         return rows
 
 
 def draw_values(
-    shares: Table, groups: NDArray[np.int64], rng: np.random.Generator
+    weights: Table, groups: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int32]:
     """Draw a value per row from the distribution of its group, a row of a table."""
     # Stratified: within a group, each of as many equal parts of [0, 1) as it has rows
     # gets one uniform number. Each row is distributed as the model, and counts vary less
     # than with independent rows.
-    n_groups, n_values = shares.shape
+    n_groups, n_values = weights.shape
     order = rng.permutation(groups.size)
     if n_groups > 1:
         # NumPy sorts keys of 16 bits in linear time.
@@ -135,7 +135,9 @@ def draw_values(
     uniforms = (ranks + rng.random(groups.size)) / np.repeat(sizes, sizes)
     positions = uniforms + np.repeat(np.arange(n_groups), sizes)
     # A group without probability is uniform.
-    steps = np.cumsum(np.where(shares.any(axis=1, keepdims=True), shares, 1.0), axis=1)
+    steps = np.cumsum(
+        np.where(weights.any(axis=1, keepdims=True), weights, 1.0), axis=1
+    )
     steps /= steps[:, -1:]
     # Positions increase, so the ends of values are searched among them; a value of
     # probability 0 at the end of a group gets no row.

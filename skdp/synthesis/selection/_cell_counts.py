@@ -30,9 +30,9 @@ CLEAR_NUMBER_STD_ERRORS, CLEAR_NUMBER_STD_ERRORS_PURE = 4.5, 8.5
 Gaussian noise exceeds 4.5, and Laplace noise 8.5, with a probability of 3e-6."""
 
 MIN_OPEN_WIDTH = 0.1
-"""Smallest width of the blocks that share what is unclear, relative to all blocks."""
+"""Smallest width of the blocks that divide the count of unclear blocks, relative to all blocks."""
 
-MIN_SHARE = 1e-9
+MIN_PROPORTION = 1e-9
 PAIR_NOISE = 0.05
 """Noise of a pair, as a fraction of all records, that private bins are cut for."""
 
@@ -73,8 +73,8 @@ def make_shape(fine: Interval, bins: Interval, counts: CellCounts) -> Shape:
     """Estimate the distribution of records within bins."""
     edges = np.array(fine.edges, fine.dtype)
     starts = np.searchsorted(edges, np.array(bins.edges, fine.dtype))
-    shares = counts.estimate_within(starts)
-    return Shape(fine, starts, shares, counts.counts, counts.std_error)
+    proportions = counts.estimate_within(starts)
+    return Shape(fine, starts, proportions, counts.counts, counts.std_error)
 
 
 def _find_bins(
@@ -93,7 +93,7 @@ def _find_bins(
     for column, fine in cells.items():
         edges = np.array(fine.edges, fine.dtype)
         n_bins = min(len(intervals[column].edges) - 1, n_affordable)
-        cuts = _cut(counts[column].estimate_shares(), n_bins)
+        cuts = _cut(counts[column].estimate_proportions(), n_bins)
         columns[domain.columns[column]] = with_edges(fine, edges[cuts])
     found = Domain(columns, constraints=domain.constraints, derived=domain.derived)
     return copy_guarantee(found, domain)
@@ -120,7 +120,7 @@ class CellCounts:
         """Return the counts of the cells of an interval."""
         widths = Steps.of(fine).n_values
         # A single real number has no width.
-        widths = np.where(find_points(fine), MIN_SHARE * widths.sum(), widths)
+        widths = np.where(find_points(fine), MIN_PROPORTION * widths.sum(), widths)
         clear = CLEAR_NUMBER_STD_ERRORS
         if not is_gaussian:
             clear = CLEAR_NUMBER_STD_ERRORS_PURE
@@ -137,18 +137,18 @@ class CellCounts:
         )
 
     def estimate_within(self, starts: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the share of each cell in its bin."""
-        shares = []
+        """Return the proportion of each cell in its bin."""
+        proportions = []
         for start, stop in itertools.pairwise(starts):
-            shares.append(self.part(start, stop).estimate_shares())
-        return np.concatenate(shares)
+            proportions.append(self.part(start, stop).estimate_proportions())
+        return np.concatenate(proportions)
 
-    def estimate_shares(self) -> NDArray[np.float64]:
+    def estimate_proportions(self) -> NDArray[np.float64]:
         """Return the proportion of each cell: by its count if clear, otherwise by width."""
-        # Every cell has a positive share, because a row may still have the bin of these
-        # cells.
-        shares = self._divide() + MIN_SHARE * self.widths / self.widths.sum()
-        return np.asarray(shares / shares.sum())
+        # Every cell has a positive proportion, because a row may still have the bin of
+        # these cells.
+        proportions = self._divide() + MIN_PROPORTION * self.widths / self.widths.sum()
+        return np.asarray(proportions / proportions.sum())
 
     def _divide(self) -> NDArray[np.float64]:
         """Divide 1 among blocks by their counts, then among the cells of each block."""
@@ -165,8 +165,8 @@ class CellCounts:
         is_clear = sums >= limits * self.std_error * sizes**0.5
         if not is_clear.any():
             return np.asarray(self.widths / self.widths.sum())
-        # Unclear blocks between or next to clear ones share their joint count.
-        shares = np.where(is_clear, sums, 0.0)
+        # Unclear blocks between or next to clear blocks divide their joint count.
+        proportions = np.where(is_clear, sums, 0.0)
         is_open = ~is_clear
         first, last = np.flatnonzero(is_clear)[[0, -1]]
         is_open[: max(0, first - 1)] = False
@@ -174,35 +174,37 @@ class CellCounts:
         rest = float(sums[~is_clear].sum())
         margin = CLEAR_STD_ERRORS * self.std_error * sizes[~is_clear].sum() ** 0.5
         open_width = widths[is_open].sum()
-        # Single numbers alone do not share: noise would become a frequent number.
+        # If all open blocks are single numbers, noise would become a frequent number.
         if rest > margin and open_width > MIN_OPEN_WIDTH * widths.sum():
-            shares[is_open] = rest * widths[is_open] / open_width
-        shares /= shares.sum()
+            proportions[is_open] = rest * widths[is_open] / open_width
+        proportions /= proportions.sum()
         parts = []
-        for block, share in zip(blocks, shares, strict=True):
-            parts.append(share * block._divide())
+        for block, proportion in zip(blocks, proportions, strict=True):
+            parts.append(proportion * block._divide())
         return np.concatenate(parts)
 
 
-def _cut(shares: NDArray[np.float64], max_bins: int) -> list[int]:
-    """Return the edges of at most so many bins of about equal shares."""
-    # Cells with more than the share of a bin become bins; small cells are merged into
-    # the remaining bins.
-    is_large = shares >= 1 / max_bins
+def _cut(proportions: NDArray[np.float64], max_bins: int) -> list[int]:
+    """Return the edges of at most `max_bins` bins with about equal proportions."""
+    # Cells with more than the mean proportion of a bin become bins; small cells are
+    # merged into the remaining bins.
+    is_large = proportions >= 1 / max_bins
     n_small = max(1, max_bins - int(is_large.sum()))
-    min_share = max(shares[~is_large].sum() / n_small, 1 / (2 * max_bins))
-    remainders = np.cumsum(shares[::-1])[::-1]
+    min_proportion = max(proportions[~is_large].sum() / n_small, 1 / (2 * max_bins))
+    remainders = np.cumsum(proportions[::-1])[::-1]
     while True:
         cuts = [0]
-        share = shares[0]
-        for cell in range(1, shares.size):
+        proportion = proportions[0]
+        for cell in range(1, proportions.size):
             is_alone = is_large[cell] or is_large[cell - 1]
-            enough = min_share / 4 if is_alone else min_share - shares[cell] / 2
-            enough_left = min_share / 4 if is_alone else min_share / 2
-            if share >= enough and remainders[cell] >= enough_left:
+            enough = min_proportion - proportions[cell] / 2
+            enough_left = min_proportion / 2
+            if is_alone:
+                enough = enough_left = min_proportion / 4
+            if proportion >= enough and remainders[cell] >= enough_left:
                 cuts.append(cell)
-                share = 0.0
-            share += shares[cell]
+                proportion = 0.0
+            proportion += proportions[cell]
         if len(cuts) <= max_bins:
-            return [*cuts, shares.size]
-        min_share *= 1.1
+            return [*cuts, proportions.size]
+        min_proportion *= 1.1

@@ -196,12 +196,12 @@ class IndependentColumns:
             noise = np.minimum(noise, np.maximum(positive, std_error / 2))
             self._relative_variances.append((noise / positive) ** 2)
         self.total = max(1.0, float(grouped[0].sum()))
-        self._shares = [column / self.total for column in grouped]
+        self._proportions = [column / self.total for column in grouped]
 
     def guess(self, clique: Clique) -> NDArray[np.float64]:
         """Return the expected counts of a marginal."""
-        shares = [self._shares[column] for column in clique]
-        expected = np.asarray(self.total * reduce(np.multiply.outer, shares))
+        proportions = [self._proportions[column] for column in clique]
+        expected = np.asarray(self.total * reduce(np.multiply.outer, proportions))
         if self.total >= expected.size:
             return expected
         # With less than a record per cell, rounded such that cumulative sums are kept.
@@ -211,8 +211,8 @@ class IndependentColumns:
     def chance(self, clique: Clique) -> float:
         """Estimate the score of independent columns, from sampling and from noise."""
         # A count n has the variance n, and relative variances of factors add up.
-        shares = [self._shares[column] for column in clique]
-        expected = self.total * reduce(np.multiply.outer, shares)
+        proportions = [self._proportions[column] for column in clique]
+        expected = self.total * reduce(np.multiply.outer, proportions)
         relative = reduce(np.add.outer, [self._relative_variances[c] for c in clique])
         variances = expected + expected**2 * relative
         return MEAN_ABSOLUTE * float(np.sqrt(variances).sum())

@@ -274,8 +274,8 @@ def measure_missing(
     if n_uses:
         guesses = {}
         chance = {}
-        for clique, shares in estimate_marginals(model, n_uses).items():
-            guesses[clique] = group(total * shares, groups_of(clique, groups))
+        for clique, proportions in estimate_marginals(model, n_uses).items():
+            guesses[clique] = group(total * proportions, groups_of(clique, groups))
             chance[clique] = MEAN_ABSOLUTE * float(np.sqrt(guesses[clique]).sum())
         fraction = private.budget.left * SECOND_SCORES_FRACTION
         scores = score_guesses(private, guesses, chance, groups, fraction, total)

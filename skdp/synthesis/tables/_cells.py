@@ -246,8 +246,8 @@ class Shape:
     cells: Interval
     starts: NDArray[np.intp]
     """The number of the first cell of each bin, and of all cells."""
-    shares: NDArray[np.float64]
-    """The share of each cell in the records of its bin."""
+    proportions: NDArray[np.float64]
+    """The proportion of each cell in the records of its bin."""
     counts: NDArray[np.float64]
     """The noisy counts of the cells."""
     std_error: float
@@ -260,8 +260,8 @@ class Shape:
     @property
     def cumulative(self) -> NDArray[np.float64]:
         """The distribution function at each edge, from b to b + 1 within bin number b."""
-        sums = np.append(0.0, np.cumsum(self.shares))
-        # Shares of a bin may not add up to 1 exactly.
+        sums = np.append(0.0, np.cumsum(self.proportions))
+        # Proportions of a bin may not add up to 1 exactly.
         sums[self.starts] = np.arange(self.starts.size)
         return np.maximum.accumulate(sums)
 

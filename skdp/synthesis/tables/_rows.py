@@ -182,8 +182,10 @@ def learn_ranks(model: GraphicalModel, shapes: Mapping[int, Shape]) -> Ranks | N
         return None
     edges = []
     for column, shape in shapes.items():
-        shares = model.marginal((column,))[: shape.starts.size - 1]
-        edges.append(np.append(0.0, np.cumsum(shares / max(shares.sum(), 1e-300))))
+        proportions = model.marginal((column,))[: shape.starts.size - 1]
+        edges.append(
+            np.append(0.0, np.cumsum(proportions / max(proportions.sum(), 1e-300)))
+        )
     ranks = Ranks(tuple(shapes), edges, np.eye(len(shapes)))
     # The seed is fixed so that a file gives the same ranks.
     rng = np.random.default_rng(0)
@@ -251,9 +253,9 @@ def draw_valid(
     n: int,
 ) -> tuple[DrawnRows, NDArray[np.intp]]:
     """Draw rows until all of them satisfy constraints; return the remaining rows that break them, too."""
-    places = np.arange(n)
-    rows = draw(places)
-    broken = np.flatnonzero(find_broken(places, rows))
+    indices = np.arange(n)
+    rows = draw(indices)
+    broken = np.flatnonzero(find_broken(indices, rows))
     for _ in range(MAX_ROUNDS):
         if broken.size == 0:
             break
