@@ -321,7 +321,7 @@ class Interval:
         else:
             self.real = real or not is_whole_by_default(self.edges, has_bounds)
             if self.dtype.kind == "f" and not self.real:
-                self.decimals = 0
+                self.decimals = 0  # whole numbers; dates have no decimals
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
         if not is_whole_number(decimals):

@@ -176,11 +176,11 @@ class FileTable(StreamTable):
         *,
         strict: bool = True,
         missing_texts: Sequence[str] = (),
-        whole: bool = False,
+        has_integers: bool = False,
     ) -> None:
         # `missing_texts` are missing values in the text columns of a CSV file that the
-        # domain does not declare. With `whole`, the sample has integers where all
-        # declared numbers are whole.
+        # domain does not declare. With `has_integers`, the types of the table are
+        # integers for columns whose declared numbers are all whole.
         self.file = file
         self._domain = domain
         self._strict = strict
@@ -189,16 +189,16 @@ class FileTable(StreamTable):
         if domain is not None and file.is_csv:
             for name in domain.columns:
                 self._types[name] = find_text_type(name, domain[name])
-        super().__init__(self._make_sample(columns, whole))
+        super().__init__(self._make_sample(columns, has_integers))
 
-    def _make_sample(self, columns: Sequence[str], whole: bool) -> Any:
+    def _make_sample(self, columns: Sequence[str], has_integers: bool) -> Any:
         if not self.file.is_csv:
             schema = self.file.dataset.schema
             return pyarrow.schema([schema.field(name) for name in columns])
         types = dict.fromkeys(columns, pyarrow.string())
         for name in types.keys() & self._types.keys():
             types[name] = ARROW_TYPES[self._types[name]]()
-            is_number = whole and self._types[name] == "number"
+            is_number = has_integers and self._types[name] == "number"
             if is_number and has_whole_numbers(self._domain[name]):  # type: ignore[index]
                 types[name] = pyarrow.int64()
         return pyarrow.schema(types)

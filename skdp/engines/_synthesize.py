@@ -183,7 +183,9 @@ def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable
             f"person_column must not be in the domain, got {person!r}. Remove it from the "
             "domain"
         )
-    # Texts of persons that name nobody are missing: their rows would count as one person.
     # In the order of the file, so that the synthetic table has it too.
     names = [name for name in file.names if name in required]
-    return FileTable(file, names, domain, missing_texts=MISSING_TEXTS, whole=True)
+    # Without `missing_texts`, all rows with an empty id would count as one person.
+    return FileTable(
+        file, names, domain, missing_texts=MISSING_TEXTS, has_integers=True
+    )

@@ -317,11 +317,11 @@ class UnaryEncodingTransformer(OracleEncoder):
             self.instantaneous_epsilon, name="instantaneous_epsilon"
         )
         attributes = [field.domain for field in fields]
-        shares = split_epsilon(report_epsilon, attributes, self.strategy, self.shares)
+        epsilons = split_epsilon(report_epsilon, attributes, self.strategy, self.shares)
         with_noise = []
-        for field, share in zip(fields, shares, strict=True):
+        for field, field_epsilon in zip(fields, epsilons, strict=True):
             oracle = TwoRoundUnaryEncoding(
-                cast(UnaryEncoding, field.oracle), cast(Fraction, share)
+                cast(UnaryEncoding, field.oracle), cast(Fraction, field_epsilon)
             )
             with_noise.append(replace(field, oracle=oracle, permanent=field.oracle))
         return tuple(with_noise)

@@ -91,20 +91,20 @@ class NumberField(Field):
     name: Any
     bounds: tuple[float, float]
     mechanism: NumericMechanism
-    # The requested privacy loss.
-    share: Fraction
+    # The epsilon of the column; `epsilon` may be a little smaller.
+    requested_epsilon: Fraction
 
     # The numbers that may be reported, ascending: a report is an index into them.
     numbers: NDArray[np.float64] = dataclasses.field(init=False)
-    # The index of each report of the mechanism, of shape (n_reports,).
-    places: NDArray[np.intp] = dataclasses.field(init=False)
+    # The index in `numbers` of each report of the mechanism: (n_reports,).
+    _number_of_report: NDArray[np.intp] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         # Floats may be equal for several reports of the mechanism.
         reported = _numbers(self.mechanism, *self.bounds)
-        numbers, places = np.unique(reported, return_inverse=True)
+        numbers, number_of_report = np.unique(reported, return_inverse=True)
         object.__setattr__(self, "numbers", numbers)
-        object.__setattr__(self, "places", places)
+        object.__setattr__(self, "_number_of_report", number_of_report)
 
     @property
     def columns(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -140,10 +140,10 @@ class NumberField(Field):
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
         source = randomness("report", self.name)
         positions = round_at_random(codes[0], source)
-        return self.places[self.mechanism.report(positions, source)]
+        return self._number_of_report[self.mechanism.report(positions, source)]
 
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
-        return self.places[draws.numbers(self.mechanism, codes[0])]
+        return self._number_of_report[draws.numbers(self.mechanism, codes[0])]
 
     def write(
         self,
@@ -162,8 +162,8 @@ class NumberField(Field):
                 f"Column {self.name!r} must not be missing in rows that report it."
             )
         # Each number is read as the nearest report.
-        places = np.interp(numbers, self.numbers, np.arange(len(self.numbers)))
-        nearest = np.rint(places).astype(np.intp)
+        indices = np.interp(numbers, self.numbers, np.arange(len(self.numbers)))
+        nearest = np.rint(indices).astype(np.intp)
         tolerance = TOLERANCE * (self.numbers[-1] - self.numbers[0])
         if (np.abs(self.numbers[nearest] - numbers) > tolerance).any():
             raise ValueError(
@@ -231,7 +231,7 @@ class NumberField(Field):
             n_cells = n_bins * max(1, min(N_CELLS, steps) // n_bins)
             channel = np.zeros((n_cells, len(self.numbers)))
             by_report = self.mechanism.spread(bin_positions(steps, n_cells))
-            np.add.at(channel.T, self.places, by_report.T)
+            np.add.at(channel.T, self._number_of_report, by_report.T)
             with one_thread():
                 cells = estimate_frequencies(channel, sums)
             frequencies = cells.reshape(n_bins, -1).sum(axis=1)
@@ -245,7 +245,7 @@ class NumberField(Field):
         low, high = self.bounds
         return {
             **self.mechanism.parameters(),
-            "epsilon": str(self.share),
+            "epsilon": str(self.requested_epsilon),
             "bounds": [low, high],
         }
 
@@ -264,7 +264,7 @@ class NumberField(Field):
         # Fractions, of shape (n_positions, n_reports); reports of one number add up.
         by_report = np.array(self.mechanism.channel(), dtype=object)
         by_number = np.full((len(self.numbers), len(by_report)), Fraction(0))
-        np.add.at(by_number, self.places, by_report.T)
+        np.add.at(by_number, self._number_of_report, by_report.T)
         table: list[list[Fraction]] = by_number.T.tolist()
         return table
 
@@ -426,14 +426,14 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         epsilon = check_epsilon(self.epsilon)
         self._check_parameters()
         bounds = read_bounds(self.bounds, table.names)
-        share = epsilon / len(bounds)
-        mechanism = make_mechanism(self.mechanism, share, self.grid_size)
+        column_epsilon = epsilon / len(bounds)
+        mechanism = make_mechanism(self.mechanism, column_epsilon, self.grid_size)
         fields = []
         for column, (low, high) in zip(table.names, bounds, strict=True):
             # -0.0 becomes 0.0, because the text of bounds is part of the key of
             # permanent reports.
-            ends = float(low) + 0.0, float(high) + 0.0
-            fields.append(NumberField(column, ends, mechanism, share))
+            column_bounds = float(low) + 0.0, float(high) + 0.0
+            fields.append(NumberField(column, column_bounds, mechanism, column_epsilon))
         read_numbers(table, truth=False)  # raises an error for text or missing values
 
         name = self.mechanism if isinstance(self.mechanism, str) else "optimal"

@@ -131,8 +131,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         # Attributes of equal size share an oracle, because oracles are slow to make.
         make_oracle = cache(self._make_oracle)
         fields = []
-        for values, share in zip(attributes, epsilons, strict=True):
-            oracle = make_oracle(values.size, share)
+        for values, attribute_epsilon in zip(attributes, epsilons, strict=True):
+            oracle = make_oracle(values.size, attribute_epsilon)
             fields.append(field_class(values, oracle, **settings))
         return tuple(fields)
 

@@ -188,11 +188,11 @@ class SetValuedEncoder(ReportTransformer):
         domain = read_lists_domain(table, self.categories)
         max_sizes = read_sizes(self.max_size, domain)
         # Equal parts, because no size of a column is a reason for another part.
-        share = check_epsilon(self.epsilon) / len(domain.columns)
+        column_epsilon = check_epsilon(self.epsilon) / len(domain.columns)
         fields = []
         for name in domain.columns:
             values = domain.select([name])
-            oracle = SetSelection(values.size, max_sizes[name], share)
+            oracle = SetSelection(values.size, max_sizes[name], column_epsilon)
             fields.append(SetField(values, oracle, self.handle_unknown))
         guarantee = guarantee_of_all(
             [field.oracle for field in fields],

@@ -181,7 +181,7 @@ class LocalTableEncoder(ReportTransformer):
         self.plan_ = plan
         # Each report has the same part of epsilon, whatever its size: the reported
         # groups are public, and any of them add up to epsilon at most.
-        share = epsilon / plan.n_reported
+        group_epsilon = epsilon / plan.n_reported
         is_sampled = plan.n_reported < len(plan.groups)
         columns = dict(zip(table.names, table.columns, strict=True))
         fields: list[NumberField | CategoryField] = []
@@ -189,14 +189,14 @@ class LocalTableEncoder(ReportTransformer):
             name = group[0]
             if name in bounds:
                 low, high = map(float, bounds[name])
-                mechanism = make_mechanism(self.mechanism, share)
-                field = NumberField(name, (low, high), mechanism, share)
+                mechanism = make_mechanism(self.mechanism, group_epsilon)
+                field = NumberField(name, (low, high), mechanism, group_epsilon)
                 field.prepare([columns[name]])  # raises an error for text or missing
                 fields.append(field)
                 continue
             assert domain is not None
             values = domain.select(group)
-            oracle = ORACLES[kind](values.size, share)
+            oracle = ORACLES[kind](values.size, group_epsilon)
             unknown = unknown_codes(self.handle_unknown, values)
             # The reports of several pairs with a column cannot all have its name.
             if kind == "randomized_response" and self.purpose == "margins":

@@ -168,22 +168,22 @@ class Planner:
 
     def weigh(self, groups: Sequence[Group], n_reported: int) -> TablePlan:
         """Return the plan with the best probabilities of the groups."""
-        share = self.epsilon / n_reported
-        reported = tuple(self.describe(group, share) for group in groups)
+        epsilon = self.epsilon / n_reported
+        reported = tuple(self.describe(group, epsilon) for group in groups)
         return TablePlan(reported, n_reported, find_weights(reported), self.epsilon)
 
-    def describe(self, group: Group, share: Fraction) -> GroupReport:
+    def describe(self, group: Group, epsilon: Fraction) -> GroupReport:
         """Return the report of a group, and its error for the purpose."""
         cells = self.count_cells(group)
         weight = prod(self.importance[name] for name in group) * cells
         if group[0] not in self.sizes:
-            noise, spread = find_number_error(self.mechanism, share)
+            noise, spread = find_number_error(self.mechanism, epsilon)
             return GroupReport(group, self.mechanism, cells, weight, noise, spread)
         is_merged = self.purpose == "margins" and len(group) > 1
-        among: tuple[str, ...] = MARGIN_ORACLES if is_merged else tuple(ORACLES)
+        kinds: tuple[str, ...] = MARGIN_ORACLES if is_merged else tuple(ORACLES)
         if self.purpose == "pairs":
-            among = PAIR_ORACLES
-        kind, oracle = choose_group_oracle(cells, share, among)
+            kinds = PAIR_ORACLES
+        kind, oracle = choose_group_oracle(cells, epsilon, kinds)
         if not is_merged:
             noise = oracle.mean_squared_error
             return GroupReport(group, kind, cells, weight, noise, uniform_spread(cells))
@@ -224,7 +224,7 @@ def recommend_plan(
     weights: Importance = "uniform",
     mechanism: str = "optimal",
 ) -> TablePlan:
-    """Plan how the columns of a table share epsilon.
+    """Plan how epsilon is divided among the columns of a table.
 
     Parameters
     ----------

@@ -64,11 +64,11 @@ class LocalMechanism(ABC):
     def loss(self) -> PureLoss:
         """The privacy loss of a report, which dominates the losses of all pairs of values."""
         return PureLoss(
-            self.epsilon, share=round_up(self._loss_share(self.worst_ratio))
+            self.epsilon, share=round_up(self._relative_variation(self.worst_ratio))
         )
 
-    def _loss_share(self, ratio: Fraction) -> Fraction:
-        """Return the total variation, relative to the largest one of a ratio of probabilities."""
+    def _relative_variation(self, ratio: Fraction) -> Fraction:
+        """Return the total variation, relative to the largest possible one for a ratio of probabilities."""
         # The largest total variation of a ratio r is (r - 1) / (r + 1).
         if ratio == 1:
             return Fraction(1)

@@ -128,6 +128,8 @@ def learns_target(estimator: Any) -> bool:
     """Check if an estimator learns from the target."""
     if any(map(learns_target, parts_of(estimator))):
         return True
+    # Estimators of other authors may learn from the target. Estimators of skdp learn from
+    # a true target only with a guarantee, or through their parts.
     library = library_of(estimator)
     if library != "sklearn" or is_a(estimator, *_TARGET_LEARNERS):
         return library != "skdp"

@@ -280,6 +280,7 @@ class Walk:
         self._add_columns(scope)
         self._targets.update(targets)
 
+        # True or "fit" if the rows that the step returns are protected (in `fit` only).
         protects = _steps.find_protection(estimator, guarantee)
         stated = StatedStep(
             step,
@@ -405,7 +406,10 @@ def _cover(
     names: Sequence[Any],
     targets: Collection[Any],
 ) -> tuple[Names, Names]:
-    """Return the columns of X that a guarantee covers, and the other unprotected columns."""
+    """Return the columns of X that a guarantee covers, and the unprotected columns that it does not cover.
+
+    If it is not known from which columns the table is computed, these may overlap.
+    """
     chosen = [name for name in guarantee.scope if name not in targets]
     found = flow.split(names, chosen or names)
     if guarantee.relation == "replace_values":

@@ -100,9 +100,9 @@ def _debias_group(
     if protocol.sampling is not None:
         inclusions = list(map(float, protocol.sampling.inclusions))
     # Several fields may contain the columns. Their weights are public.
-    weights = field_weights(protocol, indices, inclusions, group)
+    factors = field_weights(protocol, indices, inclusions, group)
     total: Any = 0.0
-    for index, weight in zip(indices, weights, strict=True):
+    for index, factor in zip(indices, factors, strict=True):
         try:
             values = protocol.fields[index].debias(reports[index], group, cells)
         except NotImplementedError:
@@ -113,7 +113,7 @@ def _debias_group(
         if protocol.sampling is not None:
             # Inverse probability weights.
             is_reported = protocol.report_mask(reports)[:, index]
-            values *= (is_reported * (weight / inclusions[index]))[:, np.newaxis]
+            values *= (is_reported * (factor / inclusions[index]))[:, np.newaxis]
         total = total + values
     return np.asarray(total, float)
 
@@ -240,18 +240,18 @@ def _estimate_weighted_group(
     """Estimate weighted counts of some columns from all fields that contain them."""
     arrays, tally = reports
     indices = reporting_fields(protocol, tally, group)
-    shares = field_weights(protocol, indices, tally.sizes, group)
+    factors = field_weights(protocol, indices, tally.sizes, group)
     means: Any = 0.0
     variances: Any = 0.0
     kish = 0.0
-    for index, share in zip(indices, shares, strict=True):
+    for index, factor in zip(indices, factors, strict=True):
         record_weights = weights * protocol.report_mask(arrays)[:, index]
         field_means, field_variances = _weighted_moments(
             protocol.fields[index], arrays[index], record_weights, group
         )
-        means = means + share * field_means
-        variances = variances + share**2 * field_variances
-        kish += share**2 * _kish_variance(record_weights)
+        means = means + factor * field_means
+        variances = variances + factor**2 * field_variances
+        kish += factor**2 * _kish_variance(record_weights)
     n, degrees = weights.sum(), len(weights) - 1
     return SampledCounts.of_means(means, variances, n, kish, degrees)
 

@@ -311,12 +311,12 @@ def guarantee_of_one(
 ) -> PrivacyGuarantee:
     """Make the guarantee of a report of one uniformly drawn oracle."""
     ratio = max(oracle.worst_ratio for oracle in oracles)
-    shares = [oracle._loss_share(ratio) for oracle in oracles]
-    # The drawn field is public, so a report has the mean loss of all fields. Permanent
-    # reports are of one field.
-    mean = sum(shares, Fraction(0)) / len(shares)
-    share = max(shares) if is_permanent else mean
-    loss = PureLoss(log_upper(ratio), share=round_up(share))
+    variations = [oracle._relative_variation(ratio) for oracle in oracles]
+    # The drawn field is public, so the total variation of a report is the mean over the
+    # fields. Permanent reports of a record are of the same field.
+    mean = sum(variations, Fraction(0)) / len(variations)
+    variation = max(variations) if is_permanent else mean
+    loss = PureLoss(log_upper(ratio), share=round_up(variation))
     return PrivacyGuarantee(log_upper(ratio), losses=(loss,), **statement)
 
 

@@ -35,8 +35,8 @@ class Sampling:
         """Draw the field of each row, from a fixed number of random bytes."""
         # Intervals with the lengths of the weights follow each other; a record reports
         # the field whose interval contains a uniform integer.
-        place = uniform_integers(source, sum(self.weights), n_rows)
-        chosen = np.searchsorted(np.cumsum(self.weights), place, "right")
+        positions = uniform_integers(source, sum(self.weights), n_rows)
+        chosen = np.searchsorted(np.cumsum(self.weights), positions, "right")
         return mark_chosen(chosen, len(self.weights))
 
 
