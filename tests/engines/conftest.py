@@ -14,11 +14,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 
-from skdp.engines import _release
 from tests.conftest import often
+
+# Spark has no numbers without a sign.
+SIGNED = {"uint8": pa.int16(), "uint16": pa.int32(), "uint32": pa.int64(), "uint64": pa.int64()}
 
 
 def _to_dask(table, partitions=3):
@@ -40,10 +41,6 @@ def _to_dask(table, partitions=3):
     return dd.from_pandas(frame, npartitions=partitions, sort=False)
 
 
-def _from_duckdb(relation):
-    return relation.to_arrow_table()
-
-
 def _text(table):
     """Write views and large strings as strings: which of them an engine uses is its own affair."""
     fields = []
@@ -57,21 +54,13 @@ def _text(table):
 @dataclass
 class Engine:
     name: str
-    make: Any  # Arrow table -> frame
-    rows: Any  # frame -> Arrow table
+    frame: Any  # of an Arrow table
+    rows: Any  # an Arrow table of a frame
 
     @property
-    def numbers_rows(self):
-        """Whether seeded reports are those of memory: those of Dask and Spark follow from their partitions."""
-        return self.name not in ("dask", "spark")
-
-    @property
-    def cuts_batches(self):
-        """Whether it cuts its rows into batches of many: tables in memory are one, and partitions are cut already."""
-        return self.name not in ("dask", "spark")
-
-    def frame(self, table):
-        return self.make(table)
+    def has_partitions(self):
+        """Whether seeded reports follow from partitions, and not from the numbers of the rows."""
+        return self.name in ("dask", "spark")
 
     def table(self, frame):
         return _text(self.rows(frame)).combine_chunks()
@@ -93,7 +82,7 @@ ENGINES = {
         "polars_lazy", lambda table: pl.from_arrow(table).lazy(), lambda frame: frame.collect().to_arrow()
     ),
     "dataset": Engine("dataset", lambda table: ds.dataset(_small_batches(table)), lambda data: data.to_table()),
-    "duckdb": Engine("duckdb", lambda table: duckdb.from_arrow(table), _from_duckdb),
+    "duckdb": Engine("duckdb", lambda table: duckdb.from_arrow(table), lambda frame: frame.to_arrow_table()),
     "dask": Engine("dask", _to_dask, lambda frame: _from_pandas(frame.compute())),
 }
 LAZY = ["polars_lazy", "dataset", "duckdb", "dask"]  # evaluated when they are asked
@@ -118,10 +107,7 @@ def _start(request):
 def batch_rows(monkeypatch):
     """Set how many rows are privatized at a time, so that small tables have several batches."""
 
-    def set_rows(rows):
-        monkeypatch.setattr(_release, "count_batch_rows", lambda n_columns: rows)
-
-    return set_rows
+    return lambda rows: monkeypatch.setattr("skdp.engines._release.count_batch_rows", lambda n_columns: rows)
 
 
 # Quick tests take a table in memory, a lazy one and DuckDB; the others are left to the nightly job.
@@ -141,28 +127,27 @@ def every_engine(request):
     return _start(request)
 
 
-@pytest.fixture(scope="session")
-def engines():
-    return ENGINES
-
-
 @pytest.fixture
 def dask_frame():
     return _to_dask
 
 
 @pytest.fixture
-def dask_pickled():
-    """Dask in this process, with all that goes to others and comes back copied as for them: those take seconds."""
+def sent_to_workers():
+    """Compute all of Dask twice, from copies of what goes to workers, as where one is lost; list what was sent."""
     import dask
     from dask.multiprocessing import cloudpickle
 
+    sent = []
+
     def get(graph, keys, **options):
-        found = dask.get(*cloudpickle.loads(cloudpickle.dumps((graph, keys))), **options)
-        return cloudpickle.loads(cloudpickle.dumps(found))
+        sent.append(cloudpickle.dumps((graph, keys)))
+        first, second = (dask.get(*cloudpickle.loads(sent[-1])) for _ in range(2))
+        assert cloudpickle.dumps(first) == cloudpickle.dumps(second)
+        return second
 
     with dask.config.set(scheduler=get):
-        yield ENGINES["dask"]
+        yield sent
 
 
 @pytest.fixture(scope="session")
@@ -214,14 +199,12 @@ def spark():
 
 @pytest.fixture
 def spark_engine(spark):
-
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from skdp.engines._spark import convert_schema
-
     def make(table):
-        """Spark has neither dictionaries nor numbers without a sign."""
-        table = table.cast(convert_schema(table.schema), safe=False)
+        table = _text(table)  # Spark has no dictionaries
+        kinds = [field.with_type(SIGNED.get(str(field.type), field.type)) for field in table.schema]
+        table = table.cast(pa.schema(kinds), safe=False)
         return spark.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
 
     def rows(frame):
@@ -236,21 +219,5 @@ def spark_engine(spark):
 def people():
     """Two blocks and a part of one: text with nulls, a number, and a column that nobody privatizes."""
     n = 10_000
-    frame = pd.DataFrame({"number": range(n)})
-    color = ["red", "green", None, "blue", "red"]
-    return pa.table(
-        {
-            "color": pa.array([color[row % 5] for row in range(n)], pa.string()),
-            "size": pa.array([(row // 3) % 4 for row in range(n)], pa.int64()),
-            "number": pa.array(frame["number"]),
-        }
-    )
-
-
-@pytest.fixture
-def parquet(tmp_path):
-    def write(table, name="in.parquet"):
-        pq.write_table(table, tmp_path / name, row_group_size=3_000)
-        return tmp_path / name
-
-    return write
+    sizes = [(row // 3) % 4 for row in range(n)]
+    return pa.table({"color": ["red", "green", None, "blue", "red"] * (n // 5), "size": sizes, "number": range(n)})

@@ -9,10 +9,17 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
-from skdp import Domain, Interval
+from skdp import Domain, Interval, RandomizedResponseEncoder
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 FORMATS = ["csv", "parquet", "arrow"]
+
+
+def encoder(**params):
+    """Make an encoder of colors and sizes."""
+    return RandomizedResponseEncoder(**{"epsilon": 1.0, "categories": DOMAIN, "random_state": 0} | params)
+
+
 SURVEY = Domain(
     {
         "color": ["red", "green", "unused", None],
