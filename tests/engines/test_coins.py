@@ -12,15 +12,10 @@ from scipy.stats import chi2
 
 from skdp import FrequencyOracleEncoder, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines._release import WHOLE_TABLE as WHOLE
-from skdp.engines._release import KeyedSource, Release, prepare_release
-from skdp.local import (
-    LocalHashingEncoder,
-    NumericPerturber,
-    RapporEncoder,
-    SecretKey,
-    SubsetSelectionEncoder,
-)
+from skdp.engines._release import KeyedSource, Release
+from skdp.local import LocalHashingEncoder, NumericPerturber, RapporEncoder, SecretKey, SubsetSelectionEncoder
 from skdp.oracles import channel_of_bits
+from tests.conftest import each
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
 ROWS = 9_000
@@ -82,8 +77,7 @@ def fitted(name, random_state=None):
 
 def release_of(transformer, key):
     record_id = None if transformer.protocol_.permanent_key is None else "person"
-    protocol = transformer.protocol_
-    return Release(protocol, record_id=record_id, key=key)
+    return Release(transformer.protocol_, record_id=record_id, key=key)
 
 
 def reports_of(transformer, key, frame, place=WHOLE):
@@ -102,31 +96,13 @@ def test_a_batch_that_is_drawn_again_has_the_same_reports(name):
     assert len(few) == 0
 
 
-def test_a_seed_gives_the_same_reports_and_each_call_its_own():
-    """Equal rows, so that equal random bits would give equal reports."""
-    same = pd.DataFrame({"a": ["x"] * 5_000, "b": ["x"] * 5_000})
-
-    def draws(seed, calls=2):
-        made = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}, random_state=seed)
-        release = prepare_release(same[:0], made)
-        return [release.charge(made).draw(same) for _ in range(calls)]
-
-    first, again, other = draws(0), draws(0), draws(1)
-    assert all(one.equals(two) for one, two in zip(first, again, strict=True))
-    assert len({tuple(frame[name]) for frame in [*first, *other] for name in frame}) == 8
-    assert len({tuple(frame["a"]) for frame in draws(None, calls=4)}) == 4
-
-
 def keyed(number=0):
     return SecretKey(bytes([number]) * 32)
 
 
-def same(value, rows=5_000, **changes):
-    """Make equal rows, so that equal random bits would give equal reports; change the last row."""
-    frame = pd.DataFrame({"a": [value] * rows, "b": [value] * rows})
-    for name, other in changes.items():
-        frame.loc[rows - 1, name] = other
-    return frame
+def same(value, rows=5_000, last=None):
+    """Make equal rows, so that equal random bits would give equal reports; change a value of the last row."""
+    return pd.DataFrame({"a": value, "b": [value] * (rows - 1) + [value if last is None else last]})
 
 
 @pytest.mark.parametrize(
@@ -148,7 +124,7 @@ def test_another_key_place_or_row_has_random_bits_of_its_own(made, value, other)
         (same(value), keyed(), (0, 0)),
         (same(value), keyed(), (1, 0)),
         (same(value), keyed(), (None, 1)),
-        (same(value, b=other), keyed(), WHOLE),  # one other value in the last row: all random bits are others
+        (same(value, last=other), keyed(), WHOLE),  # one other value in the last row: all random bits are others
         (same(value, 5_001), keyed(), WHOLE),
     ]:
         reports = reports_of(made, randomness, frame, place)[:4_999]
@@ -160,39 +136,33 @@ def test_another_key_place_or_row_has_random_bits_of_its_own(made, value, other)
 def test_values_that_are_written_alike_have_random_bits_of_their_own():
     """Joined as they are written, "s a" and "s bs c" are what "s as b" and "s c" are; 1 and "1" are one word."""
     made = rappor().fit(pd.DataFrame({"word": ["a"]}))
-    words = [["a", "bs c"], ["as b", "c"], ["1", "1"], ["01", "01"], [True, True]]
-    words += [["True", "True"], ["number 1", "number 1"]]
-    frames = [pd.DataFrame({"word": pd.Series(pair * 1_000, dtype=object)}) for pair in words]
-    seen = {tuple(reports_of(made, keyed(), frame)["word_cohort"]) for frame in frames}
-    assert len(seen) == len(words)
-    number, text = (pd.DataFrame({"word": pd.Series([one] * 2_000, dtype=object)}) for one in (1, "1"))
-    pd.testing.assert_frame_equal(reports_of(made, keyed(), number), reports_of(made, keyed(), text))
+
+    def cohorts(*pair):
+        frame = pd.DataFrame({"word": pd.Series(pair * 1_000, dtype=object)})
+        return tuple(reports_of(made, keyed(), frame)["word_cohort"])
+
+    pairs = [("a", "bs c"), ("as b", "c"), ("1", "1"), ("01", "01"), (True, True), ("True", "True")]
+    assert len({cohorts(*pair) for pair in pairs}) == len(pairs)
+    assert cohorts(1, 1) == cohorts("1", "1")
 
 
-@pytest.mark.parametrize(
+SECOND_ROUND = {"memoize": True, "secret_key": KEY, "instantaneous_epsilon": 0.1}
+WORDS = {"word": ["a", "b"]}
+
+
+@each(
     "made",
     [
-        encoder(
-            UnaryEncodingTransformer,
-            epsilon=60.0,
-            variant="symmetric",
-            categories={"word": ["a", "b"]},
-            memoize=True,
-            secret_key=KEY,
-            instantaneous_epsilon=0.1,
-        ),
+        encoder(UnaryEncodingTransformer, epsilon=60.0, variant="symmetric", categories=WORDS, **SECOND_ROUND),
         RapporEncoder(100.0, instantaneous_epsilon=4.0, n_bits=8, n_cohorts=1, secret_key=KEY),
     ],
-    ids=["values", "words"],
 )
 def test_other_persons_with_the_same_values_have_a_second_round_of_their_own(made):
     """All permanent reports are the truth (false alarm e**-25 a bit); so what differs is the second round."""
     made.fit(pd.DataFrame({"word": ["a"]}))
-    seen = []
-    for number in range(2):
-        frame = pd.DataFrame({"word": ["a"] * 2_000, "person": [f"{number}:{row}" for row in range(2_000)]})
-        seen.append(reports_of(made, keyed(), frame))
-    assert not seen[0].equals(seen[1])  # 2**-2000
+    frames = [pd.DataFrame({"word": "a", "person": [f"{n}:{row}" for row in range(2_000)]}) for n in range(2)]
+    first, second = (reports_of(made, keyed(), frame) for frame in frames)
+    assert not first.equals(second)  # 2**-2000
 
 
 def fits(counts, shares):

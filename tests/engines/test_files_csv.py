@@ -6,7 +6,7 @@ import pytest
 from skdp import Domain, DPMarginalSynthesizer, NumericPerturber, PrivacyLedger, RandomizedResponseEncoder
 from skdp.domain import draft_domain_toml
 from skdp.engines import estimate_file, privatize_file, read_frame, synthesize_file, tally_files
-from tests.cli.commands import refuse
+from tests.conftest import each
 from tests.engines.tables import everything_said
 
 DOMAIN = Domain({"sex": ["f", "m"]})
@@ -53,8 +53,8 @@ def test_a_quote_that_is_not_closed_is_an_error_that_names_the_line(tmp_path, re
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("note", ['"ok"', '""', '"5"" wide"', '5" wide', '"two\nlines"', '"a,b"', '""""', '"\r\n"'])
+@each("end", ["\n", "\r\n"])
+@each("note", ['"ok"', '""', '"5"" wide"', '5" wide', '"two\nlines"', '"a,b"', '""""', '"\r\n"'])
 def test_other_quotes_are_read(tmp_path, note, end):
     path = tmp_path / "in.csv"
     path.write_bytes(end.join(["sex,note", *[f"f,{note}", f'"m",{note}'] * 200, ""]).encode())
@@ -108,25 +108,14 @@ def test_codes_are_drafted_as_the_texts_that_they_are(tmp_path):
     assert released.exists()
 
 
-@pytest.mark.parametrize("transformer", [RandomizedResponseEncoder(1.0, categories={"pay": [1.5, 2.5]}),
-                                         NumericPerturber(1.0, bounds={"pay": (0, 9)})])  # fmt: skip
+@each(
+    "transformer",
+    [RandomizedResponseEncoder(categories={"pay": [1.5, 2.5]}), NumericPerturber(bounds={"pay": (0, 9)})],
+)
 def test_a_decimal_comma_is_named(tmp_path, transformer):
     (tmp_path / "in.csv").write_text("pay;x\n" + "1,5;1\n2,5;2\n" * 5)
     with pytest.raises(ValueError, match=r"column 'pay' must contain numbers, with decimal points as in 1\.5; got"):
         privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", transformer, delimiter=";")
-
-
-@pytest.mark.parametrize("command", ["draft-domain", "privatize", "report"])
-def test_a_quoted_header_with_another_delimiter_advises_to_give_it(tmp_path, capsys, command):
-    (tmp_path / "in.csv").write_text('"sex";"x"\n' + '"f";"1"\n' * 5)
-    (tmp_path / "domain.toml").write_text(DOMAIN.to_toml())
-    words = {
-        "draft-domain": ["in.csv", "out.toml"],
-        "privatize": ["in.csv", "out.csv", "--domain", "domain.toml", "--epsilon", "1"],
-        "report": ["--out", "page.html", "--data", "in.csv", "--domain", "domain.toml", "--columns", "sex"],
-    }[command]
-    words = [tmp_path / word if "." in word else word for word in words]
-    assert "give --delimiter" in refuse(capsys, command, *words)
 
 
 def test_columns_of_one_name_are_named_where_they_are_asked_for(tmp_path):

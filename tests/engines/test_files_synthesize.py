@@ -1,18 +1,18 @@
 """From a private file to a synthetic one: the same fit as in memory, a batch at a time, and whole or not at all."""
 
+import errno
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv as csv
-import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.engines import sample_file, synthesize_file
+from tests.conftest import each
 from tests.engines.tables import FORMATS, SURVEY, read, survey, write
 
 N = 3_000
@@ -36,10 +36,6 @@ def source(request, rows, tmp_path):
 def made(**params):
     options = {"epsilon": 50.0, "delta": 1e-9, "domain": SURVEY, "random_state": 0}
     return DPMarginalSynthesizer(**options | params)
-
-
-def only_the_source(source):
-    return [path.name for path in source.parent.iterdir()] == [source.name]
 
 
 def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path):
@@ -71,121 +67,126 @@ ROW = {"age": "40", "height": "1", "grade": "1", "left": "True", "word": "007"}
 ODD = {"age": "40.5", "height": "1.75", "grade": "", "left": "", "word": "None"}
 
 
-class TestText:
-    """What a CSV file holds is decided by the domain, value by value."""
-
-    def write(self, path, rows):
-        lines = [",".join(ROW), *(",".join(row.values()) for row in rows)]
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return path
-
-    def run(self, source, target, handle_unknown="ignore", **options):
-        synthesizer = DPMarginalSynthesizer(
-            50.0, domain=DOMAIN, handle_unknown=handle_unknown, random_state=0, marginals="independent"
-        )
-        synthesize_file(source, target, synthesizer, **options)
-        return synthesizer
-
-    def test_no_type_depends_on_the_data(self, tmp_path):
-        """One odd row changes what pandas takes each column for."""
-        schemas = []
-        kinds = {"plain": [ROW] * 40, "odd": [*[ROW] * 39, ODD], "all odd": [ODD] * 40, "none": []}
-        for (name, rows), n_samples in zip(kinds.items(), (5, 0, 5, 5), strict=True):
-            target = tmp_path / f"{name}.parquet"
-            self.run(self.write(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
-            schemas.append(pq.read_schema(target))
-        assert all(schema.equals(schemas[0]) for schema in schemas)
-        types = {"age": pa.int64(), "height": pa.float64(), "grade": pa.int64(), "left": pa.bool_()}
-        assert {name: schemas[0].field(name).type for name in types} == types
-
-    @pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
-    def test_rows_of_a_saved_model_have_the_types_of_the_first_ones(self, form, tmp_path):
-        domain = {
-            "age": Interval(0, 100, bins=4, missing=True),
-            "grade": [1, 2, None],
-            "left": [True, False, None],
-            "day": [date(2026, 1, 1), date(2026, 1, 2), None],
-            "word": ["x", "y", None],
-        }
-        table = pa.table({"age": [30], "grade": [1], "left": [True], "day": [date(2026, 1, 1)], "word": ["x"]})
-        source = tmp_path / f"in.{form}"
-        writers = {"csv": csv.write_csv, "parquet": pq.write_table, "arrow": feather.write_feather}
-        writers[form](table.take([0] * 40), source)
-        synthesizer = DPMarginalSynthesizer(1.0, domain=domain, random_state=0, marginals="independent")
-        first, model, again = tmp_path / "first.parquet", tmp_path / "model.skops", tmp_path / "again.parquet"
-        synthesize_file(source, first, synthesizer, save=model, n_samples=4)
-        sample_file(DPMarginalSynthesizer.load(model), again, n_samples=8)
-        assert pq.read_schema(first).equals(pq.read_schema(again))
-
-    def test_numbers_are_clipped_and_text_is_not(self, tmp_path):
-        source = self.write(tmp_path / "in.csv", [ROW | {"age": "1e300"}] * 100)
-        assert self.run(source, tmp_path / "out.csv", handle_unknown="clip").count({"age": (90, None)}) > 50
-        for text, policy in [("secret", "clip"), ("1_000", "ignore"), ("nAn", "error")]:
-            source = self.write(tmp_path / "in.csv", [ROW] * 50 + [ROW | {"age": text}])
-            with pytest.raises(ValueError, match="column 'age' must contain numbers") as caught:
-                self.run(source, tmp_path / "two.csv", handle_unknown=policy)
-            assert text not in str(caught.value)
+# What a CSV file holds is decided by the domain, value by value.
 
 
-class TestRefusals:
-    """One clear error; nothing is written, charged, or shown."""
-
-    @pytest.fixture
-    def ledger(self):
-        return PrivacyLedger(epsilon=100.0, delta=1e-6)
-
-    def refuse(self, source, ledger, match, error=ValueError, person_column=None, target="out.csv", **options):
-        before = sorted(source.parent.iterdir())
-        with pytest.raises(error, match=match) as caught:
-            synthesize_file(source, source.parent / target, made(ledger=ledger), person_column=person_column, **options)
-        assert ledger.spent.epsilon == 0
-        assert sorted(source.parent.iterdir()) == before
-        for word in ("violet", "secret"):
-            assert word not in str(caught.value)
-        return caught.value
-
-    @pytest.mark.parametrize("form", FORMATS)
-    @pytest.mark.parametrize("person", [None, "person"])
-    def test_an_undeclared_value(self, rows, tmp_path, ledger, form, person):
-        # In a row that is kept, in the last batch.
-        table = pa.concat_tables([rows, rows.slice(0, 1).set_column(3, "color", pa.array(["violet"]))])
-        table = table.set_column(5, "person", pa.array([*rows["person"].to_pylist(), "somebody"]))
-        source = write(table, tmp_path / f"in.{form}")
-        self.refuse(source, ledger, r"column 'color' holds a value.*outside the declared domain", person_column=person)
-
-    @pytest.mark.parametrize(
-        ("options", "error", "match"),
-        [
-            ({"n_samples": -1}, ValueError, "n_samples must be between 0"),
-            ({"target": "out.txt"}, ValueError, "must end in one of"),
-            ({"target": "in.parquet"}, FileExistsError, "exists already"),
-            ({"person_column": "nobody"}, ValueError, r"in.parquet lacks the columns \['nobody'\]"),
-            ({"person_column": "age"}, ValueError, "person_column must not be in the domain, got 'age'"),
-        ],
-    )
-    def test_parameters(self, rows, tmp_path, ledger, options, error, match):
-        self.refuse(write(rows, tmp_path / "in.parquet"), ledger, match, error, **options)
+def write_text(path, rows):
+    lines = [",".join(ROW), *(",".join(row.values()) for row in rows)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
 
 
-class TestPersons:
-    @pytest.mark.parametrize("most", [1, 3])
-    def test_no_more_rows_are_counted(self, source, rows, tmp_path, most):
-        found = made(max_rows_per_person=most, marginals="independent")
-        synthesize_file(source, tmp_path / "out.parquet", found, person_column="person", n_samples=9)
-        kept = int(pd.Series(rows["person"].to_pylist()).value_counts().clip(upper=most).sum())
-        assert abs(found.n_rows_ - kept) < 20  # the noise has a standard deviation below 1
-        assert pq.read_schema(tmp_path / "out.parquet").names == list(found.domain_.columns)
-        assert "person" not in found.domain_.columns
+def run_text(source, target, handle_unknown="ignore", **options):
+    found = made(delta=0.0, domain=DOMAIN, handle_unknown=handle_unknown, marginals="independent")
+    synthesize_file(source, target, found, **options)
+    return found
 
-    @pytest.mark.parametrize("person", ["", "NA", '""'])
-    def test_rows_without_a_person_are_refused(self, tmp_path, person):
-        source, ledger = tmp_path / "in.csv", PrivacyLedger(epsilon=100.0)
-        source.write_text("color,person\n" + "red,7\n" * 3_000 + f"red,{person}\n")
-        synthesizer = made(delta=0.0, domain={"color": ["red"]}, ledger=ledger)
-        with pytest.raises(ValueError, match="groups holds a missing value"):
-            synthesize_file(source, tmp_path / "out.csv", synthesizer, person_column="person")
-        assert ledger.spent.epsilon == 0
-        assert only_the_source(source)
+
+def test_no_type_depends_on_the_data(tmp_path):
+    """One odd row changes what pandas takes each column for."""
+    schemas = []
+    kinds = {"plain": [ROW] * 40, "odd": [*[ROW] * 39, ODD], "all odd": [ODD] * 40, "none": []}
+    for (name, rows), n_samples in zip(kinds.items(), (5, 0, 5, 5), strict=True):
+        target = tmp_path / f"{name}.parquet"
+        run_text(write_text(tmp_path / f"{name}.csv", rows), target, n_samples=n_samples)
+        schemas.append(pq.read_schema(target))
+    assert all(schema.equals(schemas[0]) for schema in schemas)
+    types = {"age": pa.int64(), "height": pa.float64(), "grade": pa.int64(), "left": pa.bool_()}
+    assert {name: schemas[0].field(name).type for name in types} == types
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_rows_of_a_saved_model_have_the_types_of_the_first_ones(form, tmp_path):
+    days = [date(2026, 1, 1), date(2026, 1, 2)]
+    domain = {"age": Interval(0, 100, bins=4, missing=True), "left": [True, None], "day": [*days, None], "word": ["x"]}
+    table = pa.table({"age": [30] * 40, "left": [True] * 40, "day": days * 20, "word": ["x"] * 40})
+    first, model, again = tmp_path / "first.parquet", tmp_path / "model.skops", tmp_path / "again.parquet"
+    found = made(domain=domain, marginals="independent")
+    synthesize_file(write(table, tmp_path / f"in.{form}"), first, found, save=model, n_samples=4)
+    sample_file(DPMarginalSynthesizer.load(model), again, n_samples=8)
+    assert pq.read_schema(first).equals(pq.read_schema(again))
+
+
+def test_numbers_are_clipped_and_text_is_not(tmp_path):
+    source = write_text(tmp_path / "in.csv", [ROW | {"age": "1e300"}] * 100)
+    assert run_text(source, tmp_path / "out.csv", handle_unknown="clip").count({"age": (90, None)}) > 50
+    for text, policy in [("secret", "clip"), ("1_000", "ignore"), ("nAn", "error")]:
+        source = write_text(tmp_path / "in.csv", [ROW] * 50 + [ROW | {"age": text}])
+        with pytest.raises(ValueError, match="column 'age' must contain numbers") as caught:
+            run_text(source, tmp_path / "two.csv", handle_unknown=policy)
+        assert text not in str(caught.value)
+
+
+@pytest.mark.parametrize(("real", "whole"), [(True, False), (False, True)])
+def test_an_interval_says_whether_its_numbers_are_real(tmp_path, real, whole):
+    """Whatever the dtype or the text of the data is: ends and edges of both are whole."""
+    domain = {"wage": Interval(0, 10, bins=10, real=real)}
+    fractions, integers = np.arange(400) % 40 / 4, np.arange(400) % 10
+    tables = (integers, integers.astype(float)) if whole else (fractions, fractions.astype(object))
+    for number, values in enumerate(tables):
+        pd.DataFrame({"wage": values}).to_csv(tmp_path / "wages.csv", index=False)
+        out = tmp_path / f"{number}.csv"
+        synthesize_file(tmp_path / "wages.csv", out, DPMarginalSynthesizer(9.0, domain=domain, random_state=0))
+        drawn = pd.read_csv(out)["wage"]
+        assert drawn.dtype == (np.int64 if whole else np.float64)
+        assert (drawn % 1 == 0).all() == whole
+        assert drawn.between(0, 10).all()
+
+
+def refuse(source, match, error=ValueError, person_column=None, target="out.csv", **options):
+    """Fail with one clear error; nothing is written, charged, or shown."""
+    ledger, before = PrivacyLedger(epsilon=100.0, delta=1e-6), sorted(source.parent.iterdir())
+    with pytest.raises(error, match=match) as caught:
+        synthesize_file(source, source.parent / target, made(ledger=ledger), person_column=person_column, **options)
+    assert ledger.spent.epsilon == 0
+    assert sorted(source.parent.iterdir()) == before
+    for word in ("violet", "secret"):
+        assert word not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("person", [None, "person"])
+def test_an_undeclared_value_is_refused(rows, tmp_path, form, person):
+    # In a row that is kept, in the last batch.
+    table = pa.concat_tables([rows, rows.slice(0, 1).set_column(3, "color", pa.array(["violet"]))])
+    table = table.set_column(5, "person", pa.array([*rows["person"].to_pylist(), "somebody"]))
+    source = write(table, tmp_path / f"in.{form}")
+    refuse(source, r"column 'color' holds a value.*outside the declared domain", person_column=person)
+
+
+@each(
+    "options error match",
+    [
+        ({"n_samples": -1}, ValueError, "n_samples must be between 0"),
+        ({"target": "out.txt"}, ValueError, "must end in one of"),
+        ({"target": "in.parquet"}, FileExistsError, "exists already"),
+        ({"person_column": "nobody"}, ValueError, r"in.parquet lacks the columns \['nobody'\]"),
+        ({"person_column": "age"}, ValueError, "person_column must not be in the domain, got 'age'"),
+    ],
+)
+def test_wrong_parameters_are_refused(rows, tmp_path, options, error, match):
+    refuse(write(rows, tmp_path / "in.parquet"), match, error, **options)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_no_more_rows_of_a_person_are_counted(source, rows, tmp_path, most):
+    found = made(max_rows_per_person=most, marginals="independent")
+    synthesize_file(source, tmp_path / "out.parquet", found, person_column="person", n_samples=9)
+    kept = int(pd.Series(rows["person"].to_pylist()).value_counts().clip(upper=most).sum())
+    assert abs(found.n_rows_ - kept) < 20  # the noise has a standard deviation below 1
+    assert pq.read_schema(tmp_path / "out.parquet").names == list(found.domain_.columns)
+    assert "person" not in found.domain_.columns
+
+
+@each("person", ["", "NA", '""'])
+def test_rows_without_a_person_are_refused(tmp_path, person):
+    (tmp_path / "in.csv").write_text("color,person\n" + "red,7\n" * 3_000 + f"red,{person}\n")
+    ledger = PrivacyLedger(epsilon=100.0)
+    found = made(delta=0.0, domain={"color": ["red"]}, ledger=ledger)
+    with pytest.raises(ValueError, match="groups holds a missing value"):
+        synthesize_file(tmp_path / "in.csv", tmp_path / "out.csv", found, person_column="person")
+    assert ledger.spent.epsilon == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -216,3 +217,29 @@ def test_at_no_point_of_a_run_half_a_file_is_there(tmp_path, monkeypatch, form):
     synthesize_file(tmp_path / "in.parquet", target, synthesizer, n_samples=3_500)
     assert seen == [False] * 5 + [True]  # only after it was moved
     assert len(read(target)) == 3_500
+
+
+def test_a_full_disk_does_not_lose_a_model_that_is_saved(rows, tmp_path, monkeypatch):
+    def fill_the_disk(self, n_samples):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    source = write(rows, tmp_path / "in.parquet")
+    monkeypatch.setattr(DPMarginalSynthesizer, "sample_batches", fill_the_disk)
+    with pytest.raises(OSError, match="No space left on device"):
+        synthesize_file(source, tmp_path / "out.csv", made(), save=tmp_path / "model")
+    assert not (tmp_path / "out.csv").exists()
+    assert len(DPMarginalSynthesizer.load(tmp_path / "model").sample(10)) == 10
+
+
+@each(
+    "model error match",
+    [
+        ("mine", FileExistsError, "exists"),
+        ("nowhere/model", FileNotFoundError, "nowhere"),
+        ("out.csv", ValueError, r"save.*target"),
+    ],
+)
+def test_a_model_is_saved_where_nothing_is(rows, tmp_path, model, error, match):
+    (tmp_path / "mine").write_text("mine")
+    refuse(write(rows, tmp_path / "in.parquet"), match, error, save=tmp_path / model)
+    assert (tmp_path / "mine").read_text() == "mine"

@@ -8,18 +8,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from skdp import (
-    FrequencyOracleEncoder,
-    LocalHashingEncoder,
-    NumericPerturber,
-    RandomizedResponseEncoder,
-    RapporEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-    read_protocol,
-)
+from skdp import NumericPerturber, RandomizedResponseEncoder, RapporEncoder, UnaryEncodingTransformer, read_protocol
 from skdp.engines import estimate_file, privatize, privatize_file, tally_files
-from skdp.local import SecretKey
+from skdp.local import FrequencyOracleEncoder, LocalHashingEncoder, SecretKey, SubsetSelectionEncoder
 from tests.conftest import often
 
 VALUES = {"sex": ["f", "m"], "rooms": [1, 2, 3]}
@@ -27,17 +18,12 @@ PEOPLE = pd.DataFrame({"sex": ["f", "m", "m"] * 20, "rooms": [1, 2, 3] * 20})
 TABLE = pa.Table.from_pandas(PEOPLE, preserve_index=False)
 NUMBERS = PEOPLE[["rooms"]].astype(float)
 
+KINDS = [
+    *(RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder),
+    *(LocalHashingEncoder, FrequencyOracleEncoder),
+]
 TRANSFORMERS = {
-    **{
-        kind.__name__: (kind(1.0, categories=VALUES), PEOPLE)
-        for kind in (
-            RandomizedResponseEncoder,
-            UnaryEncodingTransformer,
-            SubsetSelectionEncoder,
-            LocalHashingEncoder,
-            FrequencyOracleEncoder,
-        )
-    },
+    **{kind.__name__: (kind(1.0, categories=VALUES), PEOPLE) for kind in KINDS},
     "joint": (RandomizedResponseEncoder(1.0, categories=VALUES, strategy="joint"), PEOPLE),
     "sample": (UnaryEncodingTransformer(1.0, categories=VALUES, strategy="sample"), PEOPLE),
     "NumericPerturber": (NumericPerturber(1.0, bounds={"rooms": (1, 3)}), NUMBERS),

@@ -15,7 +15,7 @@ from skdp import Domain, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
 from skdp.tables import open_large, read_table
-from tests.conftest import often
+from tests.conftest import each, often
 
 # Of each column: the type, and the declared values, of which the second never occurs.
 COLUMNS = {
@@ -82,8 +82,7 @@ def test_reports_and_their_tallies_are_those_of_the_rows(engine, n_rows):
         reports = released[name].to_pylist()
         assert support.tolist() == [reports.count(value) for value in values], name
         assert n_rows == 1 or (support > 0).all()
-    # Spark and Dask number no rows: their seeded reports follow from partitions.
-    if not engine.name.startswith(("spark", "dask")):
+    if not engine.has_partitions:
         same = privatize(table, RandomizedResponseEncoder(14.0, categories=DOMAIN, random_state=0))
         assert released.to_pydict() == same.to_pydict()
 
@@ -97,43 +96,30 @@ def test_counts_of_many_batches_are_exact(lazy_engine):
 
 
 # The dtypes that text has in pandas 2 and 3, also in Dask
+TEXT = [object, "category", pd.ArrowDtype(pa.string()), pd.StringDtype("python"), pd.StringDtype("pyarrow")]
+if pd.__version__ >= "3":
+    TEXT += [pd.StringDtype(storage, na_value=np.nan) for storage in ("python", "pyarrow")]
 
 
-def _text_dtypes():
-    dtypes = {
-        "object": object,
-        "string[python]": pd.StringDtype("python"),
-        "string[pyarrow]": pd.StringDtype("pyarrow"),
-    }
-    dtypes |= {"arrow": pd.ArrowDtype(pa.string()), "category": "category"}
-    if pd.__version__ >= "3":
-        for storage in ("python", "pyarrow"):
-            dtypes[f"str[{storage}]"] = pd.StringDtype(storage, na_value=np.nan)
-    return dtypes
-
-
-@pytest.mark.parametrize("converted", [True, False], ids=["Dask's text", "as it is"])
-@pytest.mark.parametrize("dtype", _text_dtypes().values(), ids=_text_dtypes())
+@each("converted", [True, False])  # to Dask's text
+@each("dtype", TEXT)
 def test_text_of_pandas(dtype, converted):
     import dask
     import dask.dataframe as dd
 
     rows = ["b", None, "a", "b", "ä", None, "b"] * 30
     domain = Domain({"it": ["b", "unused", "a", None, "ä"]})
-    frame = pd.DataFrame({"it": pd.Series(rows, dtype=dtype), "who": pd.Series(["p1", "p2"] * 105, dtype=dtype)})
+    frame = pd.DataFrame({"it": pd.Series(rows, dtype=dtype)})
     with dask.config.set({"dataframe.convert-string": converted}):
         lazy = dd.from_pandas(frame, npartitions=3, sort=False)
         for given_frame in (frame, lazy):
-            (counts,) = count(given_frame[["it"]], domain, [(0,)])
+            (counts,) = count(given_frame, domain, [(0,)])
             assert counts.tolist() == [90, 0, 30, 60, 30]
         encoder = RandomizedResponseEncoder(5.0, categories=domain, random_state=0)
         released = privatize(lazy, encoder)
         reports = pa.Table.from_pandas(released.compute(), preserve_index=False)
         assert set(reports["it"].to_pylist()) <= {"b", "unused", "a", None, "ä"}
         assert tally(released, encoder) == encoder.tally(reports)
-
-
-# Dtypes that name values, which other libraries do not have
 
 
 def test_enum_of_duckdb():

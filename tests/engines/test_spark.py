@@ -1,24 +1,24 @@
-"""Spark on this machine: two workers, partitions that are tried twice. It needs Java 17."""
+"""Spark: where it may write, and on this machine two workers, partitions that are tried twice (with Java 17)."""
+
+import os
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
-from skdp.engines import privatize, tally
+from skdp.engines import _spark, privatize, tally
+from skdp.engines._engine import ReportSums
 from skdp.engines._release import prepare_release
-from tests.engines.tables import DOMAIN
+from skdp.local import SecretKey
+from tests.engines.tables import DOMAIN, encoder
 
-pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]  # Spark's own, of pandas and of sockets
-
-
-def encoder(**params):
-    return RandomizedResponseEncoder(1.0, categories=DOMAIN, **params)
+pytestmark = pytest.mark.filterwarnings("ignore")  # Spark's own, of pandas and of sockets
 
 
 @pytest.fixture
 def frame(spark, people, tmp_path):
-    import pyarrow.parquet as pq
-
     (tmp_path / "in").mkdir()
     for part in range(4):
         pq.write_table(people.slice(part * 2_500, 2_500), tmp_path / "in" / f"{part}.parquet")
@@ -26,12 +26,9 @@ def frame(spark, people, tmp_path):
 
 
 def shaken(frame, marks):
-    """Make each task fail once, and leave a mark of it."""
+    """Make each task fail at its first attempt, after its first batch, and leave a mark of it."""
 
     def fail_once(batches):
-        """Fail after the first batch of each partition, at the first attempt: half a task's rows were privatized."""
-        import os
-
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -45,14 +42,16 @@ def shaken(frame, marks):
     return frame.mapInArrow(fail_once, frame.schema)
 
 
+@pytest.mark.long
 def test_a_task_that_fails_on_purpose_is_tried_again_and_no_row_has_two_reports(frame, people, tmp_path):
     shaky = shaken(frame, str(tmp_path / "marks"))
-    released = privatize(shaky, encoder(), keep=["number"], path=str(tmp_path / "out"))
+    released = privatize(shaky, encoder(random_state=None), keep=["number"], path=str(tmp_path / "out"))
     found = released.toArrow()
     assert list((tmp_path / "marks").iterdir())
     assert sorted(found["number"].to_pylist()) == list(range(people.num_rows))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [RandomizedResponseEncoder, UnaryEncodingTransformer])
 def test_nor_does_a_row_count_twice(frame, people, tmp_path, make):
     table = people.select(["color", "size"])
@@ -65,18 +64,15 @@ def test_nor_does_a_row_count_twice(frame, people, tmp_path, make):
     assert {mark.name for mark in tmp_path.iterdir()} >= {"fit", "tally"}
 
 
+@pytest.mark.long
 def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_path):
     """Before it is written: each attempt leaves what it drew, and all that was drawn agrees."""
     notes = str(tmp_path / "notes")
-    from skdp.engines._spark import draw_lazily
-
-    made = encoder()
+    made = encoder(random_state=None)
     release = prepare_release(frame.limit(0).toArrow(), made, keep=["number"])
-    lazy = draw_lazily(frame, release.charge(made))
+    lazy = _spark.draw_lazily(frame, release.charge(made))
 
     def note_and_fail(batches):
-        import os
-
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -99,8 +95,85 @@ def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_pa
             assert drawn.setdefault(number, report) == report
 
 
+@pytest.mark.long
 def test_a_place_that_exists_costs_nothing(frame, tmp_path):
     ledger = PrivacyLedger(epsilon=10)
     with pytest.raises(FileExistsError):
         privatize(frame, encoder(ledger=ledger), path=tmp_path)
     assert ledger.spent.epsilon == 0
+
+
+# A session that is none, without Java
+
+COLORS = {"color": ["red", "green"]}
+
+
+class NotFound(Exception):
+    def getCondition(self):
+        return "PATH_NOT_FOUND"
+
+
+class Session:
+    """As much of a session as is asked: its machine, and what is at some places."""
+
+    def __init__(self, master=None, places=()):
+        self._master, self._places = master, places
+        self.conf, self.read = {}, self
+
+    @property
+    def sparkContext(self):
+        if self._master is None:  # Spark Connect
+            raise AttributeError("no such attribute")
+        return type("Context", (), {"master": self._master})
+
+    def format(self, name):
+        return self
+
+    def load(self, place):
+        if place.startswith("gone:"):
+            raise ValueError("No FileSystem for scheme gone, and SECRET")
+        if place not in self._places:
+            raise NotFound(place)
+        return type("Frame", (), {"schema": "binary"})
+
+
+@pytest.mark.parametrize("master", ["yarn", None])
+@pytest.mark.parametrize("place", ["hdfs:/data/out", "dbfs:/out", "s3a://bucket/out", "/data/on/the/cluster", "out"])
+def test_a_cluster_writes_where_it_can(master, place):
+    assert _spark.check_path(Session(master), place) == place
+    with pytest.raises(FileExistsError, match="never overwritten"):
+        _spark.check_path(Session(master, [place]), place)
+    with pytest.raises(ValueError, match="path is required on a cluster"):
+        _spark.check_path(Session(master), None)
+
+
+def test_on_this_machine_a_path_is_one_of_this_machine(tmp_path):
+    here = Session("local[2]")
+    assert _spark.check_path(here, tmp_path / "out") == str(tmp_path / "out")
+    assert _spark.check_path(here, None).startswith("file:///")
+    assert _spark.check_path(here, "hdfs:/data/out") == "hdfs:/data/out"
+    with pytest.raises(FileExistsError):
+        _spark.check_path(Session("local[2]", [str(tmp_path)]), tmp_path)
+
+
+def values_of(batches):
+    return pa.Table.from_batches(list(batches)).to_pydict()
+
+
+def test_a_refusal_comes_back_from_a_worker_as_a_value():
+    """And the digests of ids, and sums, of each partition."""
+    transformer = RandomizedResponseEncoder(categories=COLORS, memoize=True, secret_key=SecretKey.generate())
+    rows = pa.table({"color": ["red", "red", "red"], "id": [1, 2, 1]})
+    odd = pa.table({"color": ["red", "SECRET"], "id": [1, 2]})
+    made = prepare_release(rows[:0], transformer, record_id="id")
+    ids = values_of(_spark.check_partition(made, rows.to_batches(max_chunksize=2)))
+    assert ids["refusal"] == [None] * 3
+    assert ids["id"][0] == ids["id"][2] != ids["id"][1]
+    reports = ReportSums(transformer.protocol_)
+    for found in (_spark.check_partition(made, odd.to_batches()), _spark.add_up_partition(reports, odd.to_batches())):
+        (refusal,) = values_of(found)["refusal"]
+        assert "olumn 'color' " in refusal
+        assert "SECRET" not in refusal
+    found = values_of(_spark.add_up_partition(reports, rows.to_batches(max_chunksize=2)))
+    sums = np.concatenate([part.ravel() for part in transformer.tally(rows.select(["color"])).sums()])
+    assert dict(zip(found["cell"], found["value"], strict=True)) == {n: sums[n] for n in np.flatnonzero(sums)}
