@@ -26,8 +26,6 @@ COLUMNS = {
     "seen": Interval(datetime(2020, 1, 1), datetime(2021, 1, 1)),
     "size": ["S", "M"],
     "class": [1, 2],
-    "code": [b"a"],
-    "zoned": [pd.Timestamp("2020-01-01", tz="UTC")],
 }
 ROWS = {
     "a": [1.0, 5.0, None],
@@ -112,8 +110,6 @@ def test_constraints_mean_what_they_say(make_frame, constraint, expected):
         ("start + end > start", "arithmetic requires two numbers"),
         ("2 * start > start", "arithmetic requires two numbers"),
         ("-start > start", "requires a number"),
-        ("code == 'a'", "column 'code' must declare numbers, text, truth values, or dates .* got bytes"),
-        ("zoned == zoned", "got times with a time zone"),
         ("a > 1" + "0" * 400, "too large"),
     ],
 )

@@ -61,11 +61,11 @@ class Categories:
     Raises
     ------
     TypeError
-        If the values are not a collection of hashable scalars, are of several types, or
-        include an `Interval`.
+        If the values are not a collection of text, numbers, booleans, dates or datetimes
+        without a time zone, or are of several types.
     ValueError
-        If there is no value, a duplicate (1 and 1.0 are one), a number that is not
-        finite, or an object that raises an error when it is hashed or compared.
+        If there is no value, a duplicate (1 and 1.0 are one), or a number that is not
+        finite.
 
     Examples
     --------
@@ -83,9 +83,15 @@ class Categories:
             raise TypeError(f"expected a list of values, got {_type(values)}")
         values = tuple(values)
         for value in values:
+            if isinstance(value, Interval):
+                raise TypeError(
+                    "an Interval is declared alone, not in a list of values: write "
+                    "Interval(..., missing=True) for numbers that may be missing"
+                )
             if not is_declarable(value):
                 raise TypeError(
-                    f"expected text, numbers, dates or other scalars, got {_type(value)}"
+                    "expected text, numbers, booleans, dates or datetimes without a time "
+                    f"zone, got {_type(value)}. Convert the column, such as to text"
                 )
         if not isinstance(ordered, bool):
             raise TypeError(f"ordered must be True or False, got {_type(ordered)}")
@@ -147,11 +153,6 @@ def _find_error(values: tuple[Any, ...]) -> TypeError | ValueError | None:
     """Return the error of values that cannot be declared together."""
     if not values:
         return ValueError("expected at least one value")
-    if any(isinstance(value, Interval) for value in values):
-        return TypeError(
-            "an Interval is declared alone, not in a list of values: write "
-            "Interval(..., missing=True) for numbers that may be missing"
-        )
     kinds = kinds_of(values)
     if len(kinds) > 1:
         return TypeError(

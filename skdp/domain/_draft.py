@@ -93,7 +93,7 @@ def _draft_others(column: Any, values: list[Any], bins: int, max_values: int) ->
     if kind is None:
         raise ColumnError("has no value")
     if kind not in ("string", "date", "datetime"):
-        raise ColumnError(f"has values of type {kind}")
+        raise ColumnError(f"has values of type {kind}, which no domain declares")
     if len(values) <= max_values:
         return values
     if kind == "string":
@@ -101,8 +101,6 @@ def _draft_others(column: Any, values: list[Any], bins: int, max_values: int) ->
             f"has more than {max_values} distinct values; declare them by hand, "
             "grouped, or drop it"
         )
-    if getattr(values[0], "tzinfo", None) is not None:
-        raise ColumnError("has times with a time zone, for which there are no bins")
     return _cut_dates(to_dates(column, np.dtype("datetime64[us]")), bins)
 
 

@@ -97,8 +97,6 @@ Reader = Callable[[Any], Operand]
 
 def declare_operand(kind: str, values: tuple[Any, ...]) -> Operand:
     """Return a declared column without rows, by which expressions are checked."""
-    if any(getattr(value, "tzinfo", None) for value in values):
-        kind = "times with a time zone"
     family = _FAMILIES.get(kind, kind)
     dtype = {_TEXT: np.dtype(object), _DATE: _TIMES}.get(family, np.dtype(float))
     return Operand(
@@ -148,8 +146,8 @@ class Expression:
                 )
             if operands[name].family not in _FAMILIES.values():
                 raise ValueError(
-                    f"column {name!r} must declare numbers, text, truth values, or dates "
-                    f"without a time zone, got {operands[name].family}"
+                    f"column {name!r} must declare numbers, text, truth values or dates, "
+                    f"got {operands[name].family}"
                 )
             return operands[name]
 

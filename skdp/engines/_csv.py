@@ -7,8 +7,7 @@ import io
 import re
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
-from datetime import UTC, date, datetime
-from functools import partial
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -76,7 +75,7 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
 
 
 def find_text_type(name: Any, values: Any) -> str:
-    """Return the type as which texts are parsed: text, number, bool, date, datetime or zoned."""
+    """Return the type as which texts are parsed: text, number, bool, date or datetime."""
     if isinstance(values, Interval):
         if values.dtype.kind == "M":
             is_date = values.dtype == np.dtype("datetime64[D]")
@@ -84,8 +83,6 @@ def find_text_type(name: Any, values: Any) -> str:
         is_exact = _are_exact(values.edges)
     else:
         known = present(values.values)
-        if any(getattr(value, "tzinfo", None) is not None for value in known):
-            return "zoned"
         kinds = kinds_of(values.values) & {"date", "datetime"}
         if kinds:
             return str(kinds.pop())
@@ -139,17 +136,15 @@ def _parse_number(text: str) -> float | None:
     return None
 
 
-def _parse_time(text: str, *, zoned: bool) -> datetime | None:
-    # Times at the limits of the calendar have no UTC.
-    with suppress(ValueError, OverflowError):
+def _parse_time(text: str) -> datetime | None:
+    with suppress(ValueError):
         time = datetime.fromisoformat(text)
-        if (time.tzinfo is not None) == zoned:
-            return time.astimezone(UTC) if zoned else time
+        return time if time.tzinfo is None else None
     return None
 
 
 def _parse_date(text: str) -> date | None:
-    time = _parse_time(text, zoned=False)
+    time = _parse_time(text)
     return None if time is None else time.date()
 
 
@@ -159,14 +154,7 @@ _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "number": (_parse_number, "numbers, with decimal points as in 1.5"),
     "bool": (_BOOLS.get, "true or false"),
     "date": (_parse_date, "ISO 8601 dates or datetimes without a time zone"),
-    "datetime": (
-        partial(_parse_time, zoned=False),
-        "ISO 8601 dates or datetimes without a time zone",
-    ),
-    "zoned": (
-        partial(_parse_time, zoned=True),
-        "ISO 8601 dates or datetimes with a time zone",
-    ),
+    "datetime": (_parse_time, "ISO 8601 dates or datetimes without a time zone"),
 }
 
 
@@ -206,11 +194,10 @@ def guess_type(texts: set[str], *, find_dates: bool) -> str:
     if texts <= _BOOLS.keys():
         return "bool"
     if find_dates and all(map(_DAY.match, texts)):
-        for text_type in ("datetime", "zoned"):
-            with suppress(ValueError):
-                times = parse_texts("", texts, text_type)
-                is_date = all(str(time).endswith(" 00:00:00") for time in times)
-                return "date" if is_date else text_type
+        with suppress(ValueError):
+            times = parse_texts("", texts, "datetime")
+            is_date = all(str(time).endswith(" 00:00:00") for time in times)
+            return "date" if is_date else "datetime"
     return "text"
 
 

@@ -42,7 +42,6 @@ ARROW_TYPES: dict[str, Callable[[], Any]] = {
     "bool": lambda: pyarrow.bool_(),
     "date": lambda: pyarrow.date32(),
     "datetime": lambda: pyarrow.timestamp("us"),
-    "zoned": lambda: pyarrow.timestamp("us", "UTC"),
 }
 
 

@@ -41,8 +41,8 @@ def synthesize_file(
     Only the declared columns are read and written, in the order of the table, once for each round of `fit`.
 
     Synthetic columns have the types of a Parquet or Arrow file. A CSV file is read as text, as by `privatize_file`, and
-    parsed as the domain declares it: a column of an `Interval` that is not declared as real has whole numbers; dates,
-    datetimes and, in UTC, datetimes with a time zone are ISO 8601. Other text in such a column is an error.
+    parsed as the domain declares it: a column of an `Interval` that is not declared as real has whole numbers; dates
+    and datetimes are ISO 8601. Other text in such a column is an error.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -23,7 +23,6 @@ from skdp.tables._columns import (
     ColumnError,
     can_contain,
     cells_of,
-    has_zone,
     is_missing,
     kind_of,
     kind_of_dtype,
@@ -59,8 +58,7 @@ class ValueCoder:
         if self.kind is None:
             return
         kinds = {self.kind} | ({DECIMAL} if self.kind == "number" else set())
-        zones = {getattr(value, "tzinfo", None) is not None for value in self.codes}
-        if not can_contain(column, kinds, zones):
+        if not can_contain(column, kinds):
             raise ColumnError(
                 f"dtype {name_of_dtype(column)} cannot contain the declared values "
                 f"{declared}; convert the column, or declare its own values"
@@ -106,7 +104,7 @@ class ValueCoder:
         cells, is_null = cells_of(column)
         if cells.dtype.kind in "iufb":
             codes = self._encode_numbers(cells)
-        elif cells.dtype.kind in "mM":
+        elif cells.dtype.kind == "M":
             codes = self._encode_times(column, cells)
         else:
             objects = cells.astype(object, copy=False)
@@ -137,18 +135,17 @@ class ValueCoder:
         return codes
 
     def _encode_times(self, column: Any, times: NDArray[Any]) -> Codes:
-        """Encode dates, times and durations by their integers, because Python cannot represent all of them."""
+        """Encode dates and datetimes by their integers, because Python cannot represent all of them."""
         if kind_of_dtype(column) == "date":
             times = times.astype("datetime64[D]")  # Arrow may have milliseconds of days
         code_of = {}
         if kind_of_dtype(column) == self.kind:
             for value, code in self.codes.items():
-                is_zoned = getattr(value, "tzinfo", None) is not None
                 time = _numpy_time(value)
                 time_in_unit = time.astype(times.dtype)
                 # A unit may round a time, or be unable to represent it.
                 is_exact = time_in_unit.astype(time.dtype) == time
-                if is_exact and is_zoned == has_zone(column):
+                if is_exact:
                     code_of[time_in_unit.view(np.int64)] = code
         codes = self._find(times.view(np.int64), code_of)
         codes[np.isnat(times)] = self.missing
@@ -200,9 +197,7 @@ def _represents(dtype: np.dtype[Any], value: Any) -> bool:
 
 
 def _numpy_time(value: Any) -> Any:
-    """Return a declared date, time or duration as a NumPy scalar, in UTC if it has a time zone."""
-    if isinstance(value, timedelta):
-        return pd.Timedelta(value).to_timedelta64()
+    """Return a declared date or datetime as a NumPy scalar."""
     if isinstance(value, datetime):
         return pd.Timestamp(value).to_datetime64()
     return np.datetime64(value, "D")
@@ -218,10 +213,8 @@ _DTYPES = {
     "missing": (np.dtype(float), "Float64", "float64"),
     "boolean": (np.dtype(bool), "Boolean", "bool_"),
     "string": (np.dtype("U"), "String", "string"),
-    "bytes": (np.dtype(object), "Binary", "binary"),
     "date": (np.dtype("datetime64[D]"), "Date", "date32"),
     "datetime": (np.dtype("datetime64[us]"), "Datetime", "timestamp"),
-    "duration": (np.dtype("timedelta64[us]"), "Duration", "duration"),
 }
 
 
@@ -234,8 +227,6 @@ def kind_of_values(values: Sequence[Any], *, real: bool | None = None) -> str:
     if not listed:
         return "missing"
     kind = kind_of(listed[0])
-    if kind == "timedelta":
-        return "duration"
     if kind != "number":
         return kind
     if real is None:
@@ -252,12 +243,9 @@ def number_dtype(kind: str) -> np.dtype[Any]:
 
 
 def dtype_of(library: str, kind: str, values: Sequence[Any]) -> Any:
-    """Return the dtype of declared values of a kind in a library; None if the library infers it from the values."""
+    """Return the dtype of declared values of a kind in a library."""
     if library in ("numpy", "pandas"):
         return _numpy_dtype(library, kind, values)
-    if kind not in _DTYPES:
-        return None
-    zone = _zone_of(values)
     _, polars_name, arrow_name = _DTYPES[kind]
     if library == "polars":
         import polars
@@ -267,38 +255,19 @@ def dtype_of(library: str, kind: str, values: Sequence[Any]) -> Any:
         import pyarrow
 
         make = getattr(pyarrow, arrow_name)
-    if kind == "datetime":
-        return make("us", zone and str(zone))
-    return make("us") if kind == "duration" else make()
+    return make("us") if kind == "datetime" else make()
 
 
 def _numpy_dtype(library: str, kind: str, values: Sequence[Any]) -> Any:
-    zone = _zone_of(values)
     has_missing = None in values
     if library == "pandas" and kind == "string":
         return _pandas_text_dtype()
-    if library == "pandas" and zone is not None:
-        return pd.DatetimeTZDtype("us", zone)
-    if library == "pandas" and kind in ("Period", "Interval"):
-        return pd.array(present(values)).dtype
-    # pandas has no days; NumPy has no time zones, and no missing boolean or text.
+    # pandas has no days, and NumPy no missing boolean or text.
     is_object = has_missing and kind in ("boolean", "string")
-    is_object = is_object or (library == "pandas" and kind == "date")
-    if is_object or zone is not None or kind not in _DTYPES:
+    if is_object or (library == "pandas" and kind == "date"):
         return np.dtype(object)
     dtype = number_dtype(kind)
     return np.dtype(float) if has_missing and dtype.kind in "iu" else dtype
-
-
-def _zone_of(values: Sequence[Any]) -> Any:
-    """Return the time zone of declared times; None if they have none."""
-    zones = {getattr(value, "tzinfo", None) for value in present(values)}
-    if zones <= {None}:
-        return None
-    # Times of different offsets are in UTC, and so are times of a file, which contains
-    # offsets and no names of zones.
-    zone = zones.pop() if len(zones) == 1 else UTC
-    return zone if hasattr(zone, "key") else UTC
 
 
 @cache

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from itertools import chain
 from numbers import Integral, Real
@@ -44,6 +44,9 @@ VALUE_ERRORS = (TypeError, ValueError, ArithmeticError)
 
 KINDS = {bool: "boolean", int: "number", float: "number", str: "string"}
 
+# The kinds of declared values.
+DECLARABLE_KINDS = ("boolean", "number", "string", "date", "datetime")
+
 # Types of values with a natural order.
 ORDERED_KINDS = ("number", "date", "datetime")
 
@@ -64,15 +67,15 @@ def kind_of(value: Any) -> str:
         return KINDS[type(value)]
     if isinstance(value, np.bool_):
         return "boolean"
+    if isinstance(value, np.timedelta64):  # which NumPy registers as an integer
+        return "timedelta"
     if isinstance(value, Real):
         return "number"
     if isinstance(value, str):
         return "string"
     if isinstance(value, datetime | np.datetime64):
         return "datetime"
-    if isinstance(value, timedelta | np.timedelta64):
-        return "timedelta"
-    return "bytes" if isinstance(value, bytes) else type(value).__name__
+    return type(value).__name__
 
 
 def present(values: Iterable[Any]) -> list[Any]:
@@ -104,25 +107,15 @@ def plain(value: Any) -> Any:
         return str.__str__(value)  # not `str`, which returns the name of an Enum member
     if kind == "datetime":
         return pd.Timestamp(value)
-    if isinstance(value, np.timedelta64):
-        return pd.Timedelta(value)
     if isinstance(value, Integral):
         return int(value)
     return float(value) if isinstance(value, np.floating) else value
 
 
 def is_declarable(value: Any) -> bool:
-    """Return True for a value that can be hashed and written, and equals itself; and for missing."""
-    if type(value) in KINDS:
-        return True
-    # The text of an error may contain the value.
-    try:
-        plain_value = plain(value)
-        hash(plain_value)
-        str(plain_value)
-        return bool(plain_value == plain_value)
-    except VALUE_ERRORS:
-        return False
+    """Return True for text, numbers, booleans, dates, datetimes without a time zone, and missing."""
+    has_zone = getattr(value, "tzinfo", None) is not None
+    return is_missing(value) or (kind_of(value) in DECLARABLE_KINDS and not has_zone)
 
 
 # Dtypes.
@@ -141,16 +134,10 @@ _KIND_OF_NAME = {
     **dict.fromkeys(("int", "uint", "halffloat", "float", "double"), "number"),
     **dict.fromkeys(("str", "stringdtype", "string", "large_string"), "string"),
     **dict.fromkeys(("string_view", "categorical", "enum"), "string"),
-    **dict.fromkeys(("bytes", "binary", "large_binary", "binary_view"), "bytes"),
     **dict.fromkeys(("datetime", "timestamp"), "datetime"),
-    **dict.fromkeys(("duration", "timedelta"), "timedelta"),
     **dict.fromkeys(("null", "object"), ANY),
-    "fixed_size_binary": "bytes",
     "date": "date",
     "decimal": DECIMAL,
-    "interval": "Interval",
-    "period": "Period",
-    "time": "time",
 }
 
 
@@ -211,6 +198,8 @@ def _value_dtype(column: Any) -> Any:
 def kind_of_dtype(column: Any) -> str:
     """Return the kind of all values that a column can contain by its dtype, or `ANY` or `OTHER`."""
     dtype = _value_dtype(column)
+    if (getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)) is not None:
+        return OTHER  # no declared datetime has a time zone
     if library_of(column) == "polars":
         dtype = dtype.base_type()  # without the values of an Enum
     # Examples: "int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)".
@@ -233,19 +222,9 @@ def name_of_dtype(column: Any) -> str:
     return str(dtype).partition("<")[0]
 
 
-def has_zone(column: Any) -> bool:
-    """Return True if the dtype of a column has a time zone."""
-    dtype = _value_dtype(column)
-    return (getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)) is not None
-
-
-def can_contain(
-    column: Any, kinds: Iterable[str], zones: Iterable[bool] = (True, False)
-) -> bool:
-    """Return True if the dtype of a column can contain values of some kinds, and times with or without a zone."""
+def can_contain(column: Any, kinds: Collection[str]) -> bool:
+    """Return True if the dtype of a column can contain values of some kinds."""
     kind = kind_of_dtype(column)
-    if kind == "datetime" and kind in kinds:
-        return has_zone(column) in zones
     # The dtype of a column without values is arbitrary.
     return kind in kinds or kind == ANY or _is_all_missing(column)
 
@@ -297,7 +276,7 @@ def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
             is_null = series.is_null().to_numpy()
             series = series.fill_null(False if kind == "boolean" else 0)
         return series.to_numpy(), is_null
-    if kind in ("date", "datetime", "timedelta"):
+    if kind in ("date", "datetime"):
         return series.to_numpy(), None
     if series.dtype.is_nested():
         # No list or record is a declared value.
@@ -477,7 +456,7 @@ def to_dates(column: Any, dtype: Any) -> Times:
 
 def _dates(column: Any, dtype: Any) -> Times:
     kinds = ("date", "datetime")
-    if not can_contain(column, kinds, zones=[False]):
+    if not can_contain(column, kinds):
         raise ColumnError(
             "expected dates, or datetimes without a time zone, got a column of dtype "
             f"{name_of_dtype(column)}"

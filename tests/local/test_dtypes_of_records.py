@@ -15,8 +15,6 @@ from tests.conftest import each
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 3, 1), dt.date(2021, 1, 1)]
 TIMES = [dt.datetime(day.year, day.month, day.day) for day in DAYS]
-ZONED = [pd.Timestamp(time, tz="UTC") for time in TIMES]
-MONTHS = list(pd.period_range("2020-01", periods=2, freq="M"))
 PANDAS_TEXT = str(pd.Series(["a"]).dtype)
 
 # By declaration, the dtype in pandas, polars and Arrow.
@@ -33,9 +31,6 @@ DTYPES = {
     "days": (DAYS, "object", "Date", "date32[day]"),
     "bins of days": (Interval(DAYS), "datetime64[us]", "Date", "date32[day]"),
     "times": ([*TIMES, None], "datetime64[us]", "Datetime(time_unit='us', time_zone=None)", "timestamp[us]"),
-    "zones": (ZONED, "datetime64[us, UTC]", "Datetime(time_unit='us', time_zone='UTC')", "timestamp[us, tz=UTC]"),
-    "durations": ([dt.timedelta(1), dt.timedelta(2)], "timedelta64[us]", "Duration(time_unit='us')", "duration[us]"),
-    "months": ([*MONTHS, None], "period[M]", None, None),
 }
 
 
@@ -47,11 +42,9 @@ def tables(declared):
     """Make tables of the declared values, by library, in dtypes that other records may give them."""
     values = values_of(declared)
     made = [pd.DataFrame({"x": pd.Series(values, dtype=dtype)}) for dtype in (object, None, "category")]
-    if declared is not DTYPES["months"][0]:
-        array = pa.array(values, pa.uint64() if 2**64 - 1 in values else None)
-        arrow, coded = pa.table({"x": array}), pa.table({"x": array.dictionary_encode()})
-        made += [arrow.to_pandas(types_mapper=pd.ArrowDtype), arrow, coded, pl.from_arrow(arrow), pl.DataFrame(arrow)]
-    return made
+    array = pa.array(values, pa.uint64() if 2**64 - 1 in values else None)
+    arrow, coded = pa.table({"x": array}), pa.table({"x": array.dictionary_encode()})
+    return [*made, arrow.to_pandas(types_mapper=pd.ArrowDtype), arrow, coded, pl.from_arrow(arrow), pl.DataFrame(arrow)]
 
 
 @each("kind", DTYPES)
