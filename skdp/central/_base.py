@@ -123,8 +123,8 @@ def check_column_names(
 
 def check_different(names: Sequence[Any]) -> None:
     """Refuse a result with two columns of one name."""
-    for place, name in enumerate(names):
-        if name in names[:place]:
+    for index, name in enumerate(names):
+        if name in names[:index]:
             raise ValueError(
                 f"two columns of the result would be called {name!r}; rename a column "
                 "of X"

@@ -524,8 +524,8 @@ class Cells:
         with np.errstate(over="ignore"):
             finite = np.nan_to_num(numbers[np.isfinite(numbers)] - self.centre)
         # Outer cells also hold all numbers beyond them.
-        places = np.searchsorted(self.edges()[1:-1], finite, side="right")
-        counts = np.bincount(places, minlength=2 * self.side + 1)
+        cells = np.searchsorted(self.edges()[1:-1], finite, side="right")
+        counts = np.bincount(cells, minlength=2 * self.side + 1)
         return np.append(counts, np.isnan(numbers).sum())
 
     def edges(self) -> Floats:
@@ -603,7 +603,7 @@ class CellCounts:
     def _find_windows(self, counts: Floats, rate: float) -> tuple[int, int] | None:
         """Return the first and the last cell of windows whose counts are noise with probability at most `rate`."""
         # Windows of 1, 2, 4, ... cells: wide ones show numbers that are spread over many
-        # cells. A window may be wider than its numbers: its inner ends are used.
+        # cells. A window may be wider than its numbers: its inner endpoints are used.
         chance = rate / counts.size
         sums = np.append(0.0, np.cumsum(counts))
         first, last = counts.size, -1

@@ -329,7 +329,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         return rows.target
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        ends = read_bounds(bounds, rows.names[-1:])
+        bounds = read_bounds(bounds, rows.names[-1:])
         domain = declared_domain(rows.features.table, self.categories, "categories")
         # A record changes two numbers of each column, together by `2 * GRID`: so in L1
         # norm, and at most in L2 norm.
@@ -339,27 +339,29 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         of_squares = Noise.of(share / 20, GRID)
         of_distances = share * Fraction(19, 20)
         noise = Noise.of(of_distances, 2 * GRID * d, (2 * GRID) ** 2 * d)
-        exact = domain, *self._sums(rows, domain, ends), ends
+        exact = domain, *self._sums(rows, domain, bounds), bounds
         return Plan(exact, (noise, of_squares), f"{noise.name} on sums by category")
 
     def _sums(
-        self, rows: Batches, domain: Domain, ends: Floats
+        self, rows: Batches, domain: Domain, bounds: Floats
     ) -> tuple[int, NDArray[np.object_]]:
         """Return the sum of squares of the target, and its distances to both bounds by category of all columns."""
         # The sums of all rows, and by category of each column.
-        cliques = [(), *((place,) for place in range(len(domain.columns)))]
+        cliques = [(), *((column,) for column in range(len(domain.columns)))]
         total, *by_column = sum_by_cells(
-            rows, domain, cliques, ends, self.handle_unknown, "categories"
+            rows, domain, cliques, bounds, self.handle_unknown, "categories"
         )
         total.refuse_missing(rows.names[-1:])
         distances = []
         for sums in by_column:
             n = GRID * sums.counts
-            distances.append(np.hstack([n + sums.places, n - sums.places]))
+            distances.append(
+                np.hstack([n + sums.position_sums, n - sums.position_sums])
+            )
         return int(total.squares[0, 0]), np.concatenate(distances).astype(object)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        domain, square, distances, ends = plan.exact
+        domain, square, distances, bounds = plan.exact
         noise, of_squares = plan.noises
         variance = (float(min(noise.error, Fraction(MAX_NOISY_COUNT))) / GRID) ** 2
         noisy = noise.add_floats(source, distances) / (2 * GRID)
@@ -376,9 +378,11 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             variance=variance / 2,
         )
         self.domain_ = domain
-        self.target_mean_ = float(to_values(means.mean, ends)[0])
-        self.target_mean_std_error_ = float((ends[0, 1] - ends[0, 0]) / 2 * means.error)
-        self.encodings_ = [to_values(column, ends) for column in means.by_column]
+        self.target_mean_ = float(to_values(means.mean, bounds)[0])
+        self.target_mean_std_error_ = float(
+            (bounds[0, 1] - bounds[0, 0]) / 2 * means.error
+        )
+        self.encodings_ = [to_values(column, bounds) for column in means.by_column]
 
     @property
     def _columns(self) -> tuple[Any, ...]:
@@ -422,9 +426,9 @@ class ShrunkMeans(NamedTuple):
             of_row = square / (n_all / len(sizes)) - mean**2
             of_row = float(np.clip(of_row, 0.001 * largest, largest))
         by_column = []
-        ends = np.cumsum(sizes)[:-1]
+        stops = np.cumsum(sizes)[:-1]
         for n, total in zip(
-            np.split(n_rows, ends), np.split(totals, ends), strict=True
+            np.split(n_rows, stops), np.split(totals, stops), strict=True
         ):
             shifts = shrunk_shifts(
                 n,

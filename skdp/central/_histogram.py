@@ -303,6 +303,6 @@ def _applicable(method: str, domain: Domain) -> str:
 
 def _round_all_ranges(estimates: NDArray[np.float64]) -> NDArray[np.int64]:
     """Round cumulative sums, so that each sum of neighbouring cells changes by less than 1."""
-    ends = np.floor(np.cumsum(estimates, axis=-1) + 0.5).astype(np.int64)
-    ends[..., 1:] -= ends[..., :-1].copy()
-    return ends
+    rounded = np.floor(np.cumsum(estimates, axis=-1) + 0.5).astype(np.int64)
+    rounded[..., 1:] -= rounded[..., :-1].copy()
+    return rounded

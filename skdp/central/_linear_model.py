@@ -22,8 +22,8 @@ from skdp.base import (
 from skdp.central._base import Plan
 from skdp.central._supervised import (
     SupervisedStatistic,
-    place_with_target,
     read_all_bounds,
+    rows_with_target,
 )
 from skdp.central.statistics import (
     UNIT,
@@ -273,7 +273,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         penalty = self._penalty()
-        ends = read_bounds(bounds, rows.names)
+        bounds = read_bounds(bounds, rows.names)
         # All of a budget in mu is Gaussian: the squares of mu add up to its square.
         noise = Noise("mu", share.mu_squared)
         if share.kind == "epsilon":
@@ -281,9 +281,9 @@ class _LinearRegression(RegressorMixin, LinearModel):
                 share, len(rows.names), square=0, constant=UNIT, largest=UNIT
             )
         # The constant compensates for a shift.
-        starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
-        placed = place_with_target(rows.table, ends, starts)
-        exact = Placement(placed, starts, widths(ends, starts)), penalty, share
+        starts = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) / 2
+        placed = rows_with_target(rows.table, bounds, starts)
+        exact = Placement(placed, starts, widths(bounds, starts)), penalty, share
         return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

@@ -21,7 +21,7 @@ from skdp.central.statistics import (
     Noise,
     clip_floats,
     to_float,
-    to_places,
+    to_positions,
     to_values,
 )
 from skdp.exact import exp_bounds, log_upper
@@ -329,10 +329,11 @@ class _PrivateStatistic:
         low, high = map(Fraction, limits[0].tolist())
         width = high - low
         if isinstance(statistic, str) and statistic == "mean":
-            places = _read_places(X, limits)
-            n_values = len(places)
+            positions = _read_positions(X, limits)
+            n_values = len(positions)
             # The mean of no values is the middle of the bounds.
-            mean = Fraction(sum(places), 2 * GRID * max(n_values, 1)) + Fraction(1, 2)
+            mean = Fraction(sum(positions), 2 * GRID * max(n_values, 1))
+            mean += Fraction(1, 2)
             return cls(
                 low, width, low + width * mean, lambda k: width / max(n_values - k, 1)
             )
@@ -356,9 +357,9 @@ class _PrivateStatistic:
 
     def add_noise(self, source: ByteSource, scale: Fraction) -> float:
         """Add discrete Laplace noise of a scale in steps, and clip the result to the bounds."""
-        place = round((self.statistic - self.low) / self.step)
-        place += discrete_laplace(source, scale, 1).item()
-        return float(self.low + self.step * min(max(place, 0), N_STEPS))
+        position = round((self.statistic - self.low) / self.step)
+        position += discrete_laplace(source, scale, 1).item()
+        return float(self.low + self.step * min(max(position, 0), N_STEPS))
 
     def find_smooth_steps(self, beta: Fraction) -> int:
         """Return the smooth sensitivity in whole steps, rounded up."""
@@ -371,7 +372,7 @@ class _PrivateStatistic:
         return math.ceil(Fraction(smooth) * (1 + MAX_FLOAT_ERROR) / self.step)
 
 
-def _read_places(X: Any, limits: NDArray[np.float64]) -> list[int]:
+def _read_positions(X: Any, limits: NDArray[np.float64]) -> list[int]:
     """Return the values of a single column on the grid between the bounds, without missing ones."""
     rows = _read_rows(X, "X")
     if isinstance(rows, np.ndarray) and rows.ndim == 1:
@@ -383,7 +384,7 @@ def _read_places(X: Any, limits: NDArray[np.float64]) -> list[int]:
             f"{len(table.columns)} columns"
         )
     (values,) = read_numbers(table, missing=True)
-    positions = to_places(values[~np.isnan(values)], *limits[0])
+    positions = to_positions(values[~np.isnan(values)], *limits[0])
     return positions.astype(np.int64).tolist()
 
 
@@ -599,7 +600,7 @@ def _evaluate_chunk(
         return None
     if outputs.shape != (len(limits),) or np.isnan(outputs).any():
         return None
-    return to_places(outputs, *limits.T).astype(np.int64).astype(object)
+    return to_positions(outputs, *limits.T).astype(np.int64).astype(object)
 
 
 def _take(table: Any, members: NDArray[np.intp]) -> Any:

@@ -73,18 +73,18 @@ class BinaryLoss:
     square = (CERTAIN // 2) ** 2
 
     def __init__(self) -> None:
-        places = np.arange(-MAX_LOGIT * FINE, MAX_LOGIT * FINE + 1)
-        probabilities = expit((places + 0.5) / FINE)
+        steps = np.arange(-MAX_LOGIT * FINE, MAX_LOGIT * FINE + 1)
+        probabilities = expit((steps + 0.5) / FINE)
         weights = 0.5 / np.maximum(probabilities, 1 - probabilities)
         by_class = np.stack([probabilities, probabilities - 1])
-        self._residuals = np.rint(CERTAIN * weights * by_class)  # (2, n_places)
+        self._residuals = np.rint(CERTAIN * weights * by_class)  # (2, n_steps)
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
         """Return the derivative of the loss of each row by its logit, in units of `CERTAIN`."""
-        places = logits + MAX_LOGIT * FINE
-        places += codes[:, np.newaxis] * self._residuals.shape[1]
+        indices = logits + MAX_LOGIT * FINE
+        indices += codes[:, np.newaxis] * self._residuals.shape[1]
         # A flat table takes half the time.
-        return self._residuals.take(places)
+        return self._residuals.take(indices)
 
 
 class SoftmaxLoss:
@@ -169,12 +169,12 @@ def descend(
     """Minimise the loss by noisy gradient descent; return the mean of the second half of the steps."""
     coefficients = velocity = mean = np.zeros(noise.shape[1:])
     averaged = range(len(noise) // 2, len(noise))
-    for place, drawn in enumerate(noise):
+    for step_number, drawn in enumerate(noise):
         exact = gradient(rows, coefficients, loss)
         total = (exact.astype(object) + drawn).astype(float)
         velocity = MOMENTUM * velocity + step @ total / (UNIT * CERTAIN)
         coefficients = coefficients - velocity
-        if place in averaged:
+        if step_number in averaged:
             mean = mean + coefficients / len(averaged)
     return mean
 
@@ -224,7 +224,7 @@ class PublicRows:
         weights = np.minimum(1.0, np.quantile(lengths, WHOLE) / lengths)
         return cls(scaler, inputs, weights)
 
-    def place(self) -> tuple[NDArray[np.int64], float]:
+    def to_integers(self) -> tuple[NDArray[np.int64], float]:
         """Return the weighted inputs as integers, and their unit."""
         weighted = self.inputs * self.weights[:, np.newaxis]
         unit = float(np.linalg.norm(weighted, axis=1).max()) / LENGTH
@@ -234,8 +234,8 @@ class PublicRows:
         """Return the noise of sums of inputs by class, of which a change of the class of a row changes `n_sums`."""
         # Sums of integers are exact in any order, so that a class changes them by its
         # own row alone. The longest row is public.
-        places, _ = self.place()
-        square = int((places**2).sum(axis=1).max()) * n_sums
+        inputs, _ = self.to_integers()
+        square = int((inputs**2).sum(axis=1).max()) * n_sums
         return Noise("mu", share.mu_squared, share.rows**2 * square)
 
     def fit(
@@ -246,8 +246,8 @@ class PublicRows:
         Of two classes, there is one indicator, of the second class; of more, one for each.
         """
         # Integers of 64 bits hold the sums of 2**32 rows: (n_inputs, n_indicators).
-        places, unit = self.place()
-        sums = unit * noise.add_floats(source, places.T @ indicators)
+        inputs, unit = self.to_integers()
+        sums = unit * noise.add_floats(source, inputs.T @ indicators)
         totals = (self.weights @ self.inputs)[:, np.newaxis]
         if sums.shape[1] == 1:
             sums = np.hstack([totals - sums, sums])
@@ -459,15 +459,15 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         if self._protects_target():
             return self._plan_target(rows, share)
-        ends = read_bounds(bounds, rows.names[:-1])
+        bounds = read_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
         # Columns are measured from the point of their bounds that is nearest to 0.
         # Measured from 0, large numbers would lose the differences between rows to
         # rounding.
-        starts = np.clip(0.0, *ends.T)
+        starts = np.clip(0.0, *bounds.T)
         codes = classes.codes(rows.table.columns[-1])
-        placed = Rows.of(read_numbers(rows.features.table), ends, starts, codes)
-        placement = Placement(placed, starts, widths(ends, starts))
+        placed = Rows.of(read_numbers(rows.features.table), bounds, starts, codes)
+        placement = Placement(placed, starts, widths(bounds, starts))
         gaussian = replace(share, kind="mu", amount=share.mu_squared)
         exact = DescentPlan(placement, classes, gaussian)
         return Plan.of_gaussian(exact, share, "noisy gradient descent")

@@ -341,22 +341,23 @@ class DPGroupBy(CentralStatistic):
         check_confidence_level(self.confidence_level)
         measured = self._bounded(rows)
         warn_of_objects(measured.table)
-        ends = np.empty((0, 2))
         if measured.names:
-            ends = read_bounds(bounds, measured.names)
+            bounds = read_bounds(bounds, measured.names)
+        else:
+            bounds = np.empty((0, 2))
         keys = rows.select(self._key_names)
         domain = declared_domain(keys.table, self.keys, "keys")
         (sums,) = sum_by_cells(
             rows.select([*domain.columns, *measured.names]),
             domain,
             [range(len(domain.columns))],
-            ends,
+            bounds,
             self.handle_unknown,
             "keys",
             missing=True,
         )
-        noise = self._noise(share, len(ends))
-        what = "counts and sums" if len(ends) else "counts"
+        noise = self._noise(share, len(bounds))
+        what = "counts and sums" if len(bounds) else "counts"
         exact = sums, domain, library_of(rows.table), measured.names
         return Plan(exact, (noise,), f"{noise.name} on {what} of groups")
 
@@ -394,9 +395,9 @@ class DPGroupBy(CentralStatistic):
             estimates["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
         if "sum" in self._statistics and names:
             estimates["sum"] = sum_estimates(noisy, sums.bounds, noise, level)
-        for place, name in enumerate(names):
+        for column, name in enumerate(names):
             for statistic, estimate in estimates.items():
-                columns = [part[:, place] for part in estimate]
+                columns = [part[:, column] for part in estimate]
                 self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
 
 

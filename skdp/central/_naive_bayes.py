@@ -180,9 +180,9 @@ class DPCategoricalNB(NaiveBayes):
     For each of d columns, the rows are counted by value and class. A record is in one cell of each table: it changes d
     counts by 1. So Laplace noise of scale d over epsilon, or Gaussian noise for a change of the root of d, drawn
     exactly, protects all counts together. With a delta, the noise with the smaller exact error is used. The rest is
-    post-processing. A row is classified by the shares of the classes among the rows with each of its values, ``P(c | v)
-    / P(c)``; these are shrunk towards 1 by the ratio of the noise to the variance between the values of a column
-    (empirical Bayes, [1]_), so rare values, and columns with effects below the noise, have little influence.
+    post-processing. A row is classified by the proportions of the classes among the rows with each of its values,
+    ``P(c | v) / P(c)``; these are shrunk towards 1 by the ratio of the noise to the variance between the values of a
+    column (empirical Bayes, [1]_), so rare values, and columns with effects below the noise, have little influence.
 
     References
     ----------
@@ -239,7 +239,7 @@ class DPCategoricalNB(NaiveBayes):
         domain = Domain(attributes | {rows.names[-1]: classes.attribute})
         domain = copy_guarantee(domain, self.categories)
         n_columns = len(columns.names)
-        pairs = [(place, n_columns) for place in range(n_columns)]
+        pairs = [(column, n_columns) for column in range(n_columns)]
         counts = count_cells(rows, domain, pairs, self.handle_unknown, "categories")
         tables = []
         for cells in counts:
@@ -267,7 +267,7 @@ class DPCategoricalNB(NaiveBayes):
         variance = float(min(error, Fraction(MAX_NOISY_COUNT))) ** 2
         self.feature_log_prob_ = []
         for table in noisy:
-            logs = _log_shares(table, self.class_prior_, variance)
+            logs = _log_probabilities(table, self.class_prior_, variance)
             self.feature_log_prob_.append(logs)
         self.domain_ = domain
 
@@ -281,31 +281,31 @@ class DPCategoricalNB(NaiveBayes):
         return logs
 
 
-def _log_shares(noisy: Floats, prior: Floats, variance: float) -> Floats:
-    """Return the logarithms of the shares of values in each class, from noisy counts by class and value."""
+def _log_probabilities(noisy: Floats, prior: Floats, variance: float) -> Floats:
+    """Return the logarithms of the probabilities of values in each class, from noisy counts by class and value."""
     rows = noisy.sum(axis=0)
     error = max(math.sqrt(variance), 1.0)
     n = np.maximum(rows, 0)
     n_classes = len(prior)
-    shares = np.empty(noisy.shape)
-    for place, share in enumerate(prior):
-        of_others = (n_classes - 1) * share**2
-        of_noise = variance * ((1 - share) ** 2 + of_others)
+    proportions = np.empty(noisy.shape)
+    for index, probability in enumerate(prior):
+        of_others = (n_classes - 1) * probability**2
+        of_noise = variance * ((1 - probability) ** 2 + of_others)
         shift = shrunk_shifts(
             rows,
-            noisy[place] - share * rows,
-            of_row=share * (1 - share),
+            noisy[index] - probability * rows,
+            of_row=probability * (1 - probability),
             of_noise=of_noise,
             of_count=n_classes * variance,
         )
         # A value must not exclude a class.
-        least = share / (1 + n / error)
-        shares[place] = np.maximum(share + shift, least)
+        least = probability / (1 + n / error)
+        proportions[index] = np.maximum(probability + shift, least)
     # For a value v:
     #     P(v | c) = P(c | v) P(v) / P(c).
     # The estimate of P(v) is the same for all classes.
-    shares *= np.maximum(n, error)
-    return np.log(shares) - np.log(shares.sum(axis=1, keepdims=True))
+    proportions *= np.maximum(n, error)
+    return np.log(proportions) - np.log(proportions.sum(axis=1, keepdims=True))
 
 
 class DPGaussianNB(NaiveBayes):
@@ -433,12 +433,12 @@ class DPGaussianNB(NaiveBayes):
         return Noise.joint(share, GRID, size)
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        ends = read_bounds(bounds, rows.names[:-1])
+        bounds = read_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
-        sums_of = partial(_sums_by_class, classes=classes, ends=ends)
-        sums = GroupSums.read(rows.add_up(sums_of), ends)
+        sums_of = partial(_sums_by_class, classes=classes, bounds=bounds)
+        sums = GroupSums.read(rows.add_up(sums_of), bounds)
         sums.refuse_missing(rows.names[:-1])
-        noise = self._noise(share, len(ends))
+        noise = self._noise(share, len(bounds))
         return Plan((sums, classes), (noise,), f"{noise.name} on sums by class")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
@@ -449,9 +449,11 @@ class DPGaussianNB(NaiveBayes):
         self._set_classes(classes, counts, noise.error / GRID)
         self.domain_ = classes.domain
         n_rows = np.maximum(counts, 1.0)
-        shares = (n_rows / n_rows.sum())[:, np.newaxis]
-        mean, of_mean = _shrink_to_mean(moments.mean, moments.mean_error, shares)
-        variance, _ = _shrink_to_mean(moments.variance, moments.variance_error, shares)
+        proportions = (n_rows / n_rows.sum())[:, np.newaxis]
+        mean, of_mean = _shrink_to_mean(moments.mean, moments.mean_error, proportions)
+        variance, _ = _shrink_to_mean(
+            moments.variance, moments.variance_error, proportions
+        )
         self.theta_ = to_values(mean, sums.bounds)
         width = sums.bounds[:, 1] - sums.bounds[:, 0]
         limits = np.finfo(float)
@@ -471,22 +473,22 @@ class DPGaussianNB(NaiveBayes):
 
 
 def _shrink_to_mean(
-    estimates: Floats, errors: Floats, shares: Floats
+    estimates: Floats, errors: Floats, proportions: Floats
 ) -> tuple[Floats, Floats]:
     """Shrink the estimates of the classes to their mean by empirical Bayes; return them and their squared errors."""
     squares = np.maximum(errors, 1 / GRID) ** 2
     middle = np.average(estimates, axis=0, weights=1 / squares)
-    excess = (shares * ((estimates - middle) ** 2 - squares)).sum(axis=0)
+    excess = (proportions * ((estimates - middle) ** 2 - squares)).sum(axis=0)
     spread = np.maximum(excess, 0)
     factors = spread / (spread + squares)
     return middle + factors * (estimates - middle), factors * squares
 
 
 def _sums_by_class(
-    table: Table, *, classes: Classes, ends: Floats
+    table: Table, *, classes: Classes, bounds: Floats
 ) -> list[NDArray[np.int64]]:
     """Return the sums of each column in each class."""
     features = select_columns(table, table.names[:-1])
     columns = read_numbers(features, missing=True)
     codes = classes.codes(table.columns[-1])
-    return sums_of_groups(columns, ends, codes, len(classes.values))
+    return sums_of_groups(columns, bounds, codes, len(classes.values))

@@ -170,17 +170,17 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
         n_components = self._read_n_components(len(rows.names))
-        ends = read_bounds(bounds, rows.names)
-        starts = ends[:, 0] + (ends[:, 1] - ends[:, 0]) / 2
+        bounds = read_bounds(bounds, rows.names)
+        starts = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) / 2
         # In units in proportion to the root of its width, a column adds as much to the
         # norm of a row as to the noise of the covariance in the columns' own units,
         # whose sum is then the least.
-        reach = widths(ends, starts)
-        units = np.sqrt(reach) * np.sqrt(reach.max())
+        distances = widths(bounds, starts)
+        units = np.sqrt(distances) * np.sqrt(distances.max())
         columns = read_numbers(rows.table)
         no_codes = np.zeros(len(columns[0]), int)
-        placed = Rows.of(columns, ends, starts, no_codes, units)
-        exact = placed, share, (ends, starts, units), n_components
+        placed = Rows.of(columns, bounds, starts, no_codes, units)
+        exact = placed, share, (bounds, starts, units), n_components
         if share.kind != "epsilon":
             noise = Noise("mu", share.mu_squared)
             return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
@@ -190,9 +190,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        rows, share, (ends, starts, units), n_components = plan.exact
+        rows, share, (bounds, starts, units), n_components = plan.exact
         covariance = _noisy_covariance(rows, share, source)
-        self.mean_ = np.clip(starts + units * covariance.mean, *ends.T)
+        self.mean_ = np.clip(starts + units * covariance.mean, *bounds.T)
         self._set_components(covariance, units, n_components)
 
     def _set_components(
@@ -204,13 +204,13 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         """Find components of a noisy covariance, in units of columns."""
         # Squares of the widest bounds are beyond all floats.
         largest = float(units.max())
-        shares = units / largest
-        matrix = covariance.matrix * np.outer(shares, shares)
+        relative_units = units / largest
+        matrix = covariance.matrix * np.outer(relative_units, relative_units)
         values, vectors = np.linalg.eigh(matrix)
         values, vectors = values[::-1], vectors[:, ::-1].T
         # The error of the sum of v_i v_j times the noise of i and j over all pairs; i, j and
         # j, i have one noise.
-        squares = vectors**2 * shares**2
+        squares = vectors**2 * relative_units**2
         of_pairs = 2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)
         errors = covariance.error * np.sqrt(of_pairs)
         errors = np.hypot(errors, covariance.error_of_count * values)
@@ -218,7 +218,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         # The sum is 0 if there are neither rows nor noise.
         ratios = explained / max(explained.sum(), np.finfo(float).tiny)
         # The norm of symmetric noise is about twice the norm of a row of it.
-        if 3 * covariance.error * float(np.linalg.norm(shares)) > values[0]:
+        if 3 * covariance.error * float(np.linalg.norm(relative_units)) > values[0]:
             warn_user(
                 "the noise exceeds the components: there are too few rows for this "
                 "epsilon",
@@ -228,9 +228,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
             n_enough = int(np.searchsorted(np.cumsum(ratios), n_components)) + 1
             n_components = min(n_enough, len(values))
 
-        # The value of largest size is positive.
-        places = np.abs(vectors).argmax(axis=1)
-        signs = np.sign(vectors[np.arange(len(vectors)), places])
+        # The largest value of each component by size is positive.
+        indices = np.abs(vectors).argmax(axis=1)
+        signs = np.sign(vectors[np.arange(len(vectors)), indices])
         self.components_ = (vectors * signs[:, np.newaxis])[:n_components]
         self.n_components_ = n_components
         self.explained_variance_ratio_ = ratios[:n_components]
@@ -240,14 +240,14 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.explained_variance_std_error_ = errors
 
     def _read_n_components(self, n_columns: int) -> int | float:
-        """Return a number of components, or a share of the variance as a float."""
+        """Return a number of components, or a fraction of the variance as a float."""
         n_components = self.n_components
         if n_components is None:
             return n_columns
         if isinstance(n_components, Real) and not isinstance(n_components, Integral):
             if not 0 < n_components < 1:
                 raise ValueError(
-                    "n_components must be a whole number, or a share above 0 and "
+                    "n_components must be a whole number, or a fraction above 0 and "
                     f"below 1, got {n_components}"
                 )
             return float(n_components)

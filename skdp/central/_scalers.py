@@ -214,7 +214,7 @@ class DPMinMaxScaler(AffineScaler):
     """Scale each column to a given range, from public bounds or quantiles that are released with differential privacy.
 
     With bounds alone, nothing is read from the data and nothing is spent. The least and the greatest value of a column
-    each belong to one person; quantiles near the ends, such as 0.1 % and 99.9 %, stand for them.
+    each belong to one person; quantiles near the bounds, such as 0.1 % and 99.9 %, stand for them.
 
     Parameters
     ----------
@@ -312,15 +312,15 @@ class DPMinMaxScaler(AffineScaler):
         if self.quantile_range is None:
             warn_of_objects(rows.table)
             read_values(rows.table)
-            ends = read_bounds(bounds, rows.names)
-            return Plan(ends, mechanism="public bounds", free=True)
+            bounds = read_bounds(bounds, rows.names)
+            return Plan(bounds, mechanism="public bounds", free=True)
         probabilities = _read_quantile_range(self.quantile_range)
         return Plan.of_quantiles(plan_quantiles(rows, bounds, probabilities, share))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         low, high = self._read_feature_range()
-        ends = plan.exact if plan.free else plan.exact.draw(source)
-        self.data_min_, self.data_max_ = ends.T.copy()
+        bounds = plan.exact if plan.free else plan.exact.draw(source)
+        self.data_min_, self.data_max_ = bounds.T.copy()
         self.data_range_ = self.data_max_ - self.data_min_
         is_constant = self.data_range_ == 0
         self.scale_ = (high - low) / np.where(is_constant, 1.0, self.data_range_)

@@ -20,8 +20,8 @@ from skdp.central._base import (
 from skdp.central._supervised import (
     Classes,
     SupervisedStatistic,
-    place_with_target,
     read_all_bounds,
+    rows_with_target,
 )
 from skdp.central.statistics import (
     GRID,
@@ -238,7 +238,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         candidates = list(range(len(scores)))
         chosen: list[int] = []
         for _ in range(exact.k):
-            remaining = [scores[place] for place in candidates]
+            remaining = [scores[column] for column in candidates]
             chosen.append(
                 # One score may rise by `change` while another one falls.
                 candidates.pop(choose(source, remaining, exact.of_choice, 2 * change))
@@ -247,7 +247,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         # 3. The scores of these columns, as correlation ratios.
         k = exact.k
         noise = Noise.of(exact.of_scores, k * change, k * change**2)
-        exact_scores = np.array([scores[place] for place in chosen], object)
+        exact_scores = np.array([scores[column] for column in chosen], object)
         # In ratios: UNIT stands for _REACH deviations, of a numeric target too, and the
         # weights of the contrasts are times _FINE.
         unit = _REACH**2 if is_numeric else _REACH
@@ -273,22 +273,22 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         """Return rows centered at the noisy means and clipped to `_REACH` noisy standard deviations."""
         centres = to_values(mean, bounds)
         half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
-        reach = _REACH * np.sqrt(variance) * half_widths
+        distances = _REACH * np.sqrt(variance) * half_widths
         # Between bounds near the largest floats, the endpoints of the grid and their
         # distance would be infinite.
-        reach = np.minimum(reach, np.finfo(float).max / 4)
-        ends = np.column_stack([centres - reach, centres + reach])
+        distances = np.minimum(distances, np.finfo(float).max / 4)
+        limits = np.column_stack([centres - distances, centres + distances])
         if classes is None:
-            return place_with_target(rows.table, ends, centres)
+            return rows_with_target(rows.table, limits, centres)
         codes = classes.codes(rows.table.columns[-1])
-        return Rows.of(read_numbers(rows.features.table), ends, centres, codes)
+        return Rows.of(read_numbers(rows.features.table), limits, centres, codes)
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         read_numbers(table)  # a missing value is an error, as in `fit`
-        return [table.columns[place] for place in self.get_support(indices=True)]
+        return [table.columns[column] for column in self.get_support(indices=True)]
 
     def _output_names(self) -> Sequence[Any]:
-        return [self._columns[place] for place in self.get_support(indices=True)]
+        return [self._columns[column] for column in self.get_support(indices=True)]
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         return ~np.isnan(self.scores_)

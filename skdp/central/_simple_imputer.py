@@ -197,21 +197,21 @@ class DPSimpleImputer(CentralTransformer):
         else:
             values, counts, part = plan.exact
             self.statistics_ = np.empty(len(values), object)
-            for place, count in enumerate(counts):
+            for index, count in enumerate(counts):
                 # Adding a record raises one count, so two scores never move in opposite
                 # directions.
-                self.statistics_[place] = values[place][choose(source, count, part, 1)]
+                self.statistics_[index] = values[index][choose(source, count, part, 1)]
 
     def _count(self, rows: Batches) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:
         """Return the values of each column that may be filled in, and the number of records with each."""
         domain = declared_domain(rows.table, self.categories, "categories")
         # Column by column: a record without a value in one column counts in all other ones.
-        cliques = [(place,) for place in range(len(domain.columns))]
+        cliques = [(column,) for column in range(len(domain.columns))]
         counts = count_cells(
             rows, domain, cliques, self.handle_unknown, "categories", missing=True
         )
         values = []
-        for place, name in enumerate(domain.columns):
+        for index, name in enumerate(domain.columns):
             declared = to_objects(domain[name].values)
             is_value = np.array([value is not None for value in declared])
             if not is_value.any():
@@ -220,7 +220,7 @@ class DPSimpleImputer(CentralTransformer):
                     "missing"
                 )
             values.append(declared[is_value].tolist())
-            counts[place] = counts[place][is_value]
+            counts[index] = counts[index][is_value]
         return values, counts
 
     def _transform_table(self, table: Table) -> Sequence[Any]:

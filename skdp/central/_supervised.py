@@ -185,8 +185,8 @@ def read_all_bounds(
 ) -> NDArray[np.float64]:
     """Return the bounds of all columns, the target last: (n_columns, 2)."""
     *columns, target = names
-    ends = read_bounds(bounds, columns)
-    return np.vstack([ends, read_target_bounds(target_bounds, target)])
+    bounds = read_bounds(bounds, columns)
+    return np.vstack([bounds, read_target_bounds(target_bounds, target)])
 
 
 def read_target_bounds(target_bounds: Any, name: Any) -> NDArray[np.float64]:
@@ -283,9 +283,9 @@ def _undeclared_class(_: Any) -> ValueError:
     )
 
 
-def place_with_target(table: Table, ends: Floats, starts: Floats) -> Rows:
-    """Place columns and, as the last one, a numeric target, whose position is the code of each row."""
+def rows_with_target(table: Table, bounds: Floats, starts: Floats) -> Rows:
+    """Round columns and, as the last one, a numeric target, whose position is the code of each row."""
     *columns, target = read_numbers(table)
     no_codes = np.zeros(len(target), int)
-    codes = Rows.of([target], ends[-1:], starts[-1:], no_codes).places[:, 0]
-    return Rows.of(columns, ends[:-1], starts[:-1], codes)
+    codes = Rows.of([target], bounds[-1:], starts[-1:], no_codes).positions[:, 0]
+    return Rows.of(columns, bounds[:-1], starts[:-1], codes)

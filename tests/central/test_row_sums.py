@@ -42,7 +42,7 @@ def test_a_row_changes_the_gradient_by_its_own_and_no_more(loss, limit, monkeypa
         for row, code in cases:
             own = rows_of(row[np.newaxis], [code], limit)
             more = replace(
-                others, places=np.vstack([own.places, others.places]), codes=np.append(own.codes, others.codes)
+                others, positions=np.vstack([own.positions, others.positions]), codes=np.append(own.codes, others.codes)
             )
             change = gradient(more, coefficients, loss) - before
             assert (change == gradient(own, coefficients, loss)).all()
@@ -88,12 +88,12 @@ def test_clipped_rows_are_no_longer_than_the_limit_and_point_the_same_way():
     values = rng.uniform(-1, 1, (5_000, 2)) * rng.choice([1e-3, 1.0], (5_000, 2))
     for limit in (1, UNIT**2 // 3, UNIT**2 + 1, 2 * UNIT**2 - 1, 2 * UNIT**2):
         whole, cut = rows_of(values, np.zeros(5_000, int)), rows_of(values, np.zeros(5_000, int), limit)
-        squares = [sum(int(place) ** 2 for place in row) for row in cut.places]
-        assert whole.total(limit).tolist() == cut.places.sum(axis=0, dtype=int).tolist()
+        squares = [sum(int(place) ** 2 for place in row) for row in cut.positions]
+        assert whole.total(limit).tolist() == cut.positions.sum(axis=0, dtype=int).tolist()
         assert (cut.squares == squares).all()
         assert max(squares) <= limit
         long = whole.squares > limit
-        assert (cut.places[~long] == whole.places[~long]).all()
+        assert (cut.positions[~long] == whole.positions[~long]).all()
         if limit > UNIT:
             assert min(np.array(squares)[long], default=limit) > 0.99 * limit
 
@@ -104,11 +104,11 @@ def test_a_row_changes_the_moments_by_its_own_and_no_more(monkeypatch):
     for middle, limit in itertools.product([(0, 0), (UNIT - 1, 1 - UNIT), (17, -300)], [None, UNIT**2 // 2, UNIT**2]):
         table = Rows.of(list(PAIRS.T), ends, starts, np.zeros(len(PAIRS), int)).center(np.array(middle, np.int16))
         table = (table if limit is None else table.clip(limit)).with_constant(5)
-        whole = [[sum(int(row[i]) * int(row[j]) for row in table.places) for j in range(2)] for i in range(2)]
+        whole = [[sum(int(row[i]) * int(row[j]) for row in table.positions) for j in range(2)] for i in range(2)]
         assert table.clipped_moments(table.square, 0, with_target=False)[:-1, :-1].tolist() == whole
         changes = []
         for place in range(len(PAIRS)):
-            fewer = replace(table, places=np.delete(table.places, place, axis=0))
+            fewer = replace(table, positions=np.delete(table.positions, place, axis=0))
             changes.append(
                 (
                     table.clipped_moments(table.square, 0, with_target=False)[:-1, :-1]
@@ -128,12 +128,12 @@ def test_a_row_changes_one_number_of_rows_by_1_and_the_total_by_itself(monkeypat
     for row in PAIRS:
         given.clear()
         own = rows_of(row[np.newaxis], [0])
-        more = Rows(np.vstack([own.places, table.places]), np.zeros(31, int), table.square)
+        more = Rows(np.vstack([own.positions, table.positions]), np.zeros(31, int), table.square)
         for rows in (table, more):
             choose_limit(rows, Noise("mu", 1), 0.05, SeededSource(0))
         change = np.subtract(given[1], given[0])
         assert (np.sort(change) == [0] * 23 + [1]).all()
-        assert (more.total(2 * UNIT**2) - table.total(2 * UNIT**2)).tolist() == own.places[0].tolist()
+        assert (more.total(2 * UNIT**2) - table.total(2 * UNIT**2)).tolist() == own.positions[0].tolist()
     few_are_longer = np.repeat([1.0, 0.3], [2, 48])
     limit, n_rows = choose_limit(Rows(few_are_longer[:, np.newaxis] * UNIT, None, UNIT**2), Noise("mu", 1), 0.05, None)
     assert n_rows == 50
@@ -145,7 +145,7 @@ def test_a_place_between_bounds_is_on_the_grid_whatever_the_bounds():
         values = np.linspace(low, high, 1_001)
         values = np.concatenate([[-1.7e308, np.nextafter(low, -np.inf)], values, [np.nextafter(high, np.inf), 1.7e308]])
         for start in (0.0, np.clip(0.0, low, high)):
-            places = Rows.of([values], np.array([[low, high]]), np.array([start]), np.zeros(len(values), int)).places
+            places = Rows.of([values], np.array([[low, high]]), np.array([start]), np.zeros(len(values), int)).positions
             assert np.abs(places).max() == UNIT
             assert (np.diff(places[:, 0]) >= 0).all()
             assert (places == np.trunc(places)).all()
@@ -275,7 +275,7 @@ def test_scores_of_numbers_change_by_a_row_at_most():
 
     def score(part):
         target = Rows.of([part[:, 1]], ends, np.zeros(1), np.zeros(len(part)))
-        return NUMBERS.scores(Rows.of([part[:, 0]], ends, np.zeros(1), target.places[:, 0]))[0]
+        return NUMBERS.scores(Rows.of([part[:, 0]], ends, np.zeros(1), target.positions[:, 0]))[0]
 
     square = NUMBERS.square
     changes = [abs(score(values) - score(np.delete(values, place, axis=0))) for place in range(len(values))]

@@ -23,7 +23,7 @@ from skdp.central.statistics import (
     _noise,
     join_codes,
     sums_of_groups,
-    to_places,
+    to_positions,
     to_values,
 )
 from skdp.central.statistics._noise import bound_quantile, cube_std
@@ -95,14 +95,14 @@ class TestSums:
 
         def sums(values):
             parts = summed([values], [(-1e5, 3e5)])
-            return [parts.counts[0, 0], parts.places[0, 0], parts.squares[0, 0]]
+            return [parts.counts[0, 0], parts.position_sums[0, 0], parts.squares[0, 0]]
 
         assert sums(rng.permutation(values)) == sums(values)
         assert np.sum([sums(part) for part in np.split(values, [777])], axis=0).tolist() == sums(values)
 
     @each("low, high", [(0.1, 0.7), (1e9, 1e9 + 2), (-1e-300, 1e-300), (-8e307, 8e307)])
     def test_the_bounds_are_the_ends_of_the_grid(self, low, high):
-        places = to_places(np.array([low, high, -np.inf, np.inf, np.nan]), low, high)
+        places = to_positions(np.array([low, high, -np.inf, np.inf, np.nan]), low, high)
         np.testing.assert_array_equal(places, [-GRID, GRID, -GRID, GRID, np.nan])
         bounds = np.array([[low, high]])
         assert to_values(-1, bounds) == low
@@ -187,7 +187,7 @@ class TestGroups:
             columns = tuple(np.array([row[place] for row in rows], float) for place in range(3))
             table = Table(("a", "b", "y"), (*columns[:2], columns[2].astype(int)), None)
             ends = np.array([[0.0, 1.0]] * 2)
-            sums = GroupSums.read(_sums_by_class(table, classes=classes, ends=ends), ends)
+            sums = GroupSums.read(_sums_by_class(table, classes=classes, bounds=ends), ends)
             return sums.numbers(squares=True, shared_count=True)
 
         alone = {row: released([row]) for row in records}

@@ -68,6 +68,8 @@ class ClassResiduals:
 
     def scales(self, means: Floats) -> tuple[Floats, Floats]:
         """Return slopes and variances at mean logits."""
+        # The weight of a row limits its largest possible residuals to the norm at equal
+        # logits, which is the root of `square` in units of `CERTAIN`.
         if self._loss.n_outputs == 1:
             probabilities = expit(means)
             longest = np.maximum(probabilities, 1 - probabilities)
@@ -115,8 +117,8 @@ def bin_sums(codes: NDArray[Any], residuals: Floats, n_bins: int) -> Integers:
 
 def size_counts(residuals: Floats, limits: Integers) -> Integers:
     """Count residuals by size: each in the class of the smallest limit that it does not exceed."""
-    places = np.searchsorted(limits, np.abs(residuals[0]))
-    return np.bincount(places, minlength=len(limits))
+    classes = np.searchsorted(limits, np.abs(residuals[0]))
+    return np.bincount(classes, minlength=len(limits))
 
 
 # The number of epochs is ``mu * n_rows / (_RECORDS_PER_SUM * n_columns)``, between
@@ -156,17 +158,17 @@ def find_residuals(
     is_many = n_beyond > TAIL_FRACTION * n_rows + error * np.sqrt(n_added)
     # The bound is the last size that many rows exceed. The True in front represents no
     # bound and shifts the positions by one.
-    last_place = int(np.flatnonzero(np.append(True, is_many))[-1])
-    place = max(last_place - 1, 0)
-    inside = np.maximum(counts[: place + 1], 0.0)
+    last_many = int(np.flatnonzero(np.append(True, is_many))[-1])
+    index = max(last_many - 1, 0)
+    inside = np.maximum(counts[: index + 1], 0.0)
     n_inside = inside.sum()
     # The mean square within a half octave is 0.72 times the square of its upper bound if the logarithm of the size is
     # uniform. The first class, which begins at 0, is treated in the same way.
-    squares = 0.72 * (bounds[: place + 1] / STEPS) ** 2
+    squares = 0.72 * (bounds[: index + 1] / STEPS) ** 2
     variance = squares[-1]
     if n_inside > 0:
         variance = max(float(inside @ squares) / n_inside, variance / 16)
-    return NumberResiduals(int(bounds[place]), variance)
+    return NumberResiduals(int(bounds[index]), variance)
 
 
 def count_epochs(mu_squared: Fraction, n_rows: float, n_columns: int) -> int:
@@ -252,11 +254,11 @@ class _AdditiveTerm:
         counts = np.maximum(self.sizes, np.sqrt(self.bins.variances))[:, np.newaxis]
         slopes = counts * curvatures
         self._epoch_weights += epoch.weight
-        share = epoch.weight / self._epoch_weights
-        self._mean_sums += share * (slopes * self.values + noisy - self._mean_sums)
-        self._mean_slopes += share * (slopes - self._mean_slopes)
-        self._noise_variances *= (1 - share) ** 2
-        self._noise_variances += share**2 * epoch.error**2
+        weight = epoch.weight / self._epoch_weights
+        self._mean_sums += weight * (slopes * self.values + noisy - self._mean_sums)
+        self._mean_slopes += weight * (slopes - self._mean_slopes)
+        self._noise_variances *= (1 - weight) ** 2
+        self._noise_variances += weight**2 * epoch.error**2
 
     def _smooth(self, variances: Floats, unit: float) -> Floats:
         """Return the posterior means of the values, and set their standard errors."""

@@ -116,8 +116,8 @@ class AdditiveModel(SupervisedStatistic):
     _takes_categories = True
 
     @abstractmethod
-    def _read_target(self, rows: Batches, ends: Floats) -> tuple[NDArray[Any], Any]:
-        """Return the integer target of each row, and its classes or bounds, which are the last of `ends`."""
+    def _read_target(self, rows: Batches, bounds: Floats) -> tuple[NDArray[Any], Any]:
+        """Return the integer target of each row, and its classes or bounds, the last of `bounds`."""
 
     @abstractmethod
     def _start(
@@ -167,11 +167,9 @@ class AdditiveModel(SupervisedStatistic):
         bounded = self._bounded(rows).names
         _check_numbers(select_columns(features, numbers))
         warn_of_objects(select_columns(features, numbers))
-        ends = np.zeros((0, 2))
-        if bounded:
-            ends = read_bounds(bounds, bounded)
+        bounds = read_bounds(bounds, bounded) if bounded else np.zeros((0, 2))
         attributes: dict[Any, Any] = {}
-        for name, (low, high) in zip(numbers, ends.tolist(), strict=False):
+        for name, (low, high) in zip(numbers, bounds.tolist(), strict=False):
             attributes[name] = fine_cells(low, high)
         if declared_names:
             table = select_columns(features, declared_names)
@@ -185,7 +183,7 @@ class AdditiveModel(SupervisedStatistic):
                         f"model takes at most {_MAX_DECLARED_VALUES:,}: count rare ones together"
                     )
         domain = Domain({name: attributes[name] for name in features.names})
-        targets, target = self._read_target(rows, ends)
+        targets, target = self._read_target(rows, bounds)
         exact = AdditivePlan(
             domain=domain,
             codes=encode_bins(features, domain, self.handle_unknown),
@@ -285,13 +283,13 @@ class AdditiveModel(SupervisedStatistic):
             raise ValueError(
                 f"feature must be a column of X, got {feature!r}; X has {names}"
             )
-        place = names.index(feature)
+        column = names.index(feature)
         return Shape(
             self.domain_[feature],
-            self.shapes_[place],
-            self.shape_std_errors_[place],
-            self.bin_counts_[place],
-            self.bin_supported_[place],
+            self.shapes_[column],
+            self.shape_std_errors_[column],
+            self.bin_counts_[column],
+            self.bin_supported_[column],
         )
 
     def _allows_missing(self) -> bool:

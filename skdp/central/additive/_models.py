@@ -37,7 +37,7 @@ from skdp.central.statistics import (
     Floats,
     Noise,
     to_float,
-    to_places,
+    to_positions,
     warn_of_few,
 )
 from skdp.domain import Domain, DomainLike, copy_guarantee
@@ -199,7 +199,9 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _read_target(self, rows: Batches, ends: Floats) -> tuple[NDArray[Any], Classes]:
+    def _read_target(
+        self, rows: Batches, bounds: Floats
+    ) -> tuple[NDArray[Any], Classes]:
         classes = Classes.read(rows, self.classes)
         return classes.codes(rows.table.columns[-1]), classes
 
@@ -395,9 +397,11 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
             return read_target_bounds(self.target_bounds, names[0])
         return read_all_bounds(self.bounds, self.target_bounds, names)
 
-    def _read_target(self, rows: Batches, ends: Floats) -> tuple[NDArray[Any], Floats]:
+    def _read_target(
+        self, rows: Batches, bounds: Floats
+    ) -> tuple[NDArray[Any], Floats]:
         # The target is the last of the columns with bounds.
-        return place_target(rows.target.table, ends[-1]), ends[-1]
+        return read_target_steps(rows.target.table, bounds[-1]), bounds[-1]
 
     def _start(
         self, targets: NDArray[Any], target: Any, share: Share, source: ByteSource
@@ -455,8 +459,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         return np.clip(response, low, high)
 
 
-def place_target(target: Table, ends: Floats) -> Integers:
-    """Place a numeric target on the grid of `STEPS` steps from the middle to either bound."""
+def read_target_steps(target: Table, bounds: Floats) -> Integers:
+    """Round a numeric target to the grid of `STEPS` steps from the middle to either bound."""
     (numbers,) = read_numbers(target)
-    places = to_places(numbers, *ends) * (STEPS / GRID)
-    return np.rint(places).astype(np.int64)
+    positions = to_positions(numbers, *bounds) * (STEPS / GRID)
+    return np.rint(positions).astype(np.int64)

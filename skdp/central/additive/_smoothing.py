@@ -88,11 +88,11 @@ def merge_cells(
             joined = _join(counts[:-1], min_count, error)
             firsts = np.append(joined, len(counts) - 1)
             attribute = cells_of(np.array(attribute.edges)[firsts])
-        places = np.searchsorted(firsts, cells, "right") - 1
+        bin_of_cell = np.searchsorted(firsts, cells, "right") - 1
         bins.append(
             Bins(
                 attribute,
-                np.append(places, len(firsts)),
+                np.append(bin_of_cell, len(firsts)),
                 np.add.reduceat(counts, firsts),
                 np.diff(firsts, append=len(counts)) * error**2,
             )
@@ -161,11 +161,11 @@ def _bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[F
     if len(ordered) < 3:
         return [np.eye(len(counts))]
     sizes = counts[ordered]
-    shares = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
+    ranks = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
     # Normal scores of the middles of the bins, which do not depend on the scale of the
     # column.
-    scores = ndtri(shares)
-    distances = np.abs(shares[:, np.newaxis] - shares)
+    scores = ndtri(ranks)
+    distances = np.abs(ranks[:, np.newaxis] - ranks)
     differences = scores[:, np.newaxis] - scores
     identity = np.eye(len(ordered))
     rough = np.exp(-distances / _ROUGH) + _OWN * identity
@@ -187,7 +187,7 @@ def _ordered_bins(attribute: Categories | Interval) -> list[int]:
     if not is_ordered(attribute):
         return []
     values = attribute.values
-    return [place for place, value in enumerate(values) if value is not None]
+    return [index for index, value in enumerate(values) if value is not None]
 
 
 def smooth(

@@ -55,6 +55,6 @@ from skdp.central.statistics._sums import shrunk_shifts as shrunk_shifts
 from skdp.central.statistics._sums import sum_columns as sum_columns
 from skdp.central.statistics._sums import sum_estimates as sum_estimates
 from skdp.central.statistics._sums import sums_of_groups as sums_of_groups
-from skdp.central.statistics._sums import to_places as to_places
+from skdp.central.statistics._sums import to_positions as to_positions
 from skdp.central.statistics._sums import to_values as to_values
 from skdp.central.statistics._sums import warn_of_objects as warn_of_objects

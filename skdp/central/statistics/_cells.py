@@ -29,7 +29,7 @@ Refusal = Callable[[Any], ValueError]
 
 def part_of(domain: Domain, clique: Iterable[int]) -> Domain:
     """Select some columns of a domain by their positions."""
-    return domain.select([domain.columns[place] for place in clique])
+    return domain.select([domain.columns[column] for column in clique])
 
 
 def count_marginals(
@@ -142,7 +142,7 @@ def sum_by_cells(
     rows: Batches,
     domain: Domain,
     cliques: Sequence[Sequence[int]],
-    ends: NDArray[np.float64],
+    bounds: NDArray[np.float64],
     handle_unknown: str,
     name: str,
     *,
@@ -153,7 +153,7 @@ def sum_by_cells(
         _sums_by_cells,
         domain=domain,
         cliques=cliques,
-        ends=ends,
+        bounds=bounds,
         handle_unknown=handle_unknown,
         missing=missing,
     )
@@ -163,7 +163,7 @@ def sum_by_cells(
             raise undeclared_error(column, domain, name)
     size = len(parts) // len(cliques)
     starts = range(0, len(parts), size)
-    return [GroupSums.read(parts[start : start + size], ends) for start in starts]
+    return [GroupSums.read(parts[start : start + size], bounds) for start in starts]
 
 
 def _sums_by_cells(
@@ -171,7 +171,7 @@ def _sums_by_cells(
     *,
     domain: Domain,
     cliques: Sequence[Sequence[int]],
-    ends: NDArray[np.float64],
+    bounds: NDArray[np.float64],
     handle_unknown: str,
     missing: bool,
 ) -> list[NDArray[np.int64]]:
@@ -185,10 +185,10 @@ def _sums_by_cells(
     for clique in cliques:
         if clique:
             part = part_of(domain, clique)
-            groups = join_codes(part, [codes[place] for place in clique])
-            parts += sums_of_groups(values, ends, groups, part.size)
+            groups = join_codes(part, [codes[column] for column in clique])
+            parts += sums_of_groups(values, bounds, groups, part.size)
         else:
-            parts += sums_of_groups(values, ends)
+            parts += sums_of_groups(values, bounds)
     return parts
 
 

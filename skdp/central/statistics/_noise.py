@@ -1,4 +1,4 @@
-"""Integer noise for a share of epsilon, rho or mu, and private choices."""
+"""Integer noise for a part of epsilon, rho or mu, and private choices."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Noise:
         return Fraction(math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate))
 
     def reach(self, level: float) -> Fraction:
-        """Return half the width of an interval, also of ``(z_1 - slope z_2) / sqrt(1 + slope**2)`` for two of them."""
+        """Return the margin of error, also of ``(z_1 - slope z_2) / sqrt(1 + slope**2)`` for two draws z."""
         if self.kind == "mu":
             return Fraction(NormalDist().inv_cdf((1 + level) / 2)) * self.error
         return Fraction(bound_quantile(level)) * self.error
@@ -169,7 +169,7 @@ def choice_name(share: Share) -> str:
 
 
 def choice_loss(share: Share) -> Loss:
-    """Return the loss of `choose`, for a share of epsilon."""
+    """Return the loss of `choose`, for a part of epsilon."""
     # Permute-and-flip is defined for all real scores, and with a smaller change of
     # these it is as much more private. So a change of scores can be divided into a
     # chain of any number of links.

@@ -56,9 +56,9 @@ def plan_quantiles(
     """Count the values of each column by its candidates."""
     # Candidates do not depend on the table, whose dtypes depend on its values: pandas
     # makes floats of integers where one is missing.
-    ends = read_bounds(bounds, rows.names)
+    bounds = read_bounds(bounds, rows.names)
     warn_of_objects(rows.table)
-    candidates = [_make_candidates(low, high) for low, high in ends.tolist()]
+    candidates = [_make_candidates(low, high) for low, high in bounds.tolist()]
     cells = rows.add_up(partial(_count_columns, candidates=candidates))
     return QuantilePlan(cells, candidates, probabilities, share)
 
@@ -103,7 +103,7 @@ class QuantilePlan:
     mechanism: ClassVar[str] = "exponential mechanism"
 
     def draw(self, source: ByteSource) -> Floats:
-        """Draw the quantiles of each column, with an equal share for each column: (n_columns, n_quantiles)."""
+        """Draw the quantiles of each column, each with an equal part of the budget: (n_columns, n_quantiles)."""
         share = self.share / len(self.cells)
         quantiles = np.empty((len(self.cells), len(self.probabilities)))
         for row, cells, values in zip(
@@ -148,9 +148,9 @@ def choose_cuts(
     # The sets of values that are cut on one level of this recursion are disjoint. Parts
     # of one row may be in several sets, together at most the whole row, and a part w
     # changes the scores of its set by w times their sensitivity. So all choices of a
-    # level are one exponential mechanism for one share of the budget: its candidates
+    # level are one exponential mechanism for one fraction of the budget: its candidates
     # are tuples of cuts, and the score of a tuple is the sum of the scores of its cuts,
-    # each over its sensitivity. Levels compose adaptively, with an equal share each.
+    # each over its sensitivity. Levels compose adaptively, with an equal fraction each.
     masses = Masses(np.append(0, np.cumsum(counts)))
     share /= count_levels(probabilities)
     ranks = [Fraction(0), *probabilities, Fraction(1)]
@@ -260,10 +260,10 @@ class CutScores:
         return self._miss(self.low + index) - self._least_miss
 
     def between_cells(self) -> NDArray[Any]:
-        """Return the scores of both ends and of the cuts between cells: inside a cell they change linearly."""
+        """Return the scores of both limits and of the cuts between cells: inside a cell they change linearly."""
         inner = self.masses.n_before[self.low // PARTS + 1 : -(-self.high // PARTS)]
-        ends = [self.masses.of(self.low), self.masses.of(self.high)]
-        masses = np.array([*(PARTS * inner.astype(object)), *ends], object)
+        limits = [self.masses.of(self.low), self.masses.of(self.high)]
+        masses = np.array([*(PARTS * inner.astype(object)), *limits], object)
         scores: NDArray[Any] = -abs(self.portion.denominator * masses - self._target)
         return scores
 

@@ -46,8 +46,8 @@ def find_range(
     elif kind_of(declared[0]) not in ORDERED_KINDS:
         # The order is the order of the declaration.
         low, high = (_find_value(name, values, end) for end in (low, high))
-        places = range(len(values))
-        values = [None if v is None else i for i, v in zip(places, values, strict=True)]
+        for index, value in enumerate(values):
+            values[index] = None if value is None else index
     if low is not None and high is not None and low > high:
         raise ValueError("low must be at most high")
     is_inside = np.zeros(len(values), bool)
@@ -69,7 +69,7 @@ def _read_end(name: Any, label: str, end: Any, kind: str) -> Any:
 
 
 def _check_edges(name: Any, edges: Sequence[Any], *ends: Any) -> None:
-    """Check that the ends of a range are edges, or outside of all bins."""
+    """Check that the endpoints of a range are edges, or outside of all bins."""
     for end in ends:
         if end is not None and edges[0] < end < edges[-1] and end not in edges:
             raise ValueError(

@@ -37,10 +37,10 @@ def noisy_products(
 
 
 def widths(
-    ends: NDArray[np.float64], starts: NDArray[np.float64]
+    bounds: NDArray[np.float64], starts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the distance from each start to the farther bound."""
-    distances: NDArray[np.float64] = np.abs(ends.T - starts).max(axis=0)
+    distances: NDArray[np.float64] = np.abs(bounds.T - starts).max(axis=0)
     return distances
 
 
@@ -52,7 +52,7 @@ class Rows:
     # more than its own value. All products and sums here are of integers below 2**53,
     # which floats hold exactly, in any order.
 
-    places: NDArray[np.int16]
+    positions: NDArray[np.int16]
     # The class of each row, or the position of its target.
     codes: NDArray[np.intp]
     # The square of the largest norm of a row, its constant included.
@@ -66,33 +66,33 @@ class Rows:
     def of(
         cls,
         columns: list[NDArray[np.float64]],
-        ends: NDArray[np.float64],
+        bounds: NDArray[np.float64],
         starts: NDArray[np.float64],
         codes: NDArray[Any],
         units: NDArray[np.float64] | None = None,
     ) -> Rows:
         """Round values between bounds to a grid with `starts` as 0, in units of at least `widths` (the default)."""
-        places = np.empty((len(codes), len(columns)), np.int16)
-        scale = (widths(ends, starts) if units is None else units) / UNIT
-        lows, highs = (np.trunc((numbers - starts) / scale) for numbers in ends.T)
+        positions = np.empty((len(codes), len(columns)), np.int16)
+        scale = (widths(bounds, starts) if units is None else units) / UNIT
+        lows, highs = (np.trunc((numbers - starts) / scale) for numbers in bounds.T)
         most = np.maximum(-lows, highs).astype(np.int64)
         with np.errstate(over="ignore"):
             for number, column in enumerate(columns):
                 values = (column - starts[number]) / scale[number]
                 # Cut towards 0.
-                places[:, number] = np.clip(values, lows[number], highs[number])
-        return cls(places, codes.astype(np.intp), int((most**2).sum()), most=most)
+                positions[:, number] = np.clip(values, lows[number], highs[number])
+        return cls(positions, codes.astype(np.intp), int((most**2).sum()), most=most)
 
     @property
     def n_columns(self) -> int:
         """The number of values of a row, without its constant."""
-        return self.places.shape[1]
+        return self.positions.shape[1]
 
     def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Return blocks of rows without their constant, with further columns; a block overwrites the last one."""
         buffer = np.empty((0, 0))
-        for rows in _slices(self.places):
-            part = self.places[rows]
+        for rows in _slices(self.positions):
+            part = self.positions[rows]
             if not buffer.size:
                 buffer = np.empty((len(part), self.n_columns + n_more))
             np.copyto(buffer[: len(part), : self.n_columns], part)
@@ -101,17 +101,17 @@ class Rows:
     @cached_property
     def squares(self) -> NDArray[np.float64]:
         """The squared norm of each row, without its constant."""
-        squares = np.empty(len(self.places))
+        squares = np.empty(len(self.positions))
         for rows, part in self.blocks():
             np.einsum("ij,ij->i", part, part, out=squares[rows])
         return squares
 
     def clip(self, square: int) -> Rows:
         """Shrink the rows whose squared norm is larger, towards 0."""
-        places, factors = self.places.copy(), self.factors(square)
+        positions, factors = self.positions.copy(), self.factors(square)
         (long,) = np.nonzero(factors < 1)
-        places[long] = places[long] * factors[long, np.newaxis]
-        return replace(self, places=places, square=square)
+        positions[long] = positions[long] * factors[long, np.newaxis]
+        return replace(self, positions=positions, square=square)
 
     def factors(self, square: int) -> NDArray[np.float64]:
         """Return the factors of rows that, after cutting towards 0, bound their squared norms."""
@@ -162,7 +162,10 @@ class Rows:
         """Subtract a public row of integers, each smaller than `UNIT` in absolute value."""
         most = (np.abs(middle.astype(np.int64)) + self.most).astype(np.int64)
         return replace(
-            self, places=self.places - middle, square=int((most**2).sum()), most=most
+            self,
+            positions=self.positions - middle,
+            square=int((most**2).sum()),
+            most=most,
         )
 
     def with_constant(self, constant: int) -> Rows:

@@ -1,4 +1,4 @@
-"""Integer sums of columns by group, placed on a grid between public bounds, and estimates from noisy sums."""
+"""Integer sums of columns by group, rounded to a grid between public bounds, and estimates from noisy sums."""
 
 from __future__ import annotations
 
@@ -64,22 +64,22 @@ def warn_of_objects(table: Table) -> None:
         )
 
 
-def to_places(values: Floats, low: float | Floats, high: float | Floats) -> Floats:
+def to_positions(values: Floats, low: float | Floats, high: float | Floats) -> Floats:
     """Round values between bounds to the grid from -`GRID` to `GRID`."""
-    places = np.clip(values, low, high)
-    # Rounding is monotone, so the share of the width is at most 1, for all bounds.
-    places -= low
-    places /= np.subtract(high, low)
-    places *= 2 * GRID
-    np.rint(places, out=places)
-    places -= GRID
-    return places
+    positions = np.clip(values, low, high)
+    # Rounding is monotone, so the fraction of the width is at most 1, for all bounds.
+    positions -= low
+    positions /= np.subtract(high, low)
+    positions *= 2 * GRID
+    np.rint(positions, out=positions)
+    positions -= GRID
+    return positions
 
 
-def to_values(shares: Any, bounds: Floats) -> Any:
-    """Convert half widths from the middle to values between bounds, one pair or one for each column."""
+def to_values(positions: Any, bounds: Floats) -> Any:
+    """Convert positions from -1 to 1 to values between bounds, one pair or one for each column."""
     low, high = bounds.T
-    values = low + (high - low) * ((np.clip(shares, -1, 1) + 1) / 2)
+    values = low + (high - low) * ((np.clip(positions, -1, 1) + 1) / 2)
     return np.clip(values, low, high)
 
 
@@ -97,7 +97,7 @@ class GroupSums:
     rows: Integers
     # (n_groups, n_columns) each.
     counts: Integers
-    places: Integers
+    position_sums: Integers
     squares: Integers
     # The number of values that are missing or infinite: (n_columns,).
     n_odd: Integers
@@ -106,8 +106,8 @@ class GroupSums:
     @classmethod
     def read(cls, sums: Sequence[Integers], bounds: Floats) -> GroupSums:
         """Read the result of `sums_of_groups`."""
-        n_odd, rows, counts, places, squares = sums
-        return cls(rows, counts.T, places.T, squares.T, n_odd, bounds)
+        n_odd, rows, counts, position_sums, squares = sums
+        return cls(rows, counts.T, position_sums.T, squares.T, n_odd, bounds)
 
     def refuse_missing(self, names: Sequence[Any]) -> GroupSums:
         """Refuse missing values."""
@@ -124,7 +124,7 @@ class GroupSums:
         # (n_groups, n_numbers): a number of rows or the numbers of values, sums, and
         # sums of squares from half the grid, which then are on both sides of 0.
         counts = self.rows[:, np.newaxis] if shared_count else self.counts
-        parts = [counts * GRID, self.places]
+        parts = [counts * GRID, self.position_sums]
         if squares:
             parts.append(2 * self.squares - GRID * self.counts)
         # Integers of Python do not overflow when noise is added.
@@ -153,16 +153,16 @@ def sums_of_groups(
     groups = groups.astype(np.intp)
     n_odd = np.zeros(len(columns), np.int64)
     sums = np.zeros((3, len(columns), n_groups), np.int64)
-    for place, (column, (low, high)) in enumerate(zip(columns, bounds, strict=True)):
-        n_odd[place] = np.count_nonzero(~np.isfinite(column))
+    for index, (column, (low, high)) in enumerate(zip(columns, bounds, strict=True)):
+        n_odd[index] = np.count_nonzero(~np.isfinite(column))
         for start in range(0, column.size, BLOCK):
             block = slice(start, start + BLOCK)
-            places = to_places(column[block], low, high)
-            is_value = ~np.isnan(places)
-            places[~is_value] = 0.0  # adds nothing
-            squares = np.rint(places**2 / GRID)
-            for number, summands in enumerate((is_value, places, squares)):
-                sums[number, place] += _sum_by_group(summands, groups[block], n_groups)
+            positions = to_positions(column[block], low, high)
+            is_value = ~np.isnan(positions)
+            positions[~is_value] = 0.0  # adds nothing
+            squares = np.rint(positions**2 / GRID)
+            for number, summands in enumerate((is_value, positions, squares)):
+                sums[number, index] += _sum_by_group(summands, groups[block], n_groups)
     rows = _sum_by_group(np.ones(len(groups)), groups, n_groups)
     return [n_odd, rows, *sums]
 
@@ -177,18 +177,18 @@ def _sum_by_group(
 
 def sum_columns(rows: Batches, bounds: Any, *, missing: bool = True) -> GroupSums:
     """Sum up the numbers of a table between declared bounds, as one group."""
-    ends = read_bounds(bounds, rows.names)
+    bounds = read_bounds(bounds, rows.names)
     if missing:
         warn_of_objects(rows.table)
-    sums = rows.add_up(partial(_sums_of_table, ends=ends, missing=missing))
-    group_sums = GroupSums.read(sums, ends)
+    sums = rows.add_up(partial(_sums_of_table, bounds=bounds, missing=missing))
+    group_sums = GroupSums.read(sums, bounds)
     return group_sums if missing else group_sums.refuse_missing(rows.names)
 
 
-def _sums_of_table(table: Table, *, ends: Floats, missing: bool) -> list[Integers]:
+def _sums_of_table(table: Table, *, bounds: Floats, missing: bool) -> list[Integers]:
     """Sum up the columns of a part of a table, as one group."""
     columns = read_values(table) if missing else read_numbers(table)
-    return sums_of_groups(columns, ends)
+    return sums_of_groups(columns, bounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +196,7 @@ class NoisySums:
     """The sums of groups with noise, as floats, in units of the grid: arrays (n_groups, n_columns)."""
 
     counts: Floats
-    places: Floats
+    position_sums: Floats
     # Sums of squares, from half the grid; without them, an empty array.
     squares: Floats
 
@@ -257,19 +257,21 @@ def moments_of(noisy: NoisySums, noise_error: Fraction) -> Moments:
     is_counted = noisy.counts > 0
     counts = np.where(is_counted, noisy.counts, 1.0)
     # Sums are clipped to their range without noise, so no quotient overflows.
-    mean = np.where(is_counted, np.clip(noisy.places / counts, -1, 1), 0.0)
+    mean = np.where(is_counted, np.clip(noisy.position_sums / counts, -1, 1), 0.0)
     error = to_float(noise_error)
-    share = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)
-    mean_error = np.minimum(share * np.hypot(1, mean), 1.0)
+    relative_error = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)
+    mean_error = np.minimum(relative_error * np.hypot(1, mean), 1.0)
     squares = (np.clip(noisy.squares / counts, -1, 1) + 1) / 2
-    exact = np.maximum(squares - mean**2, 0)
-    # The slopes of the variance in the three sums, 1/2, 2 m and m² - v + 1/2; and
-    # positions are rounded, by up to half a step.
-    slopes = np.sqrt(0.25 + (2 * mean) ** 2 + (mean**2 - exact + 0.5) ** 2)
-    variance_error = np.minimum(share * slopes + 1 / GRID, 1.0)
+    noisy_variance = np.maximum(squares - mean**2, 0)
+    # The derivatives of the variance v with respect to the three sums are 1/2, 2 m and
+    # m² - v + 1/2, with m the mean. Positions are rounded by up to half a step.
+    slopes = np.sqrt(0.25 + (2 * mean) ** 2 + (mean**2 - noisy_variance + 0.5) ** 2)
+    variance_error = np.minimum(relative_error * slopes + 1 / GRID, 1.0)
     variance_error = np.where(is_counted, variance_error, 1.0)
     is_known = variance_error < UNIFORM_VARIANCE
-    variance = np.where(is_known, np.maximum(exact, variance_error), UNIFORM_VARIANCE)
+    variance = np.where(
+        is_known, np.maximum(noisy_variance, variance_error), UNIFORM_VARIANCE
+    )
     return Moments(mean, mean_error, variance, variance_error)
 
 
@@ -282,7 +284,7 @@ def mean_estimates(
     # x²)``.
     is_counted = noisy.counts > 0
     counts = np.where(is_counted, noisy.counts, 1.0)
-    mean = np.where(is_counted, noisy.places / counts, 0.0)
+    mean = np.where(is_counted, noisy.position_sums / counts, 0.0)
     mean = np.clip(mean, -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
     noise_error = to_float(noise.error)
     error = np.where(is_counted, noise_error / counts * np.hypot(1, mean), 1.0)
@@ -308,7 +310,7 @@ def sum_estimates(
     half = (bounds[:, 1] - bounds[:, 0]) / 2 / GRID
     middle = (bounds[:, 0] + bounds[:, 1]) / 2 / GRID
     norm = np.hypot(half, middle)
-    value = half * noisy.places + middle * noisy.counts
+    value = half * noisy.position_sums + middle * noisy.counts
     error = np.broadcast_to(norm * to_float(noise.error), value.shape)
     reach = norm * to_float(noise.reach(level))
     return Estimate(value, error, value - reach, value + reach)
