@@ -90,6 +90,13 @@ def test_a_further_marginal_is_added_if_all_cliques_stay_small(graph, most, toge
             assert any(set(other) <= set(clique) for clique in grown.cliques)
 
 
+def test_a_refused_marginal_leaves_the_graph_as_it_was():
+    """The last pair has capacity in another order alone, which is found without the pair that closes a triangle."""
+    grown = Elimination([2] * 5)
+    pairs = [(0, 3), (0, 4), (3, 4), (0, 1), (1, 2)]
+    assert [grown.add(pair, max_cells=4, max_total=100) for pair in pairs] == [True, True, False, True, True]
+
+
 def product(tree, potentials, marginals, logs):
     """Multiply everything over all cells."""
     table, start = log_table(tree, potentials), 0
