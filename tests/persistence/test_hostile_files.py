@@ -92,18 +92,6 @@ def test_other_files_are_refused(data):
     refused(data, "must be a file of skdp.save")
 
 
-def test_the_reader_of_another_file_is_named():
-    protocol = FITTED[2].to_json().encode()
-    refused(protocol, "must be a file of skdp.save. It is the protocol of a fitted transformer; use `load`")
-
-
-class Command:
-    """Code, as a pickle or a class of an attacker would run."""
-
-    def __reduce__(self):
-        raise AssertionError
-
-
 @each("name", ["os.system", "load", "Domain", "PrivacyLedger", "privacy_statement", "__builtins__", "", "Popen"])
 def test_a_record_names_only_estimators_of_skdp(name):
     record = skops.io.loads(SCALER, trusted=["skdp.persistence.Record"])

@@ -44,16 +44,15 @@ def random_potentials(tree, seed=0, spread=2.0):
     return [spread * rng.normal(size=[tree.sizes[column] for column in clique]) for clique in tree.cliques]
 
 
-def calibrate(tree, potentials):
-    """Return the marginals of all cliques."""
-    beliefs, _ = Propagation(tree, potentials).run(np.empty(0))
-    return beliefs
+def calibrate(tree, potentials, marginals=(), logs=()):
+    """Return the marginals of all cliques, and the sums of some marginals with factors of their own."""
+    return Propagation(tree, potentials, marginals).run(np.array(logs, float))
 
 
 def model_of(tree, potentials=None):
     """Make a model of potentials: by default the uniform distribution."""
     uniform = [np.zeros([tree.sizes[column] for column in clique]) for clique in tree.cliques]
-    return GraphicalModel(tree, calibrate(tree, uniform if potentials is None else potentials))
+    return GraphicalModel(tree, calibrate(tree, uniform if potentials is None else potentials)[0])
 
 
 @st.composite

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 
 import numpy as np
 import pandas as pd
@@ -12,157 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, Interval
-from skdp.domain import Domain
-from skdp.synthesis._counts import ModelCount, estimate_errors, read_conditions, weigh_range
-from skdp.synthesis.model import Marginal, group
 from tests.conftest import each
 
-AGES = Interval(edges=[0, 20, 40, 60])
-DAYS = Interval(edges=[date(2020, 1, 1), date(2020, 2, 1)])
-QUERIED = Domain(
+N = 600
+PEOPLE = pd.DataFrame(
     {
-        "day": DAYS,
-        "age": AGES,
-        "size": ["small", "medium", "large", None],
-        "n": [1, 2, 5],
-        "paid": [False, True],
+        "age": np.arange(N) % 60,
+        "smokes": ["yes", "no", "no"] * 200,
+        "wet": [False, False, True, True, True, True] * 100,
+        "n": [1, 2, 5] * 200,
+        "day": [*(date(2020, 1, 1 + place % 31) for place in range(400)), *[None] * 200],
     }
 )
-
-
-def range_weights(name, values, low, high):
-    return weigh_range(name, values, (low, high))
-
-
-ends = st.one_of(st.none(), st.floats(-30, 90), st.integers(-30, 90))
-
-
-@given(ends, ends)
-def test_a_range_of_bins_is_the_share_of_evenly_spread_numbers(low, high):
-    start, stop = -math.inf if low is None else low, math.inf if high is None else high
-    if start > stop:
-        with pytest.raises(ValueError, match="low <= high"):
-            range_weights("age", AGES, low, high)
-        return
-    grid = np.linspace(0, 60, 60 * 64, endpoint=False)
-    inside = ((grid >= start) & (grid < stop)).reshape(3, -1).mean(axis=1)
-    np.testing.assert_allclose(range_weights("age", AGES, low, high), inside, atol=2 / 1000)
-
-
-@each("limits", [(60, None), (70, None), (None, -1)])
-def test_a_range_outside_the_bins_has_no_records(limits):
-    assert (range_weights("age", AGES, *limits) == 0).all()
-
-
-@each(
-    "condition error message",
-    [
-        ("size", TypeError, "must be a mapping"),
-        ({"colour": "red"}, ValueError, "must name columns of the model"),
-        ({"size": "huge"}, ValueError, "column 'size' is not one of its declared"),
-        ({"n": True}, ValueError, "column 'n' is not one of"),
-        ({"paid": 1}, ValueError, "column 'paid' is not one of"),
-        ({"age": 30}, ValueError, "Use a range"),
-        ({"age": (1, 2, 3)}, ValueError, "a pair"),
-        ({"age": ("1", None)}, TypeError, "must be numbers or None"),
-        ({"age": (3, 1)}, ValueError, "low <= high"),
-        ({"day": (datetime(2020, 1, 2, tzinfo=UTC), None)}, TypeError, "without a time zone or None, got datetime"),
-        ({"size": ("huge", None)}, ValueError, "declared values of column 'size'"),
-    ],
-)
-def test_conditions_that_are_refused(condition, error, message):
-    with pytest.raises(error, match=message):
-        read_conditions(QUERIED, condition, {})
-
-
-YEAR = Interval(edges=[date(2020, 1, 1), date(2020, 1, 11), date(2020, 1, 31), date(2020, 2, 1)], missing=True)
-START = datetime(2020, 1, 1)
-moments = st.one_of(st.none(), st.dates(date(2019, 12, 1), date(2020, 3, 1)), st.datetimes(START, datetime(2020, 2, 5)))
-
-
-@given(moments, moments)
-def test_a_range_of_dates_is_that_of_the_days_since(low, high):
-    def days(end):
-        end = end if end is None or isinstance(end, datetime) else datetime(end.year, end.month, end.day)
-        return None if end is None else (end - START) / timedelta(days=1)
-
-    numbers = Interval(edges=[0, 10, 30, 31], missing=True)
-    times = Interval(edges=[datetime(day.year, day.month, day.day) for day in YEAR.edges], missing=True)
-    try:
-        expected = range_weights("age", numbers, days(low), days(high))
-    except ValueError:
-        for interval in (YEAR, times):
-            with pytest.raises(ValueError, match="low <= high"):
-                range_weights("day", interval, low, high)
-        return
-    for interval in (YEAR, times):
-        np.testing.assert_allclose(range_weights("day", interval, low, high), expected, atol=1e-9)
-        assert range_weights("day", interval, low, high)[-1] == 0  # missing is in no range
-
-
-SIZES = (3, 4, 2)
-TABLE = np.random.default_rng(0).multinomial(400, np.random.default_rng(1).dirichlet(np.ones(24))).reshape(SIZES)
-
-
-def exact(clique, std_error=1e-3, groups=None, noise=0.0):
-    summed = TABLE.sum(axis=tuple(axis for axis in range(3) if axis not in clique)).astype(float)
-    return Marginal(clique, group(summed, groups) + noise, std_error, groups)
-
-
-def errors(marginals, query, counts, level=0.95, is_gaussian=True):
-    shape = [SIZES[column] for column, weights in query.items() if weights is None]
-    counts = np.broadcast_to(counts, shape)
-    return ModelCount(counts, *estimate_errors(marginals, query, counts, level, is_gaussian))
-
-
-def test_intervals_of_noisy_counts_cover_as_often_as_stated():
-    """With the noisy counts themselves as the counts of the model."""
-    rng = np.random.default_rng(0)
-    covered = []
-    for _ in range(100):
-        noisy = exact((0, 1), 9.0, noise=rng.normal(0, 9, SIZES[:2]))
-        found = errors([noisy], {0: None, 1: None}, noisy.counts)
-        true = TABLE.sum(axis=2)
-        covered += ((found.lower <= true) & (true <= found.upper)).ravel().tolist()
-    assert 0.94 < np.mean(covered) < 0.98
-
-
-@each("is_gaussian level margin", [(True, 0.95, 1.96), (False, 0.95, 2.118), (False, 0.5, 0.674), (False, 0.99, 3.256)])
-def test_laplace_noise_has_the_wider_tail(is_gaussian, level, margin):
-    found = errors([Marginal((0,), np.full(3, 1e6), 1000.0)], {0: None}, 1e6, level, is_gaussian)
-    assert found.upper - 1e6 == pytest.approx(1000 * margin, abs=2)
-
-
-def test_columns_that_were_not_measured_together_have_no_error():
-    found = errors([exact((0,)), exact((1,))], {0: None, 1: None}, 3.0)
-    assert not found.supported.any()
-    assert np.isnan(found.lower).all()
-
-
-def test_several_marginals_are_combined_by_inverse_variance():
-    found = errors([exact((0,), 3.0), exact((0, 1), 4.0)], {0: None}, TABLE.sum(axis=(1, 2)))
-    np.testing.assert_allclose(found.std_error, (1 / 9 + 1 / (4 * 16)) ** -0.5)
-
-
-def test_a_model_that_was_not_fitted_has_the_larger_error():
-    found = errors([exact((0,), 3.0)], {0: None}, TABLE.sum(axis=(1, 2)) + 50.0)
-    np.testing.assert_allclose(found.std_error, np.sqrt(50**2 - 9))
-
-
-def test_rare_values_that_were_counted_together_have_no_error():
-    groups = (None, np.array([0, 1, 1, 2]))
-    marginals = [exact((0, 1), groups=groups)]
-    found = errors(marginals, {0: None, 1: None}, 3.0)
-    np.testing.assert_array_equal(found.supported, [[True, False, False, True]] * 3)
-    assert errors(marginals, {0: None, 1: np.array([0.0, 1, 1, 0])}, 3.0).supported.all()
-    assert not errors(marginals, {0: None, 1: np.array([1.0, 1, 0, 0])}, 3.0).supported.any()
-
-
-PEOPLE = pd.DataFrame(
-    {"age": np.arange(600) % 60, "smokes": ["yes", "no", "no"] * 200, "wet": [0, 0, 1, 1, 1, 1] * 100}
-)
-DOMAIN = {"age": Interval(edges=[0, 20, 40, 60]), "smokes": ["yes", "no"], "wet": [0, 1]}
-KEPT = [("age", "smokes"), ("wet",)]
+DOMAIN = {
+    "age": Interval(edges=[0, 20, 40, 60]),
+    "smokes": ["yes", "no"],
+    "wet": [False, True],
+    "n": [1, 2, 5],
+    "day": Interval(edges=[date(2020, 1, 1), date(2020, 1, 11), date(2020, 1, 31), date(2020, 2, 1)], missing=True),
+}
+KEPT = [("age", "smokes"), ("age",), ("wet",), ("n",), ("day",)]
 
 
 def fitted(epsilon=2.0, **parameters):
@@ -170,37 +39,142 @@ def fitted(epsilon=2.0, **parameters):
     return DPMarginalSynthesizer(epsilon, **parameters).fit(PEOPLE)
 
 
+SYNTHESIZER = fitted()
+
+
+@each(
+    "condition error message",
+    [
+        ("smokes", TypeError, "must be a mapping"),
+        ({"colour": "red"}, ValueError, "must name columns of the model"),
+        ({"smokes": "huge"}, ValueError, "column 'smokes' is not one of its declared"),
+        ({"n": True}, ValueError, "column 'n' is not one of"),
+        ({"wet": 1}, ValueError, "column 'wet' is not one of"),
+        ({"age": 30}, ValueError, "Use a range"),
+        ({"age": (1, 2, 3)}, ValueError, "a pair"),
+        ({"age": ("1", None)}, TypeError, "must be numbers or None"),
+        ({"age": (3, 1)}, ValueError, "low <= high"),
+        ({"day": (datetime(2020, 1, 2), date(2020, 1, 1))}, ValueError, "low <= high"),
+        ({"day": (datetime(2020, 1, 2, tzinfo=UTC), None)}, TypeError, "without a time zone or None, got datetime"),
+        ({"smokes": ("huge", None)}, ValueError, "declared values of column 'smokes'"),
+    ],
+)
+def test_conditions_that_are_refused(condition, error, message):
+    with pytest.raises(error, match=message):
+        SYNTHESIZER.count_estimate(condition)
+
+
+moments = st.one_of(
+    st.dates(date(2019, 12, 1), date(2020, 3, 1)), st.datetimes(datetime(2020, 1, 1), datetime(2020, 2, 5))
+)
+
+
+@each("name, ends", [("age", st.integers(-30, 90) | st.floats(-30, 90)), ("day", moments)])
+@given(st.data())
+def test_counts_of_ranges_add_up(name, ends, data):
+    """Ranges are half-open; missing values are in none."""
+
+    def to_time(end):
+        return datetime(end.year, end.month, end.day) if type(end) is date else end
+
+    low, middle, high = sorted((data.draw(ends) for _ in range(3)), key=to_time)
+    parts = [SYNTHESIZER.count({name: ends}) for ends in ((None, low), (low, middle), (middle, high), (high, None))]
+    assert min(parts) >= -1e-9
+    assert sum(parts) == pytest.approx(SYNTHESIZER.count({name: (None, None)}))
+    assert SYNTHESIZER.count({name: (to_time(low), to_time(high))}) == pytest.approx(parts[1] + parts[2])
+
+
+@each("name, outside", [("age", 60), ("age", 70), ("day", date(2020, 2, 1))])
+def test_a_range_outside_the_bins_has_no_records(name, outside):
+    assert SYNTHESIZER.count({name: (outside, None)}) == 0
+    assert SYNTHESIZER.count({name: (None, outside)}) == SYNTHESIZER.count({name: (None, None)})
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_intervals_of_noisy_counts_cover_as_often_as_stated(delta):
+    true = pd.crosstab(PEOPLE["age"] // 20, PEOPLE["smokes"])[["yes", "no"]].to_numpy().ravel()
+    covered = []
+    for seed in range(50):
+        found = fitted(0.3, delta=delta, marginals=KEPT[:1], random_state=seed).marginal(["age", "smokes"])
+        covered += ((found["lower"] <= true) & (true <= found["upper"])).tolist()
+    assert 0.91 < np.mean(covered) <= 0.99
+
+
+@each("delta level margin", [(1e-6, 0.95, 1.96), (0, 0.95, 2.118), (0, 0.5, 0.674), (0, 0.99, 3.256)])
+def test_laplace_noise_has_the_wider_tail(delta, level, margin):
+    found = fitted(0.001, delta=delta, marginals=[("wet",)]).marginal("wet", confidence_level=level)
+    reach = (found["upper"] - found["count"]) / found["std_error"]
+    assert reach.to_numpy() == pytest.approx(margin, rel=0.01)
+
+
+def test_columns_that_were_not_measured_together_have_no_error():
+    found = SYNTHESIZER.marginal(["wet", "n"])
+    assert not found["supported"].any()
+    assert found["lower"].isna().all()
+
+
+def test_several_marginals_are_combined_by_inverse_variance():
+    """The larger of this error and of the distance to the counts that were measured."""
+    pair, single = (SYNTHESIZER.marginals_[place].std_error for place in (0, 1))
+    stated = SYNTHESIZER.marginal("age")["std_error"].to_numpy()
+    least = (1 / single**2 + 1 / (2 * pair**2)) ** -0.5
+    assert (stated >= least * (1 - 1e-9)).all()
+    assert stated.min() == pytest.approx(least)
+
+
+def test_a_model_that_was_not_fitted_has_the_larger_error():
+    synthesizer = fitted(marginals=[("wet",)])
+    marginal = synthesizer.marginals_[-1]
+    marginal.counts[:] += [500.0, -500.0]
+    misfit = synthesizer.marginal("wet")["count"] - marginal.counts
+    expected = np.sqrt(misfit**2 - marginal.std_error**2)
+    np.testing.assert_allclose(synthesizer.marginal("wet")["std_error"], expected, rtol=1e-6)
+
+
+def test_rare_values_that_were_counted_together_have_no_error():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.geometric(0.4, (300, 4)).clip(1, 12), columns=list("abcd"))
+    table["b"] = table["a"].where(rng.random(300) < 0.5, table["b"])
+    synthesizer = DPMarginalSynthesizer(5.0, domain=dict.fromkeys("abcd", range(1, 13)), random_state=0).fit(table)
+    grouped = next(marginal for marginal in synthesizer.marginals_ if marginal.groups)
+    first, second = (synthesizer.domain_.columns[column] for column in grouped.clique)
+    supported = synthesizer.marginal([first, second])["supported"].to_numpy().reshape(12, 12)
+    members = [np.arange(12) if found is None else found for found in grouped.groups]
+    alone = [np.bincount(found)[found] == 1 for found in members]
+    np.testing.assert_array_equal(supported, np.outer(*alone))
+    together = 1 + np.flatnonzero(members[0] == np.bincount(members[0]).argmax())
+    assert synthesizer.count_estimate({first: together.tolist(), second: (None, None)}).supported
+    assert not synthesizer.count_estimate({first: together[:1].tolist(), second: (None, 2)}).supported
+
+
 def test_ranges_are_counts_of_one_column():
-    synthesizer = fitted()
-    whole = synthesizer.count_estimate({"age": (20, 60)})
+    whole = SYNTHESIZER.count_estimate({"age": (20, 60)})
     assert whole.supported
     assert whole.lower <= 400 <= whole.upper
-    part = synthesizer.count_estimate({"age": (20, 50)})
+    part = SYNTHESIZER.count_estimate({"age": (20, 50)})
     assert not part.supported  # the count below 50 in the bin from 40 to 60 is unknown
     assert part.count == pytest.approx(300, abs=30)
 
 
 def test_every_record_and_no_record():
-    synthesizer = fitted()
-    everyone = synthesizer.count_estimate({})
-    assert everyone.lower <= 600 <= everyone.upper
-    assert everyone.std_error == pytest.approx(synthesizer.n_rows_std_error_)
-    nobody = synthesizer.count_estimate({"smokes": []})
+    everyone = SYNTHESIZER.count_estimate({})
+    assert everyone.lower <= N <= everyone.upper
+    assert everyone.std_error == pytest.approx(SYNTHESIZER.n_rows_std_error_)
+    nobody = SYNTHESIZER.count_estimate({"smokes": []})
     assert (nobody.count, nobody.lower, nobody.upper) == (0, 0, 0)
 
 
-@each("level", [0, 1, "high", True])
+@each("level", [0, 1, "high", True, math.nan])
 def test_levels_that_are_refused(level):
-    synthesizer = fitted()
     with pytest.raises(ValueError, match="confidence_level must be"):
-        synthesizer.marginal("wet", confidence_level=level)
+        SYNTHESIZER.marginal("wet", confidence_level=level)
     with pytest.raises(ValueError, match="confidence_level must be"):
-        synthesizer.count_estimate({}, confidence_level=level)
+        SYNTHESIZER.count_estimate({}, confidence_level=level)
 
 
 def test_the_quality_of_marginals_names_noisy_ones():
     quality = fitted(0.02).marginal_quality_
-    assert quality.index.to_list() == ["age, smokes", "wet"]
+    assert quality.index.to_list() == ["age, smokes", "age", "wet", "n", "day"]
     assert (quality["noise"] > 0.1).any()
     assert (quality["usable"] == (quality["noise"] <= 0.1)).all()
     assert fitted(50.0).marginal_quality_["usable"].all()

@@ -6,7 +6,6 @@ import datetime as dt
 import io
 import re
 import zipfile
-from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -16,9 +15,6 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, Interval
 from tests.conftest import often
-
-LABELS = [f"v{place:02d}" for place in range(40)]
-SHARES = np.r_[np.full(4, 0.2), np.full(35, 0.2 / 35)]
 
 
 def contents_of(file):
@@ -43,42 +39,11 @@ def released(table, domain, **parameters):
     return synthesizer, contents_of(file), rows
 
 
-class TestOrder:
-    """The record of a rare label decided whether all labels are categories of an ordered dtype, and so an order."""
-
-    N = 3_000
-
-    def table(self, categories):
-        rng = np.random.default_rng(0)
-        values = rng.choice(LABELS[:-1], self.N, p=SHARES)
-        public = np.where(np.isin(values, LABELS[:20]), "p", "q")
-        return pd.DataFrame({"pub": public, "s": pd.Categorical(values, categories, ordered=True)})
-
-    @staticmethod
-    def groups(synthesizer):
-        groups = []
-        for marginal in synthesizer.marginals_:
-            if marginal.groups is not None and marginal.groups[-1] is not None:
-                groups.append(marginal.groups[-1])
-        return groups
-
-    def test_the_dtype_of_a_declared_column_decides_nothing(self):
-        domain = {"pub": ["p", "q"], "s": LABELS}
-        first, first_file, _ = released(self.table(LABELS[:-1]), domain)
-        second, second_file, _ = released(self.table(LABELS), domain)
-        assert self.groups(first)
-        assert first_file == second_file
-        for marginal, other in zip(first.marginals_, second.marginals_, strict=True):
-            assert np.array_equal(marginal.counts, other.counts)
-        assert first.noise_scale_ == second.noise_scale_
-
-
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 7, 1), dt.date(2021, 1, 1)]
 TIMES = [dt.datetime(day.year, day.month, day.day) for day in DAYS]
 MIDNIGHTS = [TIMES[0], TIMES[1]] * 20
 NUMBERS = [1.0, 2.5, 7.0, 9.0] * 10
 WHOLE = [3, 12, 25, 17] * 10
-MONTHS = pd.period_range("2020-01", periods=2, freq="M")
 SUMMER = [pd.Timestamp("2020-03-05 10:00+01:00"), pd.Timestamp("2020-07-05 10:00+02:00")]
 BINS = Interval(edges=[0, 10, 20, 30])
 REAL = Interval(0, 10, bins=4, real=True)
@@ -86,10 +51,6 @@ REAL = Interval(0, 10, bins=4, real=True)
 
 def of_pandas(values, dtype):
     return pd.Series(values).astype(dtype)
-
-
-def of_arrow(values, dtype):
-    return pa.chunked_array([pa.array(values).cast(dtype)])
 
 
 def coded(values, codes):
@@ -121,19 +82,12 @@ PAIRS = {
         pd.Series([*[SUMMER[0]] * 39, SUMMER[1]]),
         SUMMER,
     ),
-    "pandas nullable": (of_pandas(WHOLE, "Int8"), of_pandas(WHOLE, "Float64"), BINS),
     "pandas Arrow days": (
         of_pandas(DAYS[:2] * 20, "date32[pyarrow]"),
         of_pandas(MIDNIGHTS, "timestamp[s][pyarrow]"),
         Interval(edges=DAYS),
     ),
     "polars days": (pl.Series(DAYS[:2] * 20), pl.Series(MIDNIGHTS), Interval(edges=DAYS)),
-    "polars decimals": (
-        pl.Series(["1.5", "2.5"] * 20).cast(pl.Decimal(10, 2)),
-        pl.Series(["1.5", "2.5"] * 20).cast(pl.Decimal(12, 3)),
-        [Decimal("1.5"), Decimal("2.5")],
-    ),
-    "Arrow narrow": (of_arrow(NUMBERS, pa.float32()), of_arrow(NUMBERS, pa.float64()), REAL),
     "Arrow dictionary of text": (coded(["a", "b"] * 20, pa.int8()), coded(["a", "b"] * 20, pa.int16()), ["a", "b"]),
     "array of numbers": (np.array(NUMBERS, np.float32), np.array(NUMBERS), REAL),
 }

@@ -17,8 +17,6 @@ from skdp.synthesis.model import (
     group,
     merge,
 )
-from skdp.synthesis.model import _estimation as estimation
-from skdp.synthesis.model._tables import spread
 from skdp.synthesis.tables import CodedRecords
 from tests.conftest import each, often
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows
@@ -45,7 +43,6 @@ def test_groups_hold_the_sums_of_their_values(case):
     for cell in np.ndindex(table.shape):
         to = tuple(value if one is None else one[value] for value, one in zip(cell, groups, strict=True))
         expected[to] += table[cell]
-        assert spread(small, groups)[cell] == small[to]
     np.testing.assert_array_equal(small, expected)
 
 
@@ -83,10 +80,7 @@ def random_table(sizes, seed=0):
 
 
 @pytest.mark.parametrize("name", often([name for name in GRAPHS if GRAPHS[name][1]], ["cycle"]))
-def test_the_descent_ends_at_the_minimum(name, monkeypatch):
-    monkeypatch.setattr(estimation, "MAX_STEPS", 20_000)
-    monkeypatch.setattr(estimation, "MIN_GAIN", 0.0)
-    monkeypatch.setattr(estimation, "MIN_GAIN_UNEXPLAINED", 0.0)
+def test_the_descent_ends_at_the_minimum(name):
     sizes, marginals = GRAPHS[name]
     measured = measure(random_table(sizes), marginals, std_error=30.0, noise=30.0)
     model, total = fit(sizes, measured)

@@ -4,14 +4,12 @@ import io
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.privacy import Rho
 from tests.conftest import each
-from tests.persistence.forgery import content_of, forged, saved
+from tests.persistence.forgery import forged, saved
 
 SEED = 987_654_321
 DATA = {
@@ -32,20 +30,6 @@ def loaded(synthesizer):
     file = io.BytesIO()
     synthesizer.save(file)
     return DPMarginalSynthesizer.load(file)
-
-
-def same(one, other):
-    """Compare tables of any library, with their dtypes."""
-    if isinstance(one, pd.DataFrame):
-        pd.testing.assert_frame_equal(one, other)
-    elif isinstance(one, pl.DataFrame):
-        assert one.schema == other.schema
-        assert one.equals(other, null_equal=True)
-    elif isinstance(one, pa.Table):
-        assert one.equals(other)
-    else:
-        assert one.dtype == other.dtype
-        assert pd.DataFrame(one).equals(pd.DataFrame(other))
 
 
 def test_a_file_gives_all_answers(tmp_path):
@@ -90,15 +74,14 @@ def test_the_seed_and_the_ledger_are_not_in_the_file(tmp_path):
 @each(
     "table domain options",
     [
-        (np.array([[0, 1], [1, 0]] * 20), [[0, 1], [0, 1]], {}),
         (pd.DataFrame({("a", "x"): [0, 1] * 20}), {("a", "x"): [0, 1]}, {}),
         (pd.DataFrame({"a": [0, 1] * 20}), {"a": [0, 1]}, {"epsilon": Rho(0.5, delta=1e-6), "delta": 0}),
     ],
 )
-def test_arrays_names_of_several_levels_and_rho_come_back(table, domain, options):
+def test_names_of_several_levels_and_rho_come_back(table, domain, options):
     before = fitted(table, domain=domain, **options)
     after = loaded(before).set_params(random_state=SEED)
-    same(after.sample(20), before.sample(20))
+    pd.testing.assert_frame_equal(after.sample(20), before.sample(20))
     assert after.epsilon == before.epsilon
 
 
@@ -154,25 +137,13 @@ class TestDamage:
         with pytest.raises(ValueError, match=message):
             self.load(change)
 
-    def test_every_part_is_needed(self):
-        for name in content_of(FILE)["estimator"]["fitted"]:
-            with pytest.raises(ValueError, match="parts of a fitted synthesizer differ"):
-                self.load(lambda estimator, name=name: estimator["fitted"].pop(name))
-
-    @each(
-        "convert, message",
-        [
-            (lambda array: np.full(array.shape, np.inf), "counts must be finite and have the shape"),
-            (lambda array: array.T, "counts must be finite and have the shape"),
-            (lambda array: np.vstack([array, array]), "counts must be finite and have the shape"),
-        ],
-    )
-    def test_counts_that_are_none_are_refused(self, convert, message):
+    @each("convert", [lambda array: array + np.inf, lambda array: array.T, lambda array: np.vstack([array, array])])
+    def test_counts_that_are_none_are_refused(self, convert):
         def change(estimator):
             marginal = estimator["fitted"]["marginals"][0]
             marginal["counts"] = convert(marginal["counts"])
 
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match="counts must be finite and have the shape"):
             self.load(change)
 
 

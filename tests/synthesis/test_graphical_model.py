@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.synthesis.model import Elimination, JunctionTree
-from skdp.synthesis.model._propagation import Propagation
 from tests.synthesis.conftest import (
     all_subsets,
+    calibrate,
     cells,
     full_table,
     graphs,
@@ -115,8 +115,7 @@ def test_cliques_and_marginals_are_those_of_the_product(graph, seed, spread):
     tree, rng = JunctionTree(sizes, marginals), np.random.default_rng(seed)
     potentials = random_potentials(tree, seed, spread)
     logs = spread * rng.normal(size=sum(cells([sizes[column] for column in marginal]) for marginal in marginals))
-    model = Propagation(tree, potentials, marginals)
-    beliefs, sums = model.run(logs)
+    beliefs, sums = calibrate(tree, potentials, marginals, logs)
     exact = product(tree, potentials, marginals, logs)
     for belief, clique in zip(beliefs, tree.cliques, strict=True):
         np.testing.assert_allclose(belief, project(exact, clique), atol=1e-12)

@@ -96,12 +96,6 @@ def test_rows_and_target_are_of_the_library_of_the_table(library, y):
     assert set(np.asarray(target).tolist()) <= {"no", "yes"}
 
 
-def test_features_and_target_belong_together():
-    made, target = resampler(200.0, n_samples=400).fit_resample(X, Y)
-    assert ((made["sex"] == "M") == (target == "yes")).mean() > 0.99
-    assert target.index.equals(made.index)
-
-
 def test_groups_bound_the_contribution():
     persons = np.zeros(200, int)  # all rows are of one person, of whom one is kept
     made, _ = resampler(200.0, random_state=1).fit_resample(X, Y, groups=persons)

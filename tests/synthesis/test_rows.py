@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-import pytest
 from scipy.stats import chi2
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis.model import JunctionTree
+from tests.conftest import each
 from tests.synthesis.conftest import model_of
 
 FALSE_ALARM = 1e-6
@@ -21,18 +21,13 @@ def people(n=200):
     return pd.DataFrame({"answer": ["yes", "no", "no", "no"] * (n // 4), "age": np.arange(n) % 101})
 
 
-@pytest.fixture
 def fitted():
     return DPMarginalSynthesizer(10.0, domain=DOMAIN, random_state=0).fit(people())
 
 
-def again():
-    return DPMarginalSynthesizer(10.0, domain=DOMAIN, random_state=0).fit(people())
-
-
-@pytest.mark.parametrize(("n", "size"), [(0, 5), (1, 5), (5, 5), (6, 5), (17, 5), (3, 1)])
-def test_batches_have_the_size_that_was_asked_for(fitted, n, size):
-    batches = fitted.sample_batches(n, batch_size=size)
+@each("n, size", [(0, 5), (1, 5), (5, 5), (6, 5), (17, 5), (3, 1)])
+def test_batches_have_the_size_that_was_asked_for(n, size):
+    batches = fitted().sample_batches(n, batch_size=size)
     assert isinstance(batches, Iterator)
     sizes = [len(batch) for batch in batches]
     assert sum(sizes) == n
@@ -40,10 +35,11 @@ def test_batches_have_the_size_that_was_asked_for(fitted, n, size):
     assert all(0 < last <= size for last in sizes)
 
 
-def test_a_seed_repeats_and_each_call_and_batch_is_new(fitted):
-    one, two = (pd.concat(model.sample_batches(300, batch_size=100)) for model in (fitted, again()))
+def test_a_seed_repeats_and_each_call_and_batch_is_new():
+    model = fitted()
+    one, two = (pd.concat(made.sample_batches(300, batch_size=100)) for made in (model, fitted()))
     pd.testing.assert_frame_equal(one, two)
-    assert not one.equals(pd.concat(fitted.sample_batches(300, batch_size=100)))
+    assert not one.equals(pd.concat(model.sample_batches(300, batch_size=100)))
     first, second, third = (one.iloc[start : start + 100].reset_index(drop=True) for start in (0, 100, 200))
     assert not first.equals(second)
     assert not second.equals(third)

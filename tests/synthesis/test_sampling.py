@@ -15,10 +15,6 @@ from tests.synthesis.conftest import model_of, random_potentials
 FALSE_ALARM = 1e-6
 
 
-def sample(model, *options):
-    return model.sample(*options)
-
-
 def count(rows, columns, sizes):
     shape = [sizes[column] for column in columns]
     flat = np.ravel_multi_index([rows[column] for column in columns], shape)
@@ -27,7 +23,7 @@ def count(rows, columns, sizes):
 
 def test_pairs_and_triples_have_the_models_marginals(model):
     n, sizes = 200_000, model.tree.sizes
-    rows = sample(model, n, np.random.default_rng(0))
+    rows = model.sample(n, np.random.default_rng(0))
     for size in (1, 2, 3):
         for columns in itertools.combinations(range(len(sizes)), size):
             shares = model.marginal(columns)
@@ -41,7 +37,7 @@ def test_columns_that_the_model_holds_independent_are_so():
     sizes = [2, 8, 8, 8]
     tree = JunctionTree(sizes, [(0, 1), (0, 2), (0, 3)])
     model = model_of(tree, random_potentials(tree))
-    rows = sample(model, 100_000, np.random.default_rng(1))
+    rows = model.sample(100_000, np.random.default_rng(1))
     for value in range(2):
         chosen = rows[:, rows[0] == value]
         for pair in itertools.combinations((1, 2, 3), 2):
@@ -55,7 +51,7 @@ def test_columns_that_the_model_holds_independent_are_so():
 def test_every_row_has_the_models_law_wherever_it_stands():
     tree = JunctionTree([3, 4], [(0, 1)])
     model = model_of(tree, random_potentials(tree))
-    first = np.array([sample(model, 3, np.random.default_rng(seed))[:, 0] for seed in range(1500)]).T
+    first = np.array([model.sample(3, np.random.default_rng(seed))[:, 0] for seed in range(1500)]).T
     seen = count(first, (0, 1), (3, 4)).ravel()
     assert chisquare(seen, model.marginal((0, 1)).ravel() * 1500).pvalue > FALSE_ALARM
 
@@ -63,7 +59,7 @@ def test_every_row_has_the_models_law_wherever_it_stands():
 def test_counts_are_as_even_as_they_can_be():
     tree, law = JunctionTree([2, 3], [(0, 1)]), np.array([[2000, 1000, 1000], [0, 10, 0]])
     with np.errstate(divide="ignore"):
-        groups, values = sample(model_of(tree, [np.log(law)]), 4010, np.random.default_rng(0))
+        groups, values = model_of(tree, [np.log(law)]).sample(4010, np.random.default_rng(0))
     assert np.bincount(groups).tolist() == [4000, 10]
     assert (np.abs(np.bincount(values[groups == 0]) - law[0]) <= 1).all()
     assert (values[groups == 1] == 1).all()
@@ -73,7 +69,7 @@ def test_the_largest_uniform_number_stays_in_its_group():
     """In floats, the number of a group and a share next to 1 add up to the number of the next group."""
     rng = mock.Mock(permutation=np.arange, random=lambda n: np.full(n, np.nextafter(1, 0)))
     model = GraphicalModel(JunctionTree([10, 3], [(0, 1)]), [np.array([[0.05, 0.05, 0.0]] * 10)])
-    rows = sample(model, 10, rng)
+    rows = model.sample(10, rng)
     np.testing.assert_array_equal(rows[1], np.ones(10))
 
 
@@ -82,6 +78,6 @@ def test_what_cannot_occur_is_not_drawn(tree):
     potentials[0].flat[0] = -np.inf
     if potentials[0].size == 1:
         pytest.skip("nothing else could occur")
-    rows = sample(model_of(tree, potentials), 50_000, np.random.default_rng(0))
+    rows = model_of(tree, potentials).sample(50_000, np.random.default_rng(0))
     clique = tree.cliques[0]
     assert not (rows[list(clique)] == 0).all(axis=0).any()

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
 from skdp.synthesis.selection import NoiseBudget
+from tests.conftest import each
+from tests.synthesis.budgets import assert_sound
 
 METHODS = ["auto", "independent", "full"]
 N = 2000
@@ -26,13 +28,6 @@ DOMAIN = {"a": range(4), "b": range(5), "c": range(2), "d": range(3), "e": range
 def fitted(X=TABLE, domain=DOMAIN, **parameters):
     domain = {name: list(values) if isinstance(values, range) else values for name, values in domain.items()}
     return DPMarginalSynthesizer(**{"random_state": 0, "domain": domain} | parameters).fit(X)
-
-
-def check_model(model):
-    for belief in model.beliefs:
-        assert np.isfinite(belief).all()
-        assert (belief >= 0).all()
-        assert belief.sum() == pytest.approx(1, abs=1e-9)
 
 
 @given(
@@ -51,7 +46,7 @@ def test_tiny_tables_never_hang_and_give_distributions(sizes, method, epsilon, d
     synthesizer = DPMarginalSynthesizer(
         epsilon, delta=delta, domain=domain, marginals=marginals, random_state=seed
     ).fit(X)
-    check_model(synthesizer.model_)
+    assert_sound(synthesizer.model_)
     assert synthesizer.n_rows_ >= 1
     assert math.isfinite(synthesizer.n_rows_std_error_)
     rows = synthesizer.sample(30)
@@ -69,13 +64,13 @@ def test_where_all_noisy_counts_are_negative(method, delta, monkeypatch):
     synthesizer = fitted(marginals=method, delta=delta)
     assert all((marginal.counts < 0).all() for marginal in synthesizer.marginals_)
     assert synthesizer.n_rows_ == 1
-    check_model(synthesizer.model_)
+    assert_sound(synthesizer.model_)
     assert len(synthesizer.sample(20)) == 20
     assert len(synthesizer.sample()) == 1
 
 
-@pytest.mark.parametrize("marginals", ["auto", "full"])
-@pytest.mark.parametrize(("epsilon", "delta"), [(1e-300, 0), (1e-300, 1e-300), (1e-31, 1e-31)])
+@each("marginals", ["auto", "full"])
+@each("epsilon, delta", [(1e-300, 0), (1e-300, 1e-300), (1e-31, 1e-31)])
 def test_noise_without_end_is_refused(marginals, epsilon, delta):
     """Its variance overflowed, when it was charged."""
     ledger = PrivacyLedger(epsilon=100)
@@ -84,8 +79,8 @@ def test_noise_without_end_is_refused(marginals, epsilon, delta):
     assert ledger.spent.epsilon == 0
 
 
-@pytest.mark.parametrize("marginals", ["auto", "full"])
-@pytest.mark.parametrize(("epsilon", "delta"), [(1e-29, 0), (1e-29, 1e-29), (1e300, 0), (1e300, 0.999)])
+@each("marginals", ["auto", "full"])
+@each("epsilon, delta", [(1e-29, 0), (1e-29, 1e-29), (1e300, 0), (1e300, 0.999)])
 def test_extreme_promises_are_kept(marginals, epsilon, delta):
     synthesizer = fitted(epsilon=epsilon, delta=delta, marginals=marginals)
     assert len(synthesizer.sample(3)) == 3

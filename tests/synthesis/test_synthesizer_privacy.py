@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import pickle
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import BudgetExceeded, DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.privacy import largest_mu
 from skdp.randomness import SeededSource
 from tests.conftest import counted_draws
@@ -58,12 +57,6 @@ class TestAccount:
 
 
 class TestCoins:
-    @every_method
-    def test_nothing_is_drawn_beyond_the_budget(self, method):
-        with counted_draws() as drawn, pytest.raises(BudgetExceeded):
-            fitted(marginals=method, ledger=PrivacyLedger(epsilon=0.5))
-        assert drawn[0] == 0
-
     def test_sampling_draws_none_of_the_coins_of_the_noise(self):
         for seed in (None, 0):
             synthesizer = fitted(random_state=seed)
@@ -87,11 +80,3 @@ class TestCoins:
                 fitted(rows, marginals="independent", delta=delta)
             drawn.append(b"".join(streams))
         assert len(set(drawn)) == 1
-
-
-def test_nothing_of_the_target_stays():
-    y = pd.Series(["no"] * (N - 1) + ["hunter2"], name="label")
-    domain = DOMAIN | {"label": ["no", "yes"]}
-    synthesizer = DPMarginalSynthesizer(domain=domain, handle_unknown="ignore").fit(TABLE, y)
-    assert "hunter2" not in repr(vars(synthesizer))
-    assert b"hunter2" not in pickle.dumps(synthesizer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from datetime import date, datetime
 
 import numpy as np
@@ -36,48 +35,6 @@ def test_a_target_with_the_name_of_a_column_gets_another(columns, name, called):
     )
     assert table.names == (*columns, called)
     assert list(table.columns[-1]) == [1, 0, 0]
-
-
-SECRET = "hunter2hunter2"
-N = 1237
-
-
-def leaky_tables():
-    values = ["a", "b"] * (N // 2) + [SECRET]
-    frame = pd.DataFrame({"job": values})
-    named = frame.set_axis(pd.Index(range(N), name=SECRET))
-    noted = frame.copy()
-    noted.attrs["note"] = SECRET
-    table = pa.table({"job": values})
-    field = pa.schema([pa.field("job", pa.string(), metadata={"note": SECRET})])
-    return {
-        "pandas category": frame.astype("category"),
-        "pandas attrs": noted,
-        "pandas index": frame.set_axis([f"{SECRET}{place}" for place in range(N)]),
-        "pandas index name": named,
-        "polars enum": pl.DataFrame({"job": values}, schema={"job": pl.Enum(["a", "b", SECRET])}),
-        "pyarrow": table,
-        "pyarrow dictionary": pa.table({"job": pa.array(values).dictionary_encode()}),
-        "pyarrow view": pa.table({"job": pa.array(values).cast(pa.string_view())}),
-        "pyarrow metadata": table.replace_schema_metadata({"note": SECRET}),
-        "pyarrow field metadata": table.cast(field),
-        "array of objects": np.array(values, object)[:, np.newaxis],
-    }
-
-
-def template_of(data):
-    table = read_table(data)
-    return make_template(table, Domain({name: ["a", "b"] for name in table.names}))
-
-
-@each("kind", leaky_tables())
-def test_the_template_holds_no_value_and_not_how_many_rows_there_were(kind):
-    # A slice of no rows fails this: Arrow pickles all of the memory behind it, and a dtype carries all categories.
-    table = leaky_tables()[kind]
-    template = template_of(table)
-    assert SECRET.encode() not in pickle.dumps(template)
-    fewer = template_of(table[:5] if not isinstance(table, pa.Table) else table.slice(0, 5))
-    assert len(pickle.dumps(template)) == len(pickle.dumps(fewer))
 
 
 def numbers(dtype, edges, n=4000, seed=0, **declared):

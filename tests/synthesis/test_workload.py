@@ -113,14 +113,6 @@ def test_scores_are_near_the_distances_from_independence():
         assert abs(row["score"] - distance_from_independence(*pair)) < 5 * row["std_error"] + 0.05 * N
 
 
-def test_the_strongest_pair_is_measured_where_cheaper_ones_would_take_its_room():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        synthesizer = fitted_places(max_cells=72)  # the cells of this pair
-    assert synthesizer.pair_scores_.index[0] == ("place", "region")
-    assert synthesizer.pair_scores_.loc[("place", "region"), "measured"]
-
-
 @pytest.mark.parametrize(
     ("parameters", "warned"),
     [({}, True), ({"max_cells": 160_000}, False), ({"marginals": "independent"}, False)],

@@ -117,13 +117,6 @@ class UsesNumpy(Mutant):
         return self.seeded(X, int(np.random.randint(2**31)))  # noqa: NPY002 - the fault
 
 
-class RefusesOneRow(Mutant):
-    def transform(self, X, **ids):
-        if len(X) < 2:
-            raise ValueError("there are too few rows")
-        return super().transform(X, **ids)
-
-
 class CollectsLazyFrames(Mutant):
     def transform(self, X, **ids):
         return super().transform(X.collect() if isinstance(X, pl.LazyFrame) else X, **ids)
@@ -222,7 +215,6 @@ MUTANTS = [
     (Repeats, "check_seeds"),
     (NumbersItsCalls, "check_seeds"),
     (NumbersItsCalls, "check_random_bits"),
-    (RefusesOneRow, "check_reports"),
     (CollectsLazyFrames, "check_frames"),
     (PrintsAValue, "check_declared_domain"),
     (FollowsLaterParameters, "check_later_parameters"),
@@ -244,16 +236,11 @@ MUTANTS = [
 def test_each_fault_is_caught_by_its_check(mutant, name):
     with pytest.raises(AssertionError, match=f"^{mutant.__name__}: {name}: ") as caught:
         dict(privatizer_checks(mutant(categories=VALUES)))[name]()
-    assert caught.value.__cause__ is None or mutant is RefusesOneRow, "a mishap of the mutant, and not its fault"
+    assert caught.value.__cause__ is None, "a mishap of the mutant, and not its fault"
 
 
 def test_every_check_catches_something():
     assert {name for _, name in MUTANTS} == set(CHECKS)
-
-
-def test_the_first_failure_raises():
-    with pytest.raises(AssertionError, match=r"AlwaysSaysSecure: check_guarantee: .* got True\. Pass"):
-        check_privatizer(AlwaysSaysSecure(categories=VALUES))
 
 
 def test_true_rows_fail():

@@ -55,13 +55,6 @@ class Forgiving(DPMean):
             return self
 
 
-class Strict(DPMean):
-    def fit(self, X, y=None):
-        if isinstance(X, pd.DataFrame) and len(X) == 0:
-            raise ValueError("no rows")
-        return super().fit(X)
-
-
 class Constant(DPMean):
     def fit(self, X, y=None):
         seed, self.random_state = self.random_state, 0 if self.random_state is None else self.random_state
@@ -126,16 +119,9 @@ def test_each_mistake_is_found_by_its_check(mistaken, check):
         dict(curator_checks(mistaken(bounds=(0, 1)), X))[check]()
 
 
-@pytest.mark.parametrize(
-    ("mistaken", "check"),
-    [
-        (ChargedAfterwards, "check_charge"),
-        (Strict, "check_noise"),
-    ],
-)
-def test_the_first_check_that_fails_is_named(mistaken, check):
-    with pytest.raises(AssertionError, match=f"{mistaken.__name__}: {check}: "):
-        check_curator(mistaken(bounds=(0, 1)), X)
+def test_the_first_check_that_fails_is_named():
+    with pytest.raises(AssertionError, match="ChargedAfterwards: check_charge: "):
+        check_curator(ChargedAfterwards(bounds=(0, 1)), X)
 
 
 def test_an_estimator_without_mistakes_passes():

@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pytest
 from scipy import sparse
 from sklearn.dummy import DummyClassifier
 
-from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyGuarantee
+from skdp import Domain, Interval, PrivacyGuarantee
 from skdp.randomness import SeededSource, discrete_laplace
 from skdp.testing import replay_release
 from tests.conftest import each
@@ -37,10 +36,6 @@ class Quiet:
 
     def __repr__(self):
         return "Quiet()"
-
-
-class Bunch(dict):
-    pass
 
 
 def with_attributes(value, **attributes):
@@ -120,12 +115,3 @@ def test_what_holds_itself_and_what_has_no_parts():
         return Release(None, loop)
 
     assert replay_release(release, AGES, AGES[:2], guarantee=CLAIM).passed
-
-
-@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
-def test_an_honest_release_of_each_library(library):
-    rows = {"a": ["x", "y", "x"], "b": [0, 1, 1]}
-    synthesizer = DPMarginalSynthesizer(domain={"a": ["x", "y"], "b": [0, 1]})
-    one_less = library({name: values[:2] for name, values in rows.items()})
-    for neighbour in (library(rows), one_less):
-        assert replay_release(synthesizer, library(rows), neighbour).passed
