@@ -14,6 +14,7 @@ from skdp import (
     DPAdditiveClassifier,
     DPAdditiveRegressor,
     DPCategoricalNB,
+    DPGaussianNB,
     DPGroupBy,
     DPHistogram,
     DPLogisticRegression,
@@ -22,6 +23,7 @@ from skdp import (
     DPQuantileTransformer,
     DPRidge,
     DPStandardScaler,
+    DPTargetEncoder,
     Interval,
     SyntheticResampler,
     discover_domain,
@@ -122,6 +124,14 @@ RELEASES = {
     "domain": (domain_found, JOBS[:2]),
     "categorical naive Bayes of persons, rho": (
         DPCategoricalNB(RHO, categories={"a": [0, 1, 2], "b": [0, 1]}, classes=[0, 1], max_rows_per_person=2),
+        PERSONS.rename(columns={"c": "y"}),
+    ),
+    "Gaussian naive Bayes of persons": (
+        DPGaussianNB(5.0, bounds=UNIT, classes=[0, 1], max_rows_per_person=2),
+        CORNER_PERSONS,
+    ),
+    "target encoder of persons": (
+        DPTargetEncoder(categories={"a": [0, 1, 2], "b": [0, 1]}, bounds=(0, 1), max_rows_per_person=2),
         PERSONS.rename(columns={"c": "y"}),
     ),
     "synthesizer, auto": (synthesizer(), CODED),

@@ -66,6 +66,9 @@ QUICK = [
     "domain of persons",
     "ridge regression of persons",
     "synthesizer of persons",
+    "categorical naive Bayes of persons, rho",
+    "Gaussian naive Bayes of persons",
+    "target encoder of persons",
 ]
 
 
