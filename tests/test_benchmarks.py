@@ -7,7 +7,6 @@ import math
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
@@ -59,29 +58,3 @@ def test_two_commits_are_compared_on_equal_seeds():
     assert difference["percent"].item() == pytest.approx(10)
     # The differences are 0.1, 0.2 and 0.3, so the standard error of their mean is 0.1 / sqrt(3).
     assert difference["error"].item() == pytest.approx(100 * 0.1 / math.sqrt(3) / 2)
-
-
-def test_a_cell_is_not_run_again(tmp_path):
-    cell = run.Cell("task", "table", "method", 0.5, 3)
-    run.ResultFile(tmp_path / "x.csv").add(cell, {"seconds": 0.1, "metrics": {"error": 2.0}}, "abc")
-    results = run.ResultFile(tmp_path / "x.csv")
-    assert results.find_done("abc") == {run.write_key(cell)}
-    assert not results.find_done("abd")
-    assert list(pd.read_csv(tmp_path / "x.csv").columns) == run.COLUMNS
-
-
-def test_a_missing_name_skips_a_method_and_an_error_is_a_row():
-    def skip(table, epsilon, seed):
-        raise ImportError("no name")
-
-    def fail(table, epsilon, seed):
-        raise ValueError("no")
-
-    script = type(sys)("script")
-    script.EPSILONS, script.SEEDS = (1.0,), 1
-    script.tables = lambda quick: {"a": int}
-    script.methods = lambda: {"skip": skip, "fail": fail}
-    script.score = lambda table, result: {}
-    first, second = (run.run_cell(run.TableCache(script, True), cell) for cell in run.list_cells(script))
-    assert "metrics" not in first
-    assert list(second["metrics"]) == ["failed"]

@@ -1,6 +1,5 @@
-"""Public objects are documented in full, as numpydoc has it; private ones briefly, or not at all."""
+"""Public objects are documented in full, as numpydoc has it."""
 
-import ast
 import importlib
 import inspect
 import pkgutil
@@ -10,12 +9,10 @@ from numpydoc.validate import ERROR_MSGS, validate
 
 import skdp
 from tests.conftest import each
-from tests.test_rooms import SOURCES, parsed
 
 # All checks but the sections that not every method has: extended summary, See Also, Examples.
 CHECKS = {*ERROR_MSGS} - {"ES01", "SA01", "EX01"}
 # What only other rooms import; each says so in its docstring.
-MAX_LINES = 4  # of a private docstring: a line, and more where it states shapes or a formula
 INTERNAL = {"skdp.base", "skdp.tables", "skdp.exact", "skdp.markup"}
 ROOMS = [skdp] + [
     importlib.import_module(room.name)
@@ -52,10 +49,6 @@ def public_objects():
 
 OBJECTS = {key_of(thing): path for thing, path in reversed(list(public_objects()))}
 OURS = {key: path for key, path in OBJECTS.items() if key[0].partition(".")[0] == "skdp"}
-# What other rooms import although it is in no `__all__` is documented at length where that takes more than a line.
-SHARED = {
-    key_of(inspect.unwrap(thing)) for room in ROOMS for thing in vars(room).values() if hasattr(thing, "__qualname__")
-}
 
 
 def inherits_docstring(cls, name):
@@ -89,54 +82,3 @@ def test_public_docstrings(monkeypatch, path):
 @each("name", sorted(INTERNAL))
 def test_internal_rooms_say_so(name):
     assert "\n\nInternal: import nothing from here outside of skdp." in importlib.import_module(name).__doc__
-
-
-def _long_private_docstrings(source, module):
-    """Yield the names of private functions and classes whose docstring has more than some lines."""
-
-    def walk(node, prefix):
-        for part in ast.iter_child_nodes(node):
-            if isinstance(part, ast.ClassDef | ast.FunctionDef):
-                name = f"{prefix}{part.name}"
-                text = ast.get_docstring(part) or ""
-                shared = (module, name.partition(".")[0]) in SHARED
-                if len(text.splitlines()) > MAX_LINES and not shared and (module, name) not in OURS:
-                    yield name
-                yield from walk(part, f"{name}." if isinstance(part, ast.ClassDef) else f"{name}.<locals>.")
-
-    yield from walk(parsed(source), "")
-
-
-def test_private_docstrings_are_short():
-    for module, source in SOURCES.items():
-        assert not list(_long_private_docstrings(source, module)), module
-
-
-class _Documented:
-    def f(self, x):
-        """Return it."""
-
-    def g(self, x):
-        """Return it."""
-
-
-class _Overriding(_Documented):
-    def f(self, x): ...
-
-    def g(self, x, y=0): ...
-
-
-def test_only_an_override_with_the_same_parameters_inherits(monkeypatch):
-    assert not inherits_docstring(_Overriding, "f")  # nothing checks the docstring that `help` would show
-    for name in "fg":
-        monkeypatch.setitem(OURS, key_of(getattr(_Documented, name)), name)
-    assert inherits_docstring(_Overriding, "f")
-    assert not inherits_docstring(_Overriding, "g")
-    assert not inherits_docstring(_Documented, "f")
-
-
-@each("n_lines, is_long", [(3, False), (4, False), (5, True)])
-def test_a_private_docstring_has_four_lines_at_most(n_lines, is_long):
-    text = "\n".join(["Return it."] + ["        x = 1"] * (n_lines - 1))
-    source = f'class A:\n    def _f(self):\n        """{text}\n        """\n'
-    assert list(_long_private_docstrings(source, "skdp.a")) == (["A._f"] if is_long else [])

@@ -1,8 +1,10 @@
-"""What the documents name is there: files, links, pages, one version and date."""
+"""What the documents name is there: files, links, pages, one version and date; the code of the README runs."""
 
 import re
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import skdp
 from tests.conftest import each
@@ -43,10 +45,20 @@ def test_one_version_and_date():
     assert f"\n## {version} - {date}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_no_file_holds_the_marks_of_a_merge():
-    texts = [ROOT / "Makefile", *ROOT.glob("*.md"), *ROOT.glob("*.toml")]
-    for folder in ("benchmarks", "docs", "examples", "notebooks", "skdp", "tests", ".ci"):
-        texts += [path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md", ".toml", ".rst", ".j2"}]
-    assert len(texts) > 500
-    marked = re.compile("^(<{7}|>{7}) ", re.MULTILINE)
-    assert [path.name for path in texts if marked.search(path.read_text(errors="replace"))] == []
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.mark.parametrize("code", BLOCKS, ids=range(len(BLOCKS)))
+def test_the_code_of_the_readme_runs(code, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some of it writes files
+    exec(compile(code, "README.md", "exec"), {})
+    for output in re.findall(r"print\(.*\)\n# (epsilon = .*)", code):
+        assert output in capsys.readouterr().out
+
+
+def test_the_readme_names_commands_that_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    commands = set(re.findall(r"make ([a-z-]+)", README))
+    assert {"report", "test", "docs"} <= commands
+    assert all(f"\n{command}:" in makefile for command in commands)

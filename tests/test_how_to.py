@@ -1,14 +1,125 @@
-"""The how-tos, followed on a scratch copy of the repository."""
+"""The how-tos, followed on a scratch copy of the repository.
+
+A page says what to do by blocks of code, each below a line that says where it goes:
+
+- ``New file `skdp/oracles/_coin.py`:``
+- ``Insert into `skdp/oracles/__init__.py` after the line `"Postprocess",`:``, or ``before``; the line stands once there
+- ``Replace in `skdp/oracles/__init__.py` the line `"Postprocess",`:``
+
+A block of ``sh`` is run in the copy, line by line.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from tests.how_to import PAGES, ROOT, Step, copy_of, scratch_copy, steps
+ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs" / "how_to").glob("new_*.md"))
+COPIED = ("benchmarks", "docs", "examples", "notebooks", "skdp", "tests")
+
+BLOCK = re.compile(
+    r"^(?P<head>[^\n]*)\n\n?"
+    r"(?P<indent> *)(?P<fence>````?)(?P<language>python|toml|markdown|text|sh)\n(?P<body>.*?)^ *(?P=fence)$",
+    re.MULTILINE | re.DOTALL,
+)
+PLACES = {
+    "new": re.compile(r"New file `(?P<file>[^`]+)`:$"),
+    "after": re.compile(r"Insert into `(?P<file>[^`]+)` after the line `(?P<line>.+)`:$"),
+    "before": re.compile(r"Insert into `(?P<file>[^`]+)` before the line `(?P<line>.+)`:$"),
+    "replace": re.compile(r"Replace in `(?P<file>[^`]+)` the line `(?P<line>.+)`:$"),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A block of a page: text for a file, or commands."""
+
+    file: str | None
+    where: str | None
+    line: str | None
+    text: str
+
+    def apply(self, root: Path) -> None:
+        """Write the text into its file."""
+        path = root / self.file
+        if self.where == "new":
+            assert not path.exists(), f"{self.file} exists"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self.text)
+            return
+        lines = path.read_text().splitlines(keepends=True)
+        places = [place for place, line in enumerate(lines) if line.strip() == self.line.strip()]
+        assert len(places) == 1, f"{self.file} has {len(places)} lines `{self.line}`"
+        first = places[0] + (self.where == "after")
+        last = places[0] + (self.where != "before")
+        path.write_text("".join([*lines[:first], self.text, *lines[last:]]))
+
+    def run(self, root: Path) -> None:
+        """Run the commands."""
+        environment = {**os.environ, "PYTHONPATH": str(root)}
+        for command in self.text.splitlines():
+            program, *arguments = shlex.split(command)
+            if program in ("pytest", "ruff", "mypy"):
+                arguments = ["-m", program, *arguments]
+            else:
+                assert program == "python", f"a how-to runs python, pytest, ruff and mypy, not {program}"
+            process = subprocess.run(
+                [sys.executable, *arguments], cwd=root, env=environment, capture_output=True, text=True, check=False
+            )
+            assert process.returncode == 0, f"{command}\n{process.stdout[-4000:]}\n{process.stderr[-2000:]}"
+
+
+def steps(page: Path) -> list[Step]:
+    """List the steps of a page, in order."""
+    found = []
+    for block in BLOCK.finditer(page.read_text()):
+        indent = block["indent"]
+        text = "".join(line.removeprefix(indent) for line in block["body"].splitlines(keepends=True))
+        if block["language"] == "sh":
+            found.append(Step(None, None, None, text))
+            continue
+        found.append(_edit(page, block["head"], text))
+    return found
+
+
+def _edit(page: Path, head: str, text: str) -> Step:
+    """Read the line above a block, which says where the block goes."""
+    for where, pattern in PLACES.items():
+        place = pattern.search(head)
+        if place is not None:
+            return Step(place["file"], where, place.groupdict().get("line"), text)
+    raise AssertionError(f"{page.name}: where does the block below this line go? {head}")
+
+
+def scratch_copy(folder: Path) -> Path:
+    """Copy the repository, without what is installed or built."""
+    root = folder / "skdp"
+    root.mkdir()
+    for name in COPIED:
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "_build"))
+    for path in ROOT.iterdir():
+        if path.is_file() and not path.name.startswith("."):
+            shutil.copy(path, root / path.name)
+    return root
+
+
+def copy_of(files: set[str], folder: Path) -> Path:
+    """Copy some files of the repository, those that exist."""
+    root = folder / "skdp"
+    for name in files:
+        if (ROOT / name).exists():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, root / name)
+    return root
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -30,22 +141,13 @@ def test_a_how_to_fits_the_files_of_today(page, tmp_path):
         assert process.returncode == 0, process.stdout + process.stderr
 
 
-def names_of_an_encoder(page, encoder):
-    """Return the files of the code and of the reference that name an encoder, and those of them that a page names."""
+def test_the_how_to_of_an_oracle_names_each_list_of_encoders():
+    text = (ROOT / "docs" / "how_to" / "new_oracle.md").read_text(encoding="utf-8")
     files = [*(ROOT / "skdp").rglob("*.py"), *(ROOT / "docs" / "guarantees").rglob("*.md")]
     files += [ROOT / "docs" / "api" / "local.rst", ROOT / "docs" / "choose.md"]
-    naming = {path.relative_to(ROOT).as_posix() for path in files if encoder in path.read_text(encoding="utf-8")}
-    text = page.read_text(encoding="utf-8")
-    return naming, {name for name in naming if f"`{name}`" in text}
-
-
-def test_the_how_to_of_an_oracle_names_each_list_of_encoders():
-    page = ROOT / "docs" / "how_to" / "new_oracle.md"
-    naming, named = names_of_an_encoder(page, "SubsetSelectionEncoder")
+    naming = {path.relative_to(ROOT).as_posix() for path in files if "SubsetSelectionEncoder" in path.read_text()}
     assert len(naming) >= 7
-    assert naming == named
-    for name in re.findall(r"`([\w/]+\.(?:py|rst|md))`", page.read_text(encoding="utf-8")):
-        assert (ROOT / name).exists() or "optional_response" in name, name
+    assert [name for name in naming if f"`{name}`" not in text] == []
 
 
 @pytest.mark.long
@@ -57,27 +159,3 @@ def test_what_a_how_to_makes_passes_the_tests(page, tmp_path):
             step.run(root)
         else:
             step.apply(root)
-
-
-class TestSteps:
-    @pytest.mark.parametrize(
-        ("where", "text"),
-        [("after", "a\n  b\nnew\nc\n"), ("before", "a\nnew\n  b\nc\n"), ("replace", "a\nnew\nc\n")],
-    )
-    def test_a_line_is_found_without_its_indentation(self, where, text, tmp_path):
-        (tmp_path / "file.py").write_text("a\n  b\nc\n")
-        Step("file.py", where, "b", "new\n").apply(tmp_path)
-        assert (tmp_path / "file.py").read_text() == text
-
-    @pytest.mark.parametrize(
-        ("content", "where", "line", "message"),
-        [("a\nc\n", "after", "b", "lines `b`"), ("b\nb\n", "after", "b", "lines `b`"), ("a\n", "new", None, "exists")],
-    )
-    def test_a_line_that_does_not_stand_once_and_a_file_that_exists(self, content, where, line, message, tmp_path):
-        (tmp_path / "file.py").write_text(content)
-        with pytest.raises(AssertionError, match=message):
-            Step("file.py", where, line, "new\n").apply(tmp_path)
-
-    def test_a_command_that_fails_fails(self, tmp_path):
-        with pytest.raises(AssertionError, match="a word"):
-            Step(None, None, None, "python -c \"raise SystemExit('a word')\"").run(tmp_path)

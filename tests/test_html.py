@@ -48,21 +48,6 @@ def test_a_tally_shows_no_sum(encoder, values):
     assert "50" in one
 
 
-HALF = "a\ud800b"
-
-
-def test_halves_of_characters_can_be_shown():
-    people = pd.DataFrame({"x": ["f", "m"] * 50})
-    people.columns = pd.Index([HALF], dtype=object)
-    ledger = PrivacyLedger(epsilon=9.0)
-    encoder = RandomizedResponseEncoder(1.0, categories={HALF: ["f", "m"]}, ledger=ledger).fit(people)
-    ledger.charge(encoder.guarantee_, HALF)
-    statement = privacy_statement(encoder)
-    for shown in (str(ledger), str(encoder.guarantee_), str(statement), statement.to_html()):
-        assert shown.encode()
-    assert ledger.report()["what"].to_list() == ["a?b"]
-
-
 def test_what_is_shown_does_not_grow_without_bound():
     long = "x" * 100_000
     domain = Domain({long: range(10_000), "y": [long], "z": Interval(0, 1, bins=5000)})
