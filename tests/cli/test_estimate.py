@@ -10,30 +10,13 @@ import sys
 import pandas as pd
 import pytest
 
-from skdp import (
-    Domain,
-    NumericPerturber,
-    RandomizedResponseEncoder,
-    RapporEncoder,
-    UnaryEncodingTransformer,
-)
+from skdp import Domain, Interval, NumericPerturber, RandomizedResponseEncoder, RapporEncoder, UnaryEncodingTransformer
 from skdp.cli import main
 from skdp.engines import privatize_file, tally_files
 from tests.cli.commands import refuse
+from tests.conftest import each
 
-TOML = """
-[columns.sex]
-values = ["f", "m"]
-
-[columns.rooms]
-values = [1, 2, 3, 4]
-
-[columns.age]
-low = 0
-high = 120
-bins = 4
-"""
-DOMAIN = Domain.from_toml(TOML)
+DOMAIN = Domain({"sex": ["f", "m"], "rooms": [1, 2, 3, 4], "age": Interval(0, 120, bins=4)})
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "rooms": [1, 2, 3, 4] * 25, "age": [5, 35, 65, 95] * 25})
 
 
@@ -53,9 +36,8 @@ REPORTS = {
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("reports")
     PEOPLE.to_parquet(place / "people.parquet")
-    for place_of, (name, encoder) in enumerate(REPORTS.items()):
-        ending = ("parquet", "parquet", "arrow", "parquet", "parquet")[place_of]
-        privatize_file(place / "people.parquet", place / f"{name}.{ending}", encoder)
+    for name, encoder in REPORTS.items():
+        privatize_file(place / "people.parquet", place / f"{name}.parquet", encoder)
         encoder.save(place / f"{name}.json")
     response(3.0).fit(PEOPLE).save(place / "epsilon.json")
     return place
@@ -66,24 +48,17 @@ def inside(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-def file_of(folder, name):
-    return next(f"{name}{end}" for end in (".csv", ".parquet", ".arrow") if (folder / f"{name}{end}").exists())
-
-
-@pytest.mark.parametrize("name", REPORTS)
-def test_a_file_needs_no_option(folder, capsys, name):
-    assert main(["estimate", file_of(folder, name)]) == 0
+@each("name", REPORTS)
+def test_a_file_needs_no_option(capsys, name):
+    assert main(["estimate", f"{name}.parquet"]) == 0
     printed = capsys.readouterr().out
-    assert main(["estimate", file_of(folder, name), "--protocol", f"{name}.json"]) == 0
+    assert main(["estimate", f"{name}.parquet", "--protocol", f"{name}.json"]) == 0
     assert capsys.readouterr().out == printed
 
 
-@pytest.mark.parametrize("protocol", ["unary.json", "epsilon.json"])
-def test_a_protocol_that_contradicts_the_file_is_refused(folder, capsys, protocol):
-    assert "split.parquet: " in refuse(capsys, "estimate", "split.parquet", "--protocol", protocol)
-
-
-def test_reports_of_words_have_estimates_of_their_own(capsys):
+def test_what_contradicts_a_file_or_is_no_count_is_refused(capsys):
+    for protocol in ("unary.json", "epsilon.json"):
+        assert "split.parquet: " in refuse(capsys, "estimate", "split.parquet", "--protocol", protocol)
     PEOPLE[["sex"]].to_parquet("sexes.parquet")
     privatize_file("sexes.parquet", "words.parquet", RapporEncoder(1.0))
     assert "estimate_file counts declared values, got RapporEncoder" in refuse(capsys, "estimate", "words.parquet")
@@ -101,40 +76,35 @@ def test_a_file_without_its_protocol_needs_it(capsys):
 
 @pytest.fixture
 def parts(tmp_path):
-    """Files of reports of two protocols."""
+    """Files of reports of two protocols, and their tallies."""
     for name, encoder in {"a": REPORTS["split"], "b": REPORTS["split"], "other": response(3.0).fit(PEOPLE)}.items():
         encoder.transform(PEOPLE).to_parquet(tmp_path / f"{name}.parquet")
+        assert main(["tally", str(tmp_path / f"{name}.parquet"), "--out", str(tmp_path / f"{name}.json")]) == 0
     return tmp_path
 
 
 def test_reports_and_tallies_of_collectors_are_added_and_estimated(parts, capsys):
-    for name in "ab":
-        assert main(["tally", str(parts / f"{name}.parquet"), "--out", str(parts / f"{name}.json")]) == 0
     main(["tally", str(parts / "a.json"), str(parts / "b.json"), "--out", str(parts / "sum.json")])
     whole = tally_files([parts / "a.parquet", parts / "b.parquet"])
     assert whole.n_reports == 200
     assert tally_files(parts / "sum.json") == whole
-    assert type(whole).from_json((parts / "sum.json").read_text()) == whole
     capsys.readouterr()
     main(["estimate", str(parts / "sum.json")])
     assert capsys.readouterr().out == REPORTS["split"].estimate_counts(whole).round(1).to_string() + "\n"
-    assert tally_files(["split.parquet", parts / "a.parquet"]).n_reports == 200
 
 
 def test_tallies_of_two_protocols_are_refused(parts, capsys):
-    for name in ("a", "other"):
-        tally_files(parts / f"{name}.parquet", target=parts / f"{name}.json")
     error = refuse(capsys, "tally", parts / "a.json", parts / "other.json")
     assert "other.json: The metadata of the reports contains the protocol of another transformer" in error
-    contents = [json.loads((parts / f"{name}.json").read_text()) for name in ("a", "other")]
-    (parts / "swapped.json").write_text(json.dumps(contents[0] | {"skdp.protocol": contents[1]["skdp.protocol"]}))
+    tallied, other = (json.loads((parts / f"{name}.json").read_text()) for name in ("a", "other"))
+    (parts / "swapped.json").write_text(json.dumps(tallied | {"skdp.protocol": other["skdp.protocol"]}))
     assert "must contain a tally of its own protocol" in refuse(capsys, "estimate", parts / "swapped.json")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no poll")
-def test_a_reader_that_ends_is_no_error(folder, capsys, monkeypatch):
+def test_a_reader_that_ends_is_no_error(capsys, monkeypatch):
     """As ``python -m skdp``, but in no process of its own, which takes seconds to start."""
-    monkeypatch.setattr(sys, "argv", ["skdp", "estimate", str(file_of(folder, "split"))])
+    monkeypatch.setattr(sys, "argv", ["skdp", "estimate", "split.parquet"])
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as closed:  # and what is left is written at its end

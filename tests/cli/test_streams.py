@@ -6,16 +6,14 @@ import io
 import sys
 import warnings
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import skdp
 from skdp.cli import main
 from skdp.engines import estimate_file
-from tests.conftest import each
 
-PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 30, "a;b,c": np.arange(60)})
+PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 30, "a;b,c": range(60)})
 ENCODER = skdp.RandomizedResponseEncoder(3.0, categories={"sex": ["f", "m"]})
 
 
@@ -23,8 +21,8 @@ ENCODER = skdp.RandomizedResponseEncoder(3.0, categories={"sex": ["f", "m"]})
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "domain.toml").write_text('[columns.sex]\nvalues = ["f", "m"]\n')
-    for name, delimiter in {"people.csv": ",", "semicolons.csv": ";", "people.tsv": "\t"}.items():
-        PEOPLE.to_csv(tmp_path / name, index=False, sep=delimiter)
+    PEOPLE.to_csv(tmp_path / "people.csv", index=False)
+    PEOPLE.to_csv(tmp_path / "semicolons.csv", index=False, sep=";")
     return tmp_path
 
 
@@ -47,23 +45,14 @@ def run(monkeypatch, capsysbinary):
 PRIVATIZE = ["--domain", "domain.toml", "--epsilon", "3"]
 
 
-@each("source, options", [("semicolons.csv", ["--delimiter", ";"]), ("people.tsv", [])])
-def test_values_are_separated_as_is_said(folder, run, source, options):
-    for target in ("reports.csv", "reports.tsv", "reports.tsv.gz"):
-        status, _, told = run("privatize", source, target, *PRIVATIZE, "--keep", "a;b,c", *options)
-        assert status == 0, told
-        reports = pd.read_csv(target, sep="\t" if "tsv" in target else ",")
-        assert list(reports.columns) == ["sex", "a;b,c"]
-        assert reports["a;b,c"].tolist() == list(range(60))
-        (folder / target).unlink()
-
-
 def test_another_delimiter_is_advised_and_a_wrong_one_refused(folder, run):
     told = run("privatize", "semicolons.csv", "r.csv", *PRIVATIZE)[2]
     assert "Give --delimiter if another character separates the values" in told
     status, _, told = run("privatize", "people.csv", "r.csv", *PRIVATIZE, "--delimiter", ";;")
     assert status == 2
     assert "delimiter must be one character" in told
+    assert run("privatize", "semicolons.csv", "r.csv", *PRIVATIZE, "--delimiter", ";", "--keep", "a;b,c")[0] == 0
+    assert pd.read_csv("r.csv")["a;b,c"].tolist() == list(range(60))
 
 
 def test_reports_go_through_a_pipe(folder, run):
