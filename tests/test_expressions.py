@@ -49,21 +49,18 @@ ROWS = {
         ("not a < b", [False, True, True]),
         ("a != b", [True, False, False]),
         ("a <= b and b >= 5", [False, True, False]),
-        ("a == 1 or b == 0", [True, False, True]),
         ("0 < a <= 5 < 2 * b + 1", [False, True, False]),
         ("-a + b * 2 / 4 - 1 >= -4", [True, True, False]),
         ("b / b == 1", [True, True, False]),  # 0 / 0
         ("1 / b > 1e9", [False, False, True]),  # 1 / 0
         ("not (sex == 'male' and partner == 'female')", [False, True, True]),
         ("sex == partner", [False, True, False]),
-        ('sex != "male"', [False, True, False]),
         ("`hours per week` / 10 > 4", [False, True, True]),
         ("`class` == 1", [True, False, True]),
         ("flag == True", [True, False, True]),
         ("flag and not b == 0", [True, False, False]),
         ("(a < b) != flag", [False, False, True]),
         ("end >= start", [True, False, False]),
-        ("not end < start", [True, False, True]),
         ("end - start == 4", [True, False, False]),
         ("start + 1 <= seen", [False, True, True]),
         ("1.5 + start == seen - 1", [False, False, False]),
@@ -81,17 +78,10 @@ def test_constraints_mean_what_they_say(make_frame, constraint, expected):
     [
         ("__import__('os').system('x') == 0", "is not allowed. Use columns"),
         ("len(a) > 1", "'len.a.' is not allowed"),
-        ("a.real > 1", "'a.real' is not allowed"),
         ("a ** 2 > 1", "is not allowed"),
-        ("a // 2 == 0", "is not allowed"),
-        ("a in b", "is not allowed"),
-        ("a if a > b else b", "is not allowed"),
-        ("lambda: a", "is not allowed"),
         ("a == None", "is not allowed"),
         ("f'{a}' == sex", "is not allowed"),
-        ("~flag == True", "is not allowed"),
         ("a >", "not an expression"),
-        ("a = 1", "not an expression"),
         ("", "not an expression"),
         ("a\x00 > 1", "not an expression"),
         ("`a > 1", "not an expression"),
@@ -104,9 +94,7 @@ def test_constraints_mean_what_they_say(make_frame, constraint, expected):
         ("sex > 'male'", "requires == or !=, as text have no order"),
         ("sex == 'mal'", "values that are not declared"),
         ("sex == 1", "compares text with numbers"),
-        ("start > 5", "compares dates with numbers"),
         ("start > '2020-01-01'", "compares dates with text"),
-        ("sex + sex == sex", "arithmetic requires two numbers"),
         ("start + end > start", "arithmetic requires two numbers"),
         ("2 * start > start", "arithmetic requires two numbers"),
         ("-start > start", "requires a number"),
@@ -157,7 +145,7 @@ def test_derived_columns_are_computed_in_the_library_of_the_table(make_frame, va
         return [None if value is None or value != value else value for value in values_of(table, name)]
 
     def times(name):
-        return [str(value)[:16].removesuffix("T00:00").removesuffix(" 00:00") for value in values(name)]
+        return [str(value)[:16].replace("T", " ").removesuffix(" 00:00") for value in values(name)]
 
     assert values("total") == [2, 5, 0]
     assert values("many") == [4, 10, 0]
@@ -166,12 +154,8 @@ def test_derived_columns_are_computed_in_the_library_of_the_table(make_frame, va
     assert values("ratio") == [4, 20, 0]
     assert values("stay") == [4, -2, None]
     assert times("next") == ["2020-01-02", "2020-03-02", "2020-03-02"]
-    assert [time.replace("T", " ") for time in times("noon")] == [
-        "2020-01-01 12:00",
-        "2020-03-01 12:00",
-        "2020-03-01 12:00",
-    ]
-    assert [time.replace("T", " ") for time in times("half")] == ["2020-01-01 12:00", "2020-03-02 06:00", "2020-03-01"]
+    assert times("noon") == ["2020-01-01 12:00", "2020-03-01 12:00", "2020-03-01 12:00"]
+    assert times("half") == ["2020-01-01 12:00", "2020-03-02 06:00", "2020-03-01"]
     assert domain.check_constraints(table).tolist() == [False, False, True]
 
 

@@ -26,11 +26,6 @@ def test_text_is_escaped():
     assert html.escape(EVIL) in shown
 
 
-def test_a_seed_is_said_on_the_page():
-    encoder = RandomizedResponseEncoder(1.0, categories=[[0, 1]], random_state=0)
-    assert "Everyone who knows the seed can undo the noise" in privacy_statement(encoder.fit([[0]])).to_html()
-
-
 @pytest.mark.parametrize(
     ("encoder", "values"),
     [

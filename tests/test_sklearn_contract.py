@@ -21,11 +21,10 @@ from skdp import (
 from tests.conftest import each
 
 # The only exceptions, and why.
-ROW_ORDER = "every row draws its own coins, so the output of a row depends on its place in the call"
-ORDER_CHECKS = {
-    "check_methods_sample_order_invariance": ROW_ORDER,
-    "check_methods_subset_invariance": ROW_ORDER,
-}
+ORDER_CHECKS = dict.fromkeys(
+    ["check_methods_sample_order_invariance", "check_methods_subset_invariance"],
+    "every row draws its own coins, so the output of a row depends on its place in the call",
+)
 # One of each class.
 ESTIMATORS = [
     RandomizedResponseEncoder(),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from skdp import PrivacyLedger, RandomizedResponseEncoder, save
+from skdp import Domain, Interval, PrivacyLedger, RandomizedResponseEncoder, save
 from skdp.cli import main
 from skdp.engines import privatize_file
 
@@ -24,18 +24,7 @@ BLOCKS = [
     for place, block in enumerate(re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
     if re.search(r"^skdp ", block, re.MULTILINE)
 ]
-TOML = """
-[columns.sex]
-values = ["f", "m"]
-
-[columns.race]
-values = ["a", "b"]
-
-[columns.age]
-low = 0
-high = 120
-bins = 2
-"""
+DOMAIN = Domain({"sex": ["f", "m"], "race": ["a", "b"], "age": Interval(0, 120, bins=2)})
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -66,7 +55,7 @@ def test_commands_run(block, tmp_path, monkeypatch):
         command = [path for word in words for path in (sorted(glob(word)) or [word])]
         domain = next((word for word in command if word.endswith(".toml")), None)
         if domain is not None and command[1] != "draft-domain":
-            Path(domain).write_text(TOML)  # the draft, checked
+            Path(domain).write_text(DOMAIN.to_toml())  # the draft, checked
         if command[:1] == ["skdp"] and command[1] != "report":
             with redirected(command, monkeypatch) as words:
                 assert main(words[1:]) == 0

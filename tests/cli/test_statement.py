@@ -59,18 +59,17 @@ def test_a_pipeline_becomes_a_text_a_record_and_a_page(folder, capsys):
 
 def test_what_is_refused(folder, capsys):
     (folder / "old.html").write_text("mine")
-    assert "--out must end in .html or .json, got 'a.txt'" in refuse(
-        capsys, "statement", "code/model.py:encoder", "--out", "a.txt"
-    )
-    assert "File exists: 'old.html'" in refuse(capsys, "statement", "code/model.py:encoder", "--out", "old.html")
+    encoder = "code/model.py:encoder"
+    for message, words in {
+        "--out must end in .html or .json, got 'a.txt'": [encoder, "--out", "a.txt"],
+        "File exists: 'old.html'": [encoder, "--out", "old.html"],
+        "MODULE_OR_FILE:OBJECT, such as model.py:pipeline; got 'model', which is not a file": ["model"],
+        "No module named 'no_such_module'": ["no_such_module:encoder"],
+        "estimator must be an estimator, got DataFrame": ["code/model.py:people"],
+        "there is no file none.": ["memory://none.csv"],
+    }.items():
+        assert message in refuse(capsys, "statement", *words)
     assert (folder / "old.html").read_text() == "mine"
-    assert "MODULE_OR_FILE:OBJECT, such as model.py:pipeline; got 'model', which is not a file" in refuse(
-        capsys, "statement", "model"
-    )
-    assert "No module named 'no_such_module'" in refuse(capsys, "statement", "no_such_module:encoder")
-    assert "estimator must be an estimator, got DataFrame" in refuse(capsys, "statement", "code/model.py:people")
-    for place in ("none.csv", "none.py:pipeline", "memory://none.csv"):
-        assert "there is no file none." in refuse(capsys, "statement", place)
     assert not (folder / "a.txt").exists()
 
 
@@ -86,9 +85,8 @@ def files(tmp_path_factory):
     for ending in ("csv.gz", "parquet", "arrow"):
         privatize_file(folder / "people.parquet", folder / f"reports.{ending}", ENCODER)
     tally_files(folder / "reports.parquet", target=folder / "tally.json")
-    encoder = skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(PEOPLE[["sex"]])
-    encoder.save(folder / "protocol.json")
-    skdp.save(encoder, folder / "model.skops")
+    ENCODER.save(folder / "protocol.json")
+    skdp.save(ENCODER, folder / "model.skops")
     return folder
 
 
@@ -107,20 +105,14 @@ def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
     assert main(["statement", str(tmp_path / "reports.parquet"), "--out", str(tmp_path / "page.json")]) == 0
     record = json.loads((tmp_path / "page.json").read_text())
     columns = [(row["column"], row["protection"]) for row in record["columns"]]
-    assert columns == [
-        ("sex", "privatized rows"),
-        ("age", "unprotected: true values are in the table"),
-    ]
+    assert columns == [("sex", "privatized rows"), ("age", "unprotected: true values are in the table")]
     assert record["total"]["scope"] == ["sex"]
 
 
 def test_files_of_another_kind_are_refused(files, capsys):
-    assert skdp.read_protocol(files / "people.parquet") is None
     for name in ("people.parquet", "reports.csv.gz"):  # text does not say how it was made
         error = refuse(capsys, "statement", files / name)
         assert "does not contain the protocol of its reports. Give the protocol that save of the encoder wrote" in error
-    with pytest.raises(ValueError, match=r"must be a file of skdp\.save"):
-        skdp.load(files / "reports.parquet")
     assert main(["statement", str(files / "model.skops")]) == 0
 
 

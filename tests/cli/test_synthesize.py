@@ -26,10 +26,9 @@ def table(tmp_path):
 
 @pytest.fixture
 def domain(tmp_path):
-    path = tmp_path / "domain.toml"
     declared = {"sex": ["f", "m"], "code": ["007", "042", "NA"], "age": Interval(0, 100, bins=10)}
-    path.write_text(Domain(declared).to_toml(), encoding="utf-8")
-    return path
+    (tmp_path / "domain.toml").write_text(Domain(declared).to_toml(), encoding="utf-8")
+    return tmp_path / "domain.toml"
 
 
 def run(table, out, domain, *words):
@@ -59,9 +58,7 @@ def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, capsys):
     capsys.readouterr()
     assert main(["synthesize", str(model), str(out), "--load", "--rows", "300", "--seed", "1"]) == 0
     assert capsys.readouterr().out == f"Wrote {out}\n"
-    made = pd.read_parquet(out)
-    assert len(made) == 300
-    assert made.columns.tolist() == pd.read_parquet(first).columns.tolist()
+    assert len(pd.read_parquet(out)) == 300
     for words, message in [
         ([model, "--load", "--epsilon", 1], "--epsilon must not be given with --load"),
         ([model, "--load", "--max-rows-per-person", 2], "--max-rows-per-person must not be given with --load"),

@@ -82,25 +82,26 @@ def _of_csv(folder):
     return folder / "in.csv"
 
 
+COLUMNS = "{'color': 'VARCHAR', 'age': 'BIGINT'}"
+SCHEMA = pa.schema({"color": pa.string(), "age": pa.int64()})
+
+
 def unreadable_polars(folder):
     return pl.scan_csv(_of_csv(folder), schema={"color": pl.String, "age": pl.Int64})
 
 
 def unreadable_duckdb(folder):
-    return duckdb.sql(f"SELECT * FROM read_csv('{_of_csv(folder)}', columns={{'color': 'VARCHAR', 'age': 'BIGINT'}})")
+    return duckdb.sql(f"SELECT * FROM read_csv('{_of_csv(folder)}', columns={COLUMNS})")
 
 
 def unreadable_dataset(folder):
-    schema = pa.schema({"color": pa.string(), "age": pa.int64()})
-    return ds.dataset(_of_csv(folder), format="csv", schema=schema)
+    return ds.dataset(_of_csv(folder), format="csv", schema=SCHEMA)
 
 
 def unreadable_dask(folder):
-    def read(part):
-        return part.assign(age=part["color"].astype(int))
-
     frame = dd.from_pandas(pd.DataFrame({"color": ["SECRET"] * 4}), npartitions=2)
-    return frame.map_partitions(read, meta={"color": "str", "age": "int64"})
+    meta = {"color": "str", "age": "int64"}
+    return frame.map_partitions(lambda part: part.assign(age=part["color"].astype(int)), meta=meta)
 
 
 TABLES = [unreadable_polars, unreadable_duckdb, unreadable_dataset, unreadable_dask]

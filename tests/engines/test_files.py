@@ -135,17 +135,13 @@ def test_wrong_parameters_and_columns_are_refused_before_anything_is_made(people
     assert not list(tmp_path.glob("*out*"))
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@each("form", FORMATS)
 def test_no_rows_give_no_reports(people, tmp_path, form):
     source = write(people.slice(0, 0), tmp_path / f"in.{form}")
-    found = privatize_file(source, tmp_path / "out.parquet", encoder(), keep=["number"])
+    found = privatize_file(source, tmp_path / f"{form}.parquet", encoder(), keep=["number"])
     assert read(found).column_names == ["color", "size", "number"]
-    assert read(found).num_rows == 0
     with pytest.raises(ValueError, match="0 sample"):
         estimate_file(found, encoder())
-
-
-# CSV
 
 
 CSV = Domain(
@@ -231,22 +227,26 @@ def test_a_csv_row_that_is_refused_is_not_shown(tmp_path, row, text, check):
     assert list(tmp_path.iterdir()) == [source]
 
 
-def test_a_csv_file_that_is_no_text_or_has_no_header_is_refused(tmp_path):
-    for content in (b"", b"\xff\xfe\x00", b"word,word\nx,x\n", b'"word\nSECRET'):
-        (tmp_path / "in.csv").write_bytes(content)
-        with pytest.raises(
-            ValueError, match=r"header|lacks the columns|line 1: a quoted|line 1: the rows are not UTF-8"
-        ) as caught:
-            privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", encoder())
+@each(
+    "content message",
+    [
+        (b"", "header"),
+        (b"\xff\xfe\x00", "line 1: the rows are not UTF-8"),
+        (b"word,word\nx,x\n", "lacks the columns"),
+        (b'"word\nSECRET', "line 1: a quoted"),
+        (b"SECRET,0\nred,1\n", r"columns \['color', 'size'\]"),
+        (b"color,size\nred,\xff0\n", "UTF-8"),
+    ],
+)
+def test_a_csv_file_that_is_no_text_or_has_no_header_is_refused(tmp_path, content, message):
+    (tmp_path / "in.csv").write_bytes(content)
+    for run in (
+        lambda path: privatize_file(path, tmp_path / "out.csv", encoder()),
+        lambda p: estimate_file(p, encoder()),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            run(tmp_path / "in.csv")
         assert "SECRET" not in str(caught.value)
-    (tmp_path / "in.csv").write_bytes(b"SECRET,0\nred,1\n")
-    for run in (lambda *paths: privatize_file(*paths, encoder()), lambda path, _: estimate_file(path, encoder())):
-        with pytest.raises(ValueError, match=r"columns \['color', 'size'\]") as caught:
-            run(tmp_path / "in.csv", tmp_path / "out.csv")
-        assert "SECRET" not in str(caught.value)
-    (tmp_path / "in.csv").write_bytes(b"color,size\nred,\xff0\n")
-    with pytest.raises(ValueError, match="UTF-8"):
-        privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", encoder())
 
 
 # Runs that are repeated

@@ -10,24 +10,17 @@ import pytest
 
 from skdp import NumericPerturber, RandomizedResponseEncoder, RapporEncoder, UnaryEncodingTransformer, read_protocol
 from skdp.engines import estimate_file, privatize, privatize_file, tally_files
-from skdp.local import FrequencyOracleEncoder, LocalHashingEncoder, SecretKey, SubsetSelectionEncoder
-from tests.conftest import often
+from skdp.local import SecretKey
 
 VALUES = {"sex": ["f", "m"], "rooms": [1, 2, 3]}
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "m"] * 20, "rooms": [1, 2, 3] * 20})
 TABLE = pa.Table.from_pandas(PEOPLE, preserve_index=False)
-NUMBERS = PEOPLE[["rooms"]].astype(float)
 
-KINDS = [
-    *(RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder),
-    *(LocalHashingEncoder, FrequencyOracleEncoder),
-]
 TRANSFORMERS = {
-    **{kind.__name__: (kind(1.0, categories=VALUES), PEOPLE) for kind in KINDS},
+    "bits": (UnaryEncodingTransformer(1.0, categories=VALUES, strategy="sample"), PEOPLE),
     "joint": (RandomizedResponseEncoder(1.0, categories=VALUES, strategy="joint"), PEOPLE),
-    "sample": (UnaryEncodingTransformer(1.0, categories=VALUES, strategy="sample"), PEOPLE),
-    "NumericPerturber": (NumericPerturber(1.0, bounds={"rooms": (1, 3)}), NUMBERS),
-    "RapporEncoder": (RapporEncoder(1.0, n_bits=8), PEOPLE[["sex"]]),
+    "numbers": (NumericPerturber(1.0, bounds={"rooms": (1, 3)}), PEOPLE[["rooms"]].astype(float)),
+    "words": (RapporEncoder(1.0, n_bits=8), PEOPLE[["sex"]]),
 }
 
 
@@ -51,7 +44,7 @@ def test_every_engine_says_the_protocol_in_the_files_that_it_writes(every_engine
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
-@pytest.mark.parametrize("ending", often(["parquet", "arrow"], ["parquet"]))
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_files_of_reports_are_read_by_what_they_say(name, ending, tmp_path):
     transformer, people = TRANSFORMERS[name]
     people.to_parquet(tmp_path / "in.parquet")
@@ -79,16 +72,6 @@ def test_a_tally_states_the_weakest_guarantee_of_its_files(given, tmp_path):
             expected = (weak if "weak" in names else strong).guarantee_
             assert (stated["epsilon"], stated["secure"]) == (expected.epsilon, expected.secure)
             assert read_protocol(target).guarantee_.epsilon == expected.epsilon
-
-
-def test_a_tally_does_not_repeat_a_guarantee_that_does_not_follow(tmp_path):
-    reports = encoder().fit(PEOPLE).transform(PEOPLE)
-    content = json.loads(reports.attrs["skdp.protocol"])
-    content["guarantee"]["epsilon"] = 7
-    reports.attrs["skdp.protocol"] = json.dumps(content)
-    reports.to_parquet(tmp_path / "reports.parquet")
-    with pytest.raises(ValueError, match="does not follow from"):
-        tally_files(tmp_path / "reports.parquet", encoder().fit(PEOPLE), target=tmp_path / "tally.json")
 
 
 def test_a_file_is_not_counted_twice(tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ import itertools
 from collections import Counter
 from datetime import date, datetime
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -117,14 +116,3 @@ def test_text_of_pandas(dtype, converted):
         reports = pa.Table.from_pandas(released.compute(), preserve_index=False)
         assert set(reports["it"].to_pylist()) <= {"b", "unused", "a", None, "ä"}
         assert tally(released, encoder) == encoder.tally(reports)
-
-
-def test_enum_of_duckdb():
-    with duckdb.connect() as connection:
-        connection.sql("CREATE TYPE letter AS ENUM ('b', 'c', 'a')")
-        connection.sql("CREATE TABLE rows AS SELECT unnest(['b', NULL, 'a', 'b'])::letter AS it FROM range(50)")
-        domain = Domain({"it": ["a", "b", "c", None]})
-        (counts,) = count(connection.table("rows"), domain, [(0,)])
-        assert counts.tolist() == [50, 100, 0, 50]
-        encoder = RandomizedResponseEncoder(9.0, categories=domain, random_state=0)
-        assert tally(privatize(connection.table("rows"), encoder), encoder).counts[0].tolist() == [50, 100, 0, 50]
