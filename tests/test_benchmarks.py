@@ -41,20 +41,3 @@ def test_a_cell_of_each_benchmark_runs(name, monkeypatch):
             answer = run.run_cell(tables, cell)
             assert "failed" not in answer, answer
             assert "skipped" in answer or not any(map(math.isnan, answer["metrics"].values())), answer
-
-
-def make_rows(shift):
-    return [
-        dict.fromkeys(run.COLUMNS, "")
-        | {"seed": seed, "epsilon": 1, "metric": "error", "value": value + change}
-        | {"seconds": 0, "commit": commit}
-        for seed, value in enumerate([1.0, 2.0, 3.0])
-        for commit, change in (("a", 0), ("b", shift * value))
-    ]
-
-
-def test_two_commits_are_compared_on_equal_seeds():
-    difference = run.compare_commits(run.read_rows(make_rows(shift=0.1)), "a", "b")
-    assert difference["percent"].item() == pytest.approx(10)
-    # The differences are 0.1, 0.2 and 0.3, so the standard error of their mean is 0.1 / sqrt(3).
-    assert difference["error"].item() == pytest.approx(100 * 0.1 / math.sqrt(3) / 2)

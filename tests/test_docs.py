@@ -90,6 +90,16 @@ def blocks(path):
     return re.findall(r"^```python\n(.*?)^```$", path.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
+def run_page(path, skipped, folder, monkeypatch):
+    """Run the code of a page from top to bottom, in one namespace."""
+    monkeypatch.chdir(folder)  # some of it writes files
+    namespace = {}
+    for code in blocks(path):
+        if skipped is None or skipped not in code:
+            exec(compile(code, str(path), "exec"), namespace)
+    return namespace
+
+
 WITH_SPARK = [path for path in PAGES + ANSWERS if any("pyspark" in code for code in blocks(path))]
 
 
@@ -98,11 +108,8 @@ WITH_SPARK = [path for path in PAGES + ANSWERS if any("pyspark" in code for code
 @pytest.mark.parametrize("path", WITH_SPARK, ids=lambda path: path.stem)
 def test_code_of_pages_runs_on_spark(path, tmp_path, monkeypatch, capsys):
     pytest.importorskip("pyspark")
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    namespace = {}
-    for code in blocks(path):
-        exec(compile(code, str(path), "exec"), namespace)
+    run_page(path, None, tmp_path, monkeypatch)
     assert "std_error" in capsys.readouterr().out
 
 
@@ -113,16 +120,10 @@ def test_code_of_pages_runs_on_spark(path, tmp_path, monkeypatch, capsys):
     ids=lambda path: path.stem,
 )
 def test_code_of_pages_runs(path, tmp_path, monkeypatch):
-    """The code of a page is run from top to bottom, in one namespace."""
-    monkeypatch.chdir(tmp_path)  # some of it writes files
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    namespace = {}
-    for code in blocks(path):
-        if "pyspark" in code:
-            continue
-        exec(compile(code, str(path), "exec"), namespace)
+    found = run_page(path, "pyspark", tmp_path, monkeypatch)
     if path.stem == "local_model":  # the attack on the hand-written code finds every value
-        assert (namespace["truth"] == namespace["codes"]).all()
+        assert (found["truth"] == found["codes"]).all()
     pyplot.close("all")
 
 

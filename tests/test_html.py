@@ -5,35 +5,29 @@ import html
 import pandas as pd
 import pytest
 
-from skdp import (
-    Domain,
-    Interval,
-    NumericPerturber,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    RapporEncoder,
-    privacy_statement,
-)
+from skdp import Domain, Interval, NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, RapporEncoder
+from skdp.privacy import privacy_statement
+from tests.conftest import each
 
 EVIL = "<script>alert(1)</script>"
 
 
-def test_text_is_escaped():
+def test_text_is_escaped_and_a_seed_is_said():
     people = pd.DataFrame({EVIL: ["f", "m"]})
-    encoder = RandomizedResponseEncoder(1.0, categories={EVIL: ["f", "m"]}).fit(people)
+    encoder = RandomizedResponseEncoder(1.0, categories={EVIL: ["f", "m"]}, random_state=0).fit(people)
     shown = privacy_statement(encoder).to_html()
     assert "<script" not in shown
     assert html.escape(EVIL) in shown
+    assert "Everyone who knows the seed can undo the noise" in shown
 
 
-@pytest.mark.parametrize(
-    ("encoder", "values"),
+@each(
+    "encoder values",
     [
         (RandomizedResponseEncoder(1.0, categories={"x": [1, 2]}, random_state=0), [1, 2]),
         (NumericPerturber(bounds=(0, 10), grid_size=10, random_state=0), [1.0, 9.0]),
         (RapporEncoder(n_bits=16, random_state=0), ["a", "b"]),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_a_tally_shows_no_sum(encoder, values):
     tables = [pd.DataFrame({"x": [value] * 50}) for value in values]

@@ -2,7 +2,6 @@
 
 import errno
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -117,22 +116,6 @@ def test_numbers_are_clipped_and_text_is_not(tmp_path):
         assert text not in str(caught.value)
 
 
-@pytest.mark.parametrize(("real", "whole"), [(True, False), (False, True)])
-def test_an_interval_says_whether_its_numbers_are_real(tmp_path, real, whole):
-    """Whatever the dtype or the text of the data is: ends and edges of both are whole."""
-    domain = {"wage": Interval(0, 10, bins=10, real=real)}
-    fractions, integers = np.arange(400) % 40 / 4, np.arange(400) % 10
-    tables = (integers, integers.astype(float)) if whole else (fractions, fractions.astype(object))
-    for number, values in enumerate(tables):
-        pd.DataFrame({"wage": values}).to_csv(tmp_path / "wages.csv", index=False)
-        out = tmp_path / f"{number}.csv"
-        synthesize_file(tmp_path / "wages.csv", out, DPMarginalSynthesizer(9.0, domain=domain, random_state=0))
-        drawn = pd.read_csv(out)["wage"]
-        assert drawn.dtype == (np.int64 if whole else np.float64)
-        assert (drawn % 1 == 0).all() == whole
-        assert drawn.between(0, 10).all()
-
-
 def refuse(source, match, error=ValueError, person_column=None, target="out.csv", **options):
     """Fail with one clear error; nothing is written, charged, or shown."""
     ledger, before = PrivacyLedger(epsilon=100.0, delta=1e-6), sorted(source.parent.iterdir())
@@ -196,27 +179,6 @@ def test_names_that_differ_in_case_only(tmp_path, form):
     synthesize_file(write(table, tmp_path / f"in.{form}"), tmp_path / "out.csv", found, person_column="person")
     assert found.marginal(["a"])["count"].round(-1).tolist() == [50, 50]
     assert found.marginal(["A"])["count"].round(-1).tolist() == [100, 0]
-
-
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_at_no_point_of_a_run_half_a_file_is_there(tmp_path, monkeypatch, form):
-    """What is there before each batch of rows, and before and after the file is moved to its place."""
-    write(pa.table({"answer": ["yes", "no"] * 2_000}), tmp_path / "in.parquet")
-    target, seen = tmp_path / f"out.{form}", []
-    rename, batches = Path.rename, DPMarginalSynthesizer.sample_batches
-
-    def look(value=None):
-        seen.append(target.exists())
-        return value
-
-    monkeypatch.setattr(Path, "rename", lambda *paths: look() or look(rename(*paths)))
-    monkeypatch.setattr(
-        DPMarginalSynthesizer, "sample_batches", lambda self, n: map(look, batches(self, n, batch_size=1_000))
-    )
-    synthesizer = DPMarginalSynthesizer(5.0, domain={"answer": ["yes", "no"]})
-    synthesize_file(tmp_path / "in.parquet", target, synthesizer, n_samples=3_500)
-    assert seen == [False] * 5 + [True]  # only after it was moved
-    assert len(read(target)) == 3_500
 
 
 def test_a_full_disk_does_not_lose_a_model_that_is_saved(rows, tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import duckdb
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -63,14 +62,6 @@ def test_a_seeded_release_is_the_same_on_every_engine(every_engine, make, people
     assert tallied.n_reports == people.num_rows
 
 
-def test_a_release_hides_and_nulls_are_values(engine, people):
-    found = engine.table(privatize(engine.frame(people), encoder()))
-    assert found.column_names == ["color", "size"]
-    for name, values in found.to_pydict().items():
-        assert set(values) == set(DOMAIN[name].values)  # the unused one too
-        assert values != people[name].to_pylist()
-
-
 @pytest.mark.parametrize("stored", ["memory", "file"])
 def test_two_uses_of_a_secure_release_give_the_same_reports(lazy_engine, people, stored, tmp_path):
     path = None if stored == "memory" else tmp_path / "out"
@@ -126,13 +117,13 @@ def test_without_budget_nothing_is_read(people):
 
 @pytest.mark.parametrize("bad", [None, float("nan"), float("inf")])
 def test_so_is_what_is_no_number_and_a_missing_word(lazy_engine, bad, tmp_path):
-    strange = pa.table({"size": [12.5] * 9_999 + [bad], "color": ["x"] * 10_000})
+    frame = lazy_engine.frame(pa.table({"size": [12.5] * 9_999 + [bad]}))
     with pytest.raises(ValueError, match="column 'size' holds a missing value, a NaN or an inf") as caught:
-        privatize(lazy_engine.frame(strange), perturber(), path=tmp_path / "out")
+        privatize(frame, perturber(), path=tmp_path / "out")
     assert "12.5" not in str(caught.value)
-    if bad is None or np.isnan(bad):
+    if bad != float("inf"):
         with pytest.raises(ValueError, match="column 'size' contains missing values"):
-            privatize(lazy_engine.frame(strange), rappor(), path=tmp_path / "out")
+            privatize(frame, rappor(), path=tmp_path / "out")
     assert not list(tmp_path.rglob("*.parquet"))
 
 
