@@ -103,9 +103,7 @@ class TableFile:
             with closing(read_csv_rows(self)) as rows:
                 self.header = next(rows)
         else:
-            self.dataset = dataset.dataset(
-                self.path, format=self.format, filesystem=self.filesystem
-            )
+            self.dataset = open_dataset(self)
             self.header = list(self.dataset.schema.names)
 
     @property
@@ -162,6 +160,21 @@ class TableFile:
                     yield pyarrow.table(texts, schema)
                     texts = [[] for _ in columns]
         yield pyarrow.table(texts, schema)
+
+
+def open_dataset(file: TableFile) -> Any:
+    """Open a Parquet or Arrow file."""
+    try:
+        return dataset.dataset(
+            file.path, format=file.format, filesystem=file.filesystem
+        )
+    except (OSError, pyarrow.ArrowException) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise OSError(error.errno, os.strerror(error.errno)) from None
+        raise ValueError(
+            f"{file.name} is damaged, or has another format than its ending says;"
+            " write it again, or rename it"
+        ) from None
 
 
 class FileTable(StreamTable):
