@@ -287,24 +287,24 @@ def _to_list(value: Any) -> list[Any] | None:
 
 
 def _read_pair(pair: Any, what: str) -> tuple[float, float]:
-    ends = _to_list(pair)
-    if ends is None or len(ends) != 2:
+    numbers = _to_list(pair)
+    if numbers is None or len(numbers) != 2:
         raise ValueError(
             f"{what} must be a pair (low, high), got {type(pair).__name__}. For the "
             "intervals of a Domain, give the Domain itself"
         )
-    for end in ends:
-        if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
-            raise TypeError(f"{what} must be two numbers, got {type(end).__name__}")
+    for number in numbers:
+        if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
+            raise TypeError(f"{what} must be two numbers, got {type(number).__name__}")
     try:
-        low, high = map(float, ends)
+        low, high = map(float, numbers)
         is_usable = math.isfinite(high - low) and floats_between(low, high)
     except OverflowError:  # an int beyond the floats
         is_usable = False
     if not is_usable:
         raise ValueError(
             f"{what} must be finite with low < high, and as far apart as floats "
-            f"distinguish, got ({ends[0]!r:.40}, {ends[1]!r:.40})"
+            f"distinguish, got ({numbers[0]!r:.40}, {numbers[1]!r:.40})"
         )
     return low, high
 

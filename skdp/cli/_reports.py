@@ -118,22 +118,22 @@ def _state_reports(source: str) -> PrivacyStatement:
 
 def _import_object(source: str) -> Any:
     """Import an object of the user's code."""
-    place, _, name = source.rpartition(":")
-    if not place or not name:
+    path_or_module, _, name = source.rpartition(":")
+    if not path_or_module or not name:
         raise ValueError(f"expected {SOURCES}; got {source!r}, which is not a file")
-    is_file = place.endswith(".py")
-    if is_file and not Path(place).is_file():
-        raise FileNotFoundError(f"there is no file {place}")
+    is_file = path_or_module.endswith(".py")
+    if is_file and not Path(path_or_module).is_file():
+        raise FileNotFoundError(f"there is no file {path_or_module}")
     # As ``python model.py`` and ``python -m module`` find modules.
-    folder = str(Path(place).absolute().parent if is_file else Path.cwd())
+    folder = str(Path(path_or_module).absolute().parent if is_file else Path.cwd())
     sys.path.insert(0, folder)
     try:
         if is_file:
-            module: Any = SimpleNamespace(**runpy.run_path(place))
+            module: Any = SimpleNamespace(**runpy.run_path(path_or_module))
         else:
-            module = importlib.import_module(place)
+            module = importlib.import_module(path_or_module)
         return attrgetter(name)(module)
     except AttributeError:
-        raise ValueError(f"{place} has no {name!r}") from None
+        raise ValueError(f"{path_or_module} has no {name!r}") from None
     finally:
         sys.path.remove(folder)

@@ -62,11 +62,11 @@ def _delimiter_of(file_format: str) -> str:
     return "\t" if file_format.startswith("tsv") else ","
 
 
-def open_filesystem(place: str) -> tuple[Any, str]:
+def open_filesystem(url: str) -> tuple[Any, str]:
     """Return the file system of a path or a URL, and the path in it."""
-    if "://" not in place:
-        return fs.LocalFileSystem(), place
-    filesystem, path = import_extra("fsspec.core", "remote").url_to_fs(place)
+    if "://" not in url:
+        return fs.LocalFileSystem(), url
+    filesystem, path = import_extra("fsspec.core", "remote").url_to_fs(url)
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path
 
 
@@ -84,10 +84,10 @@ class TableFile:
     """A table in a file, which is read as often as required."""
 
     def __init__(
-        self, place: str | os.PathLike[str], delimiter: str | None = None
+        self, path: str | os.PathLike[str], delimiter: str | None = None
     ) -> None:
         check_delimiter(delimiter)
-        self.filesystem, self.path = open_filesystem(os.fspath(place))
+        self.filesystem, self.path = open_filesystem(os.fspath(path))
         self.name = PurePath(self.path).name
         self.format = format_of(self.name)
         self.is_csv = is_csv(self.format)

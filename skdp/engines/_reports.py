@@ -83,24 +83,24 @@ class TallyFile:
 Source = ReportFile | TallyFile
 
 
-def open_source(place: str | os.PathLike[str], delimiter: str | None = None) -> Source:
+def open_source(path: str | os.PathLike[str], delimiter: str | None = None) -> Source:
     """Open a file of reports, or a tally; the delimiter is for CSV files."""
-    name = os.fspath(place)
+    name = os.fspath(path)
     if name.endswith(".json"):
         return TallyFile(Path(name))
     has_delimiter = is_csv(format_of(name))
-    return ReportFile(TableFile(place, delimiter if has_delimiter else None))
+    return ReportFile(TableFile(path, delimiter if has_delimiter else None))
 
 
 def _open_sources(sources: Any, delimiter: str | None = None) -> list[Source]:
     """Open one or several different files."""
     check_delimiter(delimiter)
     is_one = isinstance(sources, str | os.PathLike)
-    places = [sources] if is_one else list(sources)
-    files = [open_source(place, delimiter) for place in places]
+    paths = [sources] if is_one else list(sources)
+    files = [open_source(path, delimiter) for path in paths]
     if not files:
         raise ValueError("expected at least one file of reports")
-    if len(set(map(os.path.realpath, places))) < len(places):
+    if len(set(map(os.path.realpath, paths))) < len(paths):
         raise ValueError("a file is given twice: its reports would be counted twice")
     return files
 

@@ -191,12 +191,12 @@ def marginal_table(
     index = pd.MultiIndex.from_product(list(labels.values()), names=names)
     cells = np.ravel_multi_index(list(codes.to_numpy().T), sizes)
     n_real = len(tables[0].columns[0])
-    shares = {}
+    proportions = {}
     for name, part in {"real": cells[:n_real], "synthetic": cells[n_real:]}.items():
-        shares[name] = np.bincount(part, minlength=n_cells) / len(part)
+        proportions[name] = np.bincount(part, minlength=n_cells) / len(part)
     if len(names) == 1:
-        return pd.DataFrame(shares, index=index.get_level_values(0))
-    return pd.DataFrame(shares, index=index)
+        return pd.DataFrame(proportions, index=index.get_level_values(0))
+    return pd.DataFrame(proportions, index=index)
 
 
 def _code_columns(

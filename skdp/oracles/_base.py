@@ -205,8 +205,8 @@ def channel_of_bits(
         # One bit at a time, the last one lowest: each doubles the number of vectors.
         row = [Fraction(1)]
         for bit in bits:
-            share = heads[bit]
-            pairs = [(mass * (1 - share), mass * share) for mass in row]
+            p_one = heads[bit]
+            pairs = [(mass * (1 - p_one), mass * p_one) for mass in row]
             row = list(chain.from_iterable(pairs))
         table.append(row)
     return table

@@ -177,9 +177,9 @@ class UnaryEncoding(BitOracle):
         self._check_codes(codes)
         p_heads, q_heads = self._heads
         bits = bernoulli(source, q_heads, codes.size * self.k)
-        places = np.arange(0, bits.size, self.k)
-        places += codes.astype(np.intp, copy=False)
-        bits[places] = bernoulli(source, p_heads, codes.size)
+        indices = np.arange(0, bits.size, self.k)
+        indices += codes.astype(np.intp, copy=False)
+        bits[indices] = bernoulli(source, p_heads, codes.size)
         return bits.view(np.uint8).reshape(codes.size, self.k)
 
     def channel(self) -> list[list[Fraction]]:

@@ -246,7 +246,7 @@ class ClampedLaplace(NumericMechanism):
     Examples
     --------
     >>> mechanism = ClampedLaplace(2, 2 * math.log(2))
-    >>> [[round(float(share), 3) for share in row] for row in mechanism.channel()]
+    >>> [[round(float(p), 3) for p in row] for row in mechanism.channel()]
     [[0.667, 0.167, 0.167], [0.333, 0.333, 0.333], [0.167, 0.167, 0.667]]
     >>> [round(float(estimate), 3) for estimate in mechanism.estimates]
     [-1.0, 1.0, 3.0]
@@ -297,9 +297,9 @@ class ClampedLaplace(NumericMechanism):
         # The binary digits of g are independent: digit i is 1 with the odds a^(2^i) to
         # 1.
         gap = np.zeros(n, np.int64)
-        for place, (above, below) in enumerate(digits):
+        for bit, (above, below) in enumerate(digits):
             digit = bernoulli_ratio(source, above, above + below, n)
-            gap += digit.astype(np.int64) << place
+            gap += digit.astype(np.int64) << bit
         # The digits above only decide whether g reaches 2**digits >= steps, which is
         # clamped in any case.
         gap[bernoulli_ratio(source, *tail_odds, n)] = self.steps

@@ -73,9 +73,13 @@ def solve_program(
     is_near = np.abs(values[:, np.newaxis] * unit - centers) <= MAX_CENTER_DISTANCE
     # An unbiased estimate at the last node needs values beyond it. Windows below the
     # middle are mirror images.
-    place, window = np.nonzero(is_near & (centers >= 0) | (last == index[-1]))
-    values = values[place, np.newaxis]
-    windows = (first[window, np.newaxis] <= index) & (index <= last[window, np.newaxis])
+    value_index, window_index = np.nonzero(
+        is_near & (centers >= 0) | (last == index[-1])
+    )
+    values = values[value_index, np.newaxis]
+    windows = (first[window_index, np.newaxis] <= index) & (
+        index <= last[window_index, np.newaxis]
+    )
 
     likely = 1 + (odds - 1) * windows
     # An outcome and its mirror image, with half of the weight each.

@@ -83,7 +83,7 @@ class RandomizedResponse(FrequencyOracle):
     >>> import math
     >>> from skdp.oracles import RandomizedResponse
     >>> coins = RandomizedResponse(2, math.log(3))
-    >>> [[round(float(share), 6) for share in row] for row in coins.channel()]
+    >>> [[round(float(p), 6) for p in row] for row in coins.channel()]
     [[0.75, 0.25], [0.25, 0.75]]
     """
 

@@ -60,8 +60,8 @@ def pad_sets(
     columns = np.arange(max_size)
     padded = np.tile((k + columns).astype(members.dtype), (sizes.size, 1))
     is_member = columns < sizes[:, np.newaxis]
-    places = starts[:, np.newaxis] + columns
-    padded[is_member] = members[places[is_member]]
+    indices = starts[:, np.newaxis] + columns
+    padded[is_member] = members[indices[is_member]]
     return padded
 
 
@@ -151,41 +151,41 @@ class SetSelection(FrequencyOracle):
             subset_size, least=1, most=self.k, name="subset_size"
         )
         self._n_codes = self.k + self.max_size
-        self._hit_shares = self._count_hits()
+        self._hit_proportions = self._count_hits()
         self.weights = self._find_weights(exp_bounds(capped)[0])
-        self.p, self.q = self._support_shares()
+        self.p, self.q = self._support_probabilities()
         if self.p <= self.q:
             raise pure_noise(epsilon)
 
     def _count_hits(self) -> list[int]:
-        """Return C(K - i, w - 1) / C(K, w) for i = 1, ..., m, the share of sets whose first hit is the i-th member."""
+        """Return C(K - i, w - 1) / C(K, w) for i = 1 to m: the proportion of sets whose first hit is member i."""
         # Times _SCALE, rounded down: the fractions of many members have too many
         # digits.
         missed = _SCALE
-        shares = []
+        proportions = []
         for n_left in range(self._n_codes, self.k, -1):
-            shares.append(missed * self.subset_size // n_left)
+            proportions.append(missed * self.subset_size // n_left)
             missed = missed * (n_left - self.subset_size) // n_left
-        return shares
+        return proportions
 
     def _find_weights(self, max_ratio: Fraction) -> tuple[int, ...]:
         """Return the weights W_0 of a uniform set, and W_i of a first hit at the i-th member."""
-        total = Fraction(sum(self._hit_shares), _SCALE)
-        # As L + sum(W) = 2**64 and W <= excess L share, a uniform set of weight at least L
+        total = Fraction(sum(self._hit_proportions), _SCALE)
+        # As L + sum(W) = 2**64 and W <= excess L proportion, a uniform set of weight at least L
         # remains, and the ratio is kept.
         excess = min(max_ratio - 1, (ONE - 1) / total)
         factor = excess * max(1, math.floor(ONE / (1 + excess * total))) / _SCALE
-        hits = [math.floor(factor * share) for share in self._hit_shares]
+        hits = [math.floor(factor * proportion) for proportion in self._hit_proportions]
         return (ONE - sum(hits), *hits)
 
-    def _support_shares(self) -> tuple[Fraction, Fraction]:
+    def _support_probabilities(self) -> tuple[Fraction, Fraction]:
         """Return p and q, rounded to multiples of 2**-128."""
         lie, *hits = self.weights
         n_codes = self._n_codes
         size = self.subset_size
         q = _DIGITS * lie * size // n_codes
-        for place, weight in enumerate(hits, 1):
-            q += _DIGITS * weight * (size - 1) // (n_codes - place)
+        for hit, weight in enumerate(hits, 1):
+            q += _DIGITS * weight * (size - 1) // (n_codes - hit)
         q //= ONE
         # A set has `size` members: some of the padded set, and some of the k other codes.
         p = (size * _DIGITS - self.k * q) // self.max_size
@@ -195,9 +195,13 @@ class SetSelection(FrequencyOracle):
     def worst_ratio(self) -> Fraction:
         """The largest ratio of the probabilities of a report under two sets, rounded up."""
         lie, *hits = self.weights
-        pairs = zip(hits, self._hit_shares, strict=True)
-        # A share is 0 only if its weight is 0.
-        ratios = [Fraction(hit * _SCALE, share * lie) for hit, share in pairs if share]
+        pairs = zip(hits, self._hit_proportions, strict=True)
+        # A proportion is 0 only if its weight is 0.
+        ratios = [
+            Fraction(hit * _SCALE, proportion * lie)
+            for hit, proportion in pairs
+            if proportion
+        ]
         return 1 + max(ratios)
 
     @property
@@ -278,9 +282,9 @@ class SetSelection(FrequencyOracle):
         drawn = np.zeros((len(sets), n_codes), np.uint8)
         rows = np.flatnonzero(first_hit == 0)
         drawn[rows] = subsets(source, n_codes, size, rows.size)
-        for place in range(1, self.max_size + 1):
-            rows = np.flatnonzero(first_hit == place)
-            n_left = n_codes - place
+        for hit in range(1, self.max_size + 1):
+            rows = np.flatnonzero(first_hit == hit)
+            n_left = n_codes - hit
             drawn[rows, :n_left] = subsets(source, n_left, size - 1, rows.size)
             drawn[rows, n_left] = 1
         members = sets.astype(np.intp)
@@ -320,18 +324,18 @@ class SetSelection(FrequencyOracle):
         base = Fraction(lie, ONE * math.comb(n_codes, size))
         # The probability of a set by its first hit, 0 for none.
         by_hit = [base]
-        for place, weight in enumerate(hits, 1):
-            hit_share = Fraction(weight, ONE * math.comb(n_codes - place, size - 1))
-            by_hit.append(base + hit_share)
+        for hit, weight in enumerate(hits, 1):
+            increase = Fraction(weight, ONE * math.comb(n_codes - hit, size - 1))
+            by_hit.append(base + increase)
         table = []
         for members in self.sets():
             padded = [*members, *range(self.k + len(members), n_codes)]
             row = [Fraction(0)] * self.n_reports
             for drawn in combinations(range(n_codes), size):
                 is_hit = [code in drawn for code in padded]
-                place = is_hit.index(True) + 1 if any(is_hit) else 0
+                hit = is_hit.index(True) + 1 if any(is_hit) else 0
                 report = sum(1 << self.k - 1 - code for code in drawn if code < self.k)
-                row[report] += by_hit[place]
+                row[report] += by_hit[hit]
             table.append(row)
         return table
 
@@ -354,7 +358,7 @@ def _best_size(k: int, m: int, epsilon: float) -> int:
     sizes = np.arange(1.0, k + 1)
     n_codes = k + m
     excess = math.expm1(min(epsilon, 50))
-    # The share of sets that miss the padded one, C(k, w) / C(K, w): each of its members
+    # The proportion of sets that miss the padded one, C(k, w) / C(K, w): each of its members
     # in turn.
     missed = np.ones(k)
     for n_left in range(n_codes, k, -1):

@@ -162,28 +162,32 @@ class RealCoin:
 
 
 def real_categories(
-    source: ByteSource, ends: Callable[[int], list[tuple[int, int]]], size: int
+    source: ByteSource,
+    cumulated_bounds: Callable[[int], list[tuple[int, int]]],
+    size: int,
 ) -> NDArray[np.int64]:
     """Draw independent categories of real probabilities exactly, given bounds of the cumulated probabilities."""
     # A word is looked up among the bounds. If it is between the lower and the upper
     # bound of an endpoint, more bits are compared with tighter bounds.
-    bounds = np.array(ends(_WORD_BITS), np.int64)  # (n_categories, 2)
+    bounds = np.array(cumulated_bounds(_WORD_BITS), np.int64)  # (n_categories, 2)
     words = source.bytes(8 * size).view("<u8") >> np.uint64(64 - _WORD_BITS)
     categories = np.searchsorted(bounds[:-1, 1], words.view(np.int64), side="right")
     is_tied = words >= bounds[categories, 0].view(np.uint64)
     for index in np.flatnonzero(is_tied).tolist():
         uniform = Uniform(source, int(words[index]), _WORD_BITS)
         category = 0
-        while not uniform.is_below(partial(_end_bounds, ends, category)):
+        while not uniform.is_below(
+            partial(_bounds_of_category, cumulated_bounds, category)
+        ):
             category += 1
         categories[index] = category
     return categories
 
 
-def _end_bounds(
-    ends: Callable[[int], list[tuple[int, int]]], category: int, bits: int
+def _bounds_of_category(
+    cumulated_bounds: Callable[[int], list[tuple[int, int]]], category: int, bits: int
 ) -> tuple[int, int]:
-    return ends(bits)[category]
+    return cumulated_bounds(bits)[category]
 
 
 def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
@@ -429,22 +433,22 @@ def _accept_cells(
 ) -> NDArray[np.bool_]:
     """Toss coins of probability e^-f."""
     # The float exponent is wrong by less than ``2**-42 * max(1, f)``: its terms are
-    # products and sums of positive floats, except ``ratio - share``, where share is
+    # products and sums of positive floats, except ``ratio - center``, where center is
     # between 1 and 1.14; and the bits of U that are not yet drawn, or that a float
     # cannot hold, change f by less than ``2**-52 * (k + 1) / variance < 2**-52 * max(1,
     # f)``.
     ratio = (cells / scale).astype(np.float64)
-    share = float(variance / scale**2)
+    center = float(variance / scale**2)
     cell_length = float(Fraction(1, scale))
     position = positions * 2.0**-_POSITION_BITS
-    steps = (ratio - share) ** 2
+    steps = (ratio - center) ** 2
     curve = position * (2 * ratio + position * cell_length) * cell_length
 
     def bounds(index: int) -> Bounds:
         position = Uniform(source, int(positions[index]), _POSITION_BITS)
         return partial(_acceptance_bounds, int(cells[index]), position, variance, scale)
 
-    return draw_exp_coins(source, (steps + curve) * (0.5 / share), bounds)
+    return draw_exp_coins(source, (steps + curve) * (0.5 / center), bounds)
 
 
 def _acceptance_bounds(
@@ -528,8 +532,8 @@ def cube_noise(
     # With smaller scales, a sum exceeds 63 bits with probability below 2**-1000.
     if n_parts * scale > _MAX_INT64_SCALE:
         parts = parts.astype(object)
-    ends = partial(_radius_bounds, 1 / scale, dimension)
-    radius = parts.sum(axis=1) + real_categories(source, ends, size)
+    cumulated_bounds = partial(_radius_bounds, 1 / scale, dimension)
+    radius = parts.sum(axis=1) + real_categories(source, cumulated_bounds, size)
     radius = np.repeat(radius, dimension)
     vectors = uniform_below(source, 2 * radius + 1) - radius
     return notify_watcher("cube_noise", vectors.reshape(size, dimension), scale=scale)

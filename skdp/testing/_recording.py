@@ -49,15 +49,15 @@ class Recording:
         with watch_draws(self._watch):
             return release()
 
-    def _before(self, place: int, sampler: str) -> Draw | None:
+    def _before(self, index: int, sampler: str) -> Draw | None:
         """Return the recorded draw, if the runs are still alike."""
-        if place < len(self._earlier) and self._earlier[place].sampler == sampler:
-            return self._earlier[place]
+        if index < len(self._earlier) and self._earlier[index].sampler == sampler:
+            return self._earlier[index]
         return None
 
     def _watch(self, sampler: str, value: Any, parameters: dict[str, Any]) -> Any:
-        place = len(self.draws)
-        recorded = self._before(place, sampler)
+        draw_index = len(self.draws)
+        recorded = self._before(draw_index, sampler)
         shape = np.shape(value)
         if sampler in ROWS:
             if recorded is not None:
@@ -72,16 +72,16 @@ class Recording:
         self.draws.append(Draw(sampler, parameters, None, shape))
         parts = np.empty(value.size, object)
         for index, noise in enumerate(value.ravel().tolist()):
-            parts[index] = _NoiseValue(noise, self, place, index)
+            parts[index] = _NoiseValue(noise, self, draw_index, index)
         return parts.reshape(shape).view(_Noise)
 
     def result(self, part: _NoiseValue, number: Any, total: Any) -> Any:
         """Record the number to which a part of the noise was added; return the sum, or the recorded sum."""
         draw = self.draws[part.draw]
-        sums = draw.sums.setdefault(part.place, [])
+        sums = draw.sums.setdefault(part.index, [])
         recorded = self._before(part.draw, draw.sampler)
         if recorded is not None:
-            recorded_sums = recorded.sums.get(part.place, [])
+            recorded_sums = recorded.sums.get(part.index, [])
             if len(sums) < len(recorded_sums):
                 _, total = recorded_sums[len(sums)]
         sums.append((number, total))
@@ -102,13 +102,13 @@ class _NoiseValue(int):
 
     recording: Recording
     draw: int
-    place: int
+    index: int
 
     def __new__(
-        cls, value: int, recording: Recording, draw: int, place: int
+        cls, value: int, recording: Recording, draw: int, index: int
     ) -> _NoiseValue:
         part = super().__new__(cls, value)
-        part.recording, part.draw, part.place = recording, draw, place
+        part.recording, part.draw, part.index = recording, draw, index
         return part
 
     def _record_sum(self, number: Any, sign: int = 1) -> Any:
@@ -163,8 +163,8 @@ def differences(draw: Draw, other: Draw) -> list[Fraction] | None:
     """Return the differences of the numbers to which noise was added; None if one is no integer."""
     changes = []
     # In order, because noise of cubes is drawn by rows.
-    for place in sorted(draw.sums.keys() | other.sums.keys()):
-        sums, other_sums = draw.sums.get(place, []), other.sums.get(place, [])
+    for index in sorted(draw.sums.keys() | other.sums.keys()):
+        sums, other_sums = draw.sums.get(index, []), other.sums.get(index, [])
         for (number, _), (other_number, _) in zip(sums, other_sums, strict=False):
             if not (math.isfinite(number) and math.isfinite(other_number)):
                 return None

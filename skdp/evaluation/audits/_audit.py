@@ -466,7 +466,7 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
 
 
 def _choose_values(values: list[Any]) -> list[Any]:
-    """Choose six values: both ends, their neighbours, and the middle; some twice if there are fewer."""
+    """Choose six values: the first and the last, their neighbours, and the middle; some twice if there are fewer."""
     k = len(values)
     positions = range(6) if k <= 6 else [0, 1, k // 2, k // 2 + 1, k - 2, k - 1]
     return [values[position % k] for position in positions]

@@ -92,8 +92,10 @@ def find_bound(
     """Choose an event by two samples of each table, and count it in fresh draws."""
     # A tenth of the draws is used for the choice. If there are few draws, up to three tenths, because a bad choice
     # costs more than a smaller test.
-    share = n_draws / (2 * n_tables)
-    n_choosing = max(1, int(0.1 * share), min(5_000, int(0.3 * share)))
+    n_draws_per_sample = n_draws / (2 * n_tables)
+    n_choosing = max(
+        1, int(0.1 * n_draws_per_sample), min(5_000, int(0.3 * n_draws_per_sample))
+    )
     first = [draw(table, n_choosing) for table in range(n_tables)]
     second = [draw(table, n_choosing) for table in range(n_tables)]
     n_chosen_by = 2 * n_choosing * n_tables

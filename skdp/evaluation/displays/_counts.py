@@ -141,13 +141,15 @@ def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
     bars = axes.barh(
         positions, table["count"], height=0.7, color=COLOURS[5], label="estimate"
     )
-    # The interval of an unknown value has no ends.
-    ends = table[["lower", "upper"]].replace([-np.inf, np.inf], np.nan).to_numpy(float)
-    intervals = axes.hlines(
-        positions, *ends.T, color=COLOURS[0], lw=2, label="95 % interval"
+    # The interval of an unknown value has no limits.
+    limits = (
+        table[["lower", "upper"]].replace([-np.inf, np.inf], np.nan).to_numpy(float)
     )
-    for end in ends.T:
-        axes.plot(end, positions, "|", color=COLOURS[0], ms=7)
+    intervals = axes.hlines(
+        positions, *limits.T, color=COLOURS[0], lw=2, label="95 % interval"
+    )
+    for limit in limits.T:
+        axes.plot(limit, positions, "|", color=COLOURS[0], ms=7)
     handles = [bars, intervals]
     if "true" in table:
         style = {"color": COLOURS[1], "mec": "white", "ms": 5.5}

@@ -179,13 +179,13 @@ def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
         # From -0.3 to 0.3 within the row, so that reports do not cover each other.
         shift = 0.6 * ((position + 0.5) / len(names) - 0.5)
         heights = report["label"].map(rows.index).to_numpy(float) + shift
-        ends = report[["lower", "upper"]].to_numpy(float).clip(-MAX_END, MAX_END)
+        limits = report[["lower", "upper"]].to_numpy(float).clip(-MAX_END, MAX_END)
         style = series_style(position)
-        axes.hlines(heights, *ends.T, color=style["color"], lw=2, alpha=0.6)
+        axes.hlines(heights, *limits.T, color=style["color"], lw=2, alpha=0.6)
         axes.plot(report["value"], heights, ls="none", ms=5.5, **style)
     # An unbounded interval would shrink all other intervals to points.
-    ends = table[["value", "lower", "upper"]].to_numpy(float)
-    near = ends[np.isfinite(ends) & (np.abs(ends) <= 3)]
+    limits = table[["value", "lower", "upper"]].to_numpy(float)
+    near = limits[np.isfinite(limits) & (np.abs(limits) <= 3)]
     if near.size:
         margin = 0.05 * max(np.ptp(near), 0.1)
         axes.set_xlim(min(near.min(), 0) - margin, near.max() + margin)

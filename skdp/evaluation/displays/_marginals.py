@@ -244,8 +244,8 @@ def _draw_pair(
     levels = [table.index.unique(level) for level in (0, 1)]
     shape = tuple(map(len, levels))
     for axes, side in zip(panels, SIDES, strict=True):
-        shares = table[side].to_numpy().reshape(shape)
-        image = axes.imshow(shares, norm=norm, cmap="Blues", aspect="auto")
+        proportions = table[side].to_numpy().reshape(shape)
+        image = axes.imshow(proportions, norm=norm, cmap="Blues", aspect="auto")
         for axis, values in zip((axes.yaxis, axes.xaxis), levels, strict=True):
             step = math.ceil(len(values) / MAX_VALUES)
             positions = range(0, len(values), step)

@@ -304,8 +304,8 @@ def _study_fairness(study: Study) -> Part:
     compared = table[table["group"].isna()]
     index = ["epsilon", "metric"]
     wide = compared.pivot(index=index, columns="groups", values="value")
-    ends = compared[compared["groups"] == DEBIASED].set_index(index)
-    wide = wide.join(ends[["lower", "upper"]]).reset_index()
+    intervals = compared[compared["groups"] == DEBIASED].set_index(index)
+    wide = wide.join(intervals[["lower", "upper"]]).reset_index()
     section.tables.append(_write_table(wide, "Differences and ratios by epsilon"))
     return section, {"fairness_audits": table}
 
