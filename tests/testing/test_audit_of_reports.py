@@ -49,15 +49,6 @@ class Labels(Outside):
         return {name: values[np.where(lie, self.rng_.integers(k, size=codes.size), codes)]}
 
 
-class Bits(Outside):
-    """Optimised unary encoding."""
-
-    def report(self, name, values, codes, epsilon):
-        one = np.where(np.arange(len(values)) == codes[:, np.newaxis], 0.5, 1 / (math.exp(epsilon) + 1))
-        bits = self.rng_.random(one.shape) < one
-        return {f"{name}_{value}": bits[:, place] for place, value in enumerate(values)}
-
-
 class Numbers(Outside):
     """Discrete Laplace noise."""
 
@@ -82,9 +73,7 @@ def categories(*sizes):
 KINDS = {
     "two labels": Labels(categories=categories(2)),
     "four labels": Labels(categories=categories(4)),
-    "sixteen labels": Labels(categories=categories(16)),
     "two columns": Labels(categories=categories(4, 3)),
-    "bits": Bits(categories=categories(4)),
     "numbers": Numbers(categories={"x": [0, 5, 10]}),
 }
 
