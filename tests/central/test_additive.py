@@ -184,8 +184,21 @@ def test_noise_of_rare_classes_makes_no_large_functions():
     assert np.median(losses) < 0.15
 
 
+def bands_hold(shape, column, part, weights=None):
+    """Whether the interval of 95 % of each bin holds the function that made the target; of bins with rows."""
+    codes = shape.bins.encode(column.clip(-5, 5).to_numpy())
+    sizes = np.bincount(codes, minlength=len(shape.values))
+    has_rows = sizes > 0
+    wanted = np.bincount(codes, weights=part, minlength=len(sizes))[has_rows] / sizes[has_rows]
+    if weights is not None:
+        errors = shape.values[has_rows] - np.outer(wanted - part.mean(), weights - weights.mean())
+    else:
+        errors = shape.values[has_rows] - wanted
+        errors -= np.average(errors, weights=shape.counts[has_rows])
+    return (np.abs(errors) < 1.96 * shape.std_error[has_rows]).ravel()
+
+
 def covered(n_fits, epsilon):
-    """Return the share of the bins whose interval of 95 % holds the function that made the target."""
     inside = []
     for seed in range(n_fits):
         random = np.random.default_rng(seed)
@@ -195,16 +208,7 @@ def covered(n_fits, epsilon):
         target = sum(parts.values()) + random.normal(0, 0.5, 4_000)
         model = regressor(epsilon, bounds=(-5, 5), categories={"c": ["x", "y"]}, target_bounds=(-5, 5))
         model.set_params(random_state=seed).fit(table, target)
-        for name, part in parts.items():
-            shape = model.shape_(name)
-            codes = shape.bins.encode(table[name].clip(-5, 5).to_numpy())
-            sizes = np.bincount(codes, minlength=len(shape.values))
-            wanted = np.bincount(codes, weights=part, minlength=len(shape.values)) / np.maximum(sizes, 1)
-            has_rows = sizes > 0
-            counts = np.where(has_rows, shape.counts, 0)
-            errors = shape.values - wanted
-            errors -= np.average(errors, weights=counts)
-            inside.append((np.abs(errors) < 1.96 * shape.std_error)[has_rows])
+        inside += [bands_hold(model.shape_(name), table[name], part) for name, part in parts.items()]
     return np.concatenate(inside).mean()
 
 
@@ -226,13 +230,7 @@ def test_bands_of_several_classes_cover():
         for name, part in parts.items():
             shape = model.shape_(name)
             assert shape.values.sum(axis=1) == pytest.approx(0, abs=1e-9)
-            codes = shape.bins.encode(table[name].clip(-5, 5).to_numpy())
-            sizes = np.bincount(codes, minlength=len(shape.values))
-            has_rows = sizes > 0
-            means = np.bincount(codes, weights=part, minlength=len(sizes))[has_rows] / sizes[has_rows]
-            wanted = np.outer(means - part.mean(), weights - weights.mean())
-            errors = np.abs(shape.values[has_rows] - wanted)
-            inside.append((errors < 1.96 * shape.std_error[has_rows]).ravel())
+            inside.append(bands_hold(shape, table[name], part, weights))
     assert np.concatenate(inside).mean() > 0.9
 
 
@@ -240,26 +238,3 @@ def test_bands_of_several_classes_cover():
 @each("epsilon, least", [(0.5, 0.8), (1.0, 0.9), (4.0, 0.9)])
 def test_bands_cover_as_often_as_stated(epsilon, least):
     assert covered(40, epsilon) > least
-
-
-@each("n_classes", [2, 3])
-def test_slopes_and_variances_of_residuals_are_theirs(n_classes):
-    """Of rows whose classes have the probabilities of the model."""
-    residuals = ClassResiduals(n_classes)
-    n_outputs = 1 if n_classes == 2 else n_classes
-    logits = np.random.default_rng(0).normal(size=(5, n_outputs))
-    full = np.hstack([np.zeros((5, 1)), logits]) if n_classes == 2 else logits
-    chances = np.exp(full) / np.exp(full).sum(axis=1, keepdims=True)
-    slopes, variances = residuals.scales(logits)
-
-    def mean_and_square(logits, output):
-        responses = np.rint(logits.T * residuals.response_unit).astype(np.int64)
-        measured = [residuals.measure(np.full(5, one), responses)[output] for one in range(n_classes)]
-        scaled = np.array(measured).T / residuals.unit
-        return (chances * scaled).sum(axis=1), (chances * scaled**2).sum(axis=1)
-
-    for output in range(n_outputs):
-        step = np.eye(n_outputs)[output] / 8
-        above, below = (mean_and_square(logits + sign * step, output)[0] for sign in (1, -1))
-        assert (below - above) * 4 == pytest.approx(slopes[:, output], rel=0.05)
-        assert mean_and_square(logits, output)[1] == pytest.approx(variances[:, output], rel=0.01)

@@ -94,19 +94,14 @@ NAMES = {type(estimator).__name__ for estimator, _ in QUICK}
 QUICK += [(EVERY[name][0], whole(name)) for name in EVERY if name not in NAMES]
 # With other mechanisms and parameters.
 LONG = [
-    (DPMinMaxScaler(bounds=BOUNDS), NUMBERS),
     (DPSimpleImputer(bounds=BOUNDS, strategy="median"), GAPS),
-    (DPKBinsDiscretizer(bounds=BOUNDS, n_bins=4), NUMBERS),
     (DPHistogram(domain=DECLARED), WORDS),
     (DPMarginalSynthesizer(domain=DECLARED, marginals="independent"), WORDS),
     (DPColumnSynthesizer(["job"], domain=DECLARED), WORDS),
-    (DPMarginalSynthesizer(domain=Interval(0, 100, bins=8), marginals="full"), NUMBERS),
-    (DPMean(Rho(0.1, delta=1e-6), bounds=BOUNDS), GAPS),
     (DPMinMaxScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS, quantile_range=(10, 90)), GAPS),
     (DPSimpleImputer(Rho(0.001, delta=1e-6), strategy="most_frequent", categories=DECLARED), GAPPY_WORDS),
     (DPHistogram(Rho(0.1, delta=1e-6), domain=Interval(0, 100, bins=64), method="hierarchical"), NUMBERS[["age"]]),
     (DPMarginalSynthesizer(epsilon=Mu(0.5, delta=1e-6), domain=GAPPY_DECLARED), GAPPY_WORDS),
-    (DPMinMaxScaler(bounds={"age": (0, 100), "hours": (0, 99)}, clip=True), GAPS),
     (DPPCA(epsilon=Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
 ]
 SUBJECTS = QUICK + LONG
@@ -190,7 +185,6 @@ OTHERS = [
     DPGroupBy(by="x0", keys=Interval(-100, 100, bins=2), bounds=AROUND_0, handle_unknown="ignore"),
     DPGaussianNB(50.0, bounds=(-10, 10)),
     DPLinearRegression(2_000.0, bounds=(-10, 10), target_bounds=(-10, 10)),
-    DPMinMaxScaler(bounds=AROUND_0),
     DPRobustScaler(bounds=AROUND_0),
     DPSimpleImputer(bounds=AROUND_0, strategy="median"),
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_classification
@@ -126,18 +125,6 @@ POINTS = pd.DataFrame(np.clip(POINTS, -4, 4), columns=["a", "b", "c", "d"])
 LABELLED = {"bounds": (-4, 4), "classes": [0, 1]}
 
 
-@pytest.mark.long
-def test_with_little_noise_it_is_logistic_regression():
-    model = DPLogisticRegression(Mu(300, delta=1e-6), **LABELLED, random_state=0)
-    wanted = LogisticRegression(C=1e6).fit(POINTS, LABELS)
-    model.fit(POINTS, LABELS)
-    # A few rows are shrunk, and certain rows weigh less.
-    assert np.allclose(model.coef_, wanted.coef_, atol=0.06)
-    assert np.allclose(model.intercept_, wanted.intercept_, atol=0.06)
-    assert np.allclose(model.predict_proba(POINTS), wanted.predict_proba(POINTS), atol=0.04)
-    assert (model.predict(POINTS) == model.classes_[model.predict_proba(POINTS).argmax(axis=1)]).all()
-
-
 @each("correlation", [0.0, 0.95])
 def test_scaled_steps_arrive_where_the_loss_is_least(correlation):
     """After 20 steps of rows that were not weighted, the loss was 3 percent above the least at every epsilon."""
@@ -171,13 +158,3 @@ def test_several_classes_of_any_kind():
     assert model.coef_.shape == (3, 13)
     assert np.allclose(model.predict_proba(X).sum(axis=1), 1)
     assert (model.predict(X) == model.classes_[model.decision_function(X).argmax(axis=1)]).all()
-
-
-@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
-def test_a_target_may_have_the_name_of_the_column_that_it_is_computed_from(library):
-    """As in ``y = X["a"] > 0``."""
-    frame = library({"a": [0.5, -1.0, 2.0] * 20, "b": [0.1, 0.2, 0.3] * 20})
-    model = DPLogisticRegression(50.0, classes=[False, True], bounds=(-3, 3), random_state=0)
-    model.fit(frame, frame["a"] > 0)
-    assert model.guarantee_.scope == ("a", "b", "target")
-    assert len(model.predict(frame)) == 60

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.preprocessing import StandardScaler
 
 from skdp import (
     DPHistogram,
@@ -140,15 +139,9 @@ def state_encoder(who):
     return [fit_persons(encoder, ["x"], "y", who)]
 
 
-def state_beside_a_count(who):
-    histogram = DPHistogram(1.0, domain={"x": [0, 1]}, random_state=0)
-    return [fit_persons(histogram, ["x"], who=who), StandardScaler().fit(PERSONS[["y"]])]
-
-
 REVEALING = {
     "synthesizer": state_synthesizer,
     "target encoder": state_encoder,
-    "histogram": state_beside_a_count,
 }
 
 

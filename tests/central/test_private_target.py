@@ -116,9 +116,7 @@ class TestPrivacy:
         ledger = PrivacyLedger(epsilon=5, delta=1e-3, **OF_TARGET)
         mistakes = [
             (binary(ledger=ledger).set_params(protect="y"), y, "protect must be one of"),
-            (binary(ledger=ledger).set_params(protect=None), y, "protect must be one of"),
             (binary(ledger=ledger), np.where(np.arange(20) == 3, 7, y), "classes does not declare"),
-            (binary(ledger=ledger).set_params(protect=["x0"]), y, "protect must be one of"),
             (binary(ledger=ledger, bounds={"nope": (0, 1)}), y, r"X does not have: \['nope'\]"),
             (binary(ledger=ledger), np.where(np.arange(20) == 3, np.nan, y), "missing"),
         ]
@@ -176,14 +174,6 @@ class TestModels:
         # The penalty that the sample asks for takes a little.
         np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.02 * np.abs(exact.coef_).max())
         np.testing.assert_allclose(model.intercept_, exact.intercept_, atol=0.02 * abs(exact.intercept_).max())
-
-    @each("name", list(MODELS))
-    @each("epsilon", [1e-9, 1e-3])
-    def test_what_noise_hides_is_near_0(self, name, epsilon):
-        make, values = MODELS[name]
-        X = np.hstack([np.random.default_rng(0).normal(size=(200, 3)), np.zeros((200, 1))])
-        model = make(epsilon, random_state=0).fit(X, np.resize(np.array(values), 200))
-        assert np.abs(model.decision_function(X)).max() < 20
 
     @each("name", list(MODELS))
     def test_numbers_of_any_size(self, name):

@@ -13,7 +13,7 @@ from skdp.central._linear_model import noises_of_products, sum_products
 from skdp.central._logistic_regression import CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
 from skdp.central._pca import _noise_of_products
 from skdp.central._selectors import NUMBERS, Contrasts
-from skdp.central.statistics import UNIT, Noise, Rows, _rows, find_limits, largest_moments
+from skdp.central.statistics import UNIT, Noise, Rows, _rows, find_limits
 from skdp.central.statistics._rows import choose_limit
 from skdp.privacy import Mu, read_share
 from skdp.randomness import SeededSource
@@ -67,23 +67,6 @@ def test_residuals_are_short_and_0_in_expectation():
         assert np.abs((shares * residuals).sum(axis=0)).max() < 20  # with residuals that are cut: thousands
 
 
-def test_the_gradient_is_that_of_the_loss():
-    values, codes = rng.uniform(-1, 1, (200, 2)), rng.integers(0, 3, 200)
-    constant = np.column_stack([values, np.ones(200)])
-    coefficients = rng.normal(size=(3, 3))
-    powers = np.exp(constant @ coefficients)
-    shares = powers / powers.sum(axis=1, keepdims=True)
-    # Of a row of the least likely class, the residuals are as long as at equal logits.
-    longest = (shares**2).sum(axis=1) + 1 - 2 * shares.min(axis=1)
-    wanted = constant.T @ ((shares - np.eye(3)[codes]) * np.sqrt(2 / 3 / longest)[:, np.newaxis])
-    found = gradient(rows_of(values, codes), coefficients, SoftmaxLoss(3)) / (UNIT * CERTAIN)
-    assert np.allclose(found, wanted, atol=0.2)
-    share = 1 / (1 + np.exp(-constant @ coefficients[:, :1]))
-    wanted = constant.T @ ((share - (codes[:, np.newaxis] > 0)) / (2 * np.maximum(share, 1 - share)))
-    found = gradient(rows_of(values, (codes > 0).astype(int)), coefficients[:, :1], BinaryLoss()) / (UNIT * CERTAIN)
-    assert np.allclose(found, wanted, atol=0.2)
-
-
 def test_clipped_rows_are_no_longer_than_the_limit_and_point_the_same_way():
     values = rng.uniform(-1, 1, (5_000, 2)) * rng.choice([1e-3, 1.0], (5_000, 2))
     for limit in (1, UNIT**2 // 3, UNIT**2 + 1, 2 * UNIT**2 - 1, 2 * UNIT**2):
@@ -96,29 +79,6 @@ def test_clipped_rows_are_no_longer_than_the_limit_and_point_the_same_way():
         assert (cut.positions[~long] == whole.positions[~long]).all()
         if limit > UNIT:
             assert min(np.array(squares)[long], default=limit) > 0.99 * limit
-
-
-def test_a_row_changes_the_moments_by_its_own_and_no_more(monkeypatch):
-    monkeypatch.setattr(_rows, "BLOCK", 7)
-    ends, starts = np.tile([-1.0, 1.0], (2, 1)), np.zeros(2)
-    for middle, limit in itertools.product([(0, 0), (UNIT - 1, 1 - UNIT), (17, -300)], [None, UNIT**2 // 2, UNIT**2]):
-        table = Rows.of(list(PAIRS.T), ends, starts, np.zeros(len(PAIRS), int)).center(np.array(middle, np.int16))
-        table = (table if limit is None else table.clip(limit)).with_constant(5)
-        whole = [[sum(int(row[i]) * int(row[j]) for row in table.positions) for j in range(2)] for i in range(2)]
-        assert table.clipped_moments(table.square, 0, with_target=False)[:-1, :-1].tolist() == whole
-        changes = []
-        for place in range(len(PAIRS)):
-            fewer = replace(table, positions=np.delete(table.positions, place, axis=0))
-            changes.append(
-                (
-                    table.clipped_moments(table.square, 0, with_target=False)[:-1, :-1]
-                    - fewer.clipped_moments(fewer.square, 0, with_target=False)[:-1, :-1]
-                )[np.triu_indices(2)]
-            )
-        largest = max(sum(int(one) ** 2 for one in change) for change in changes)
-        bound = largest_moments(table.square - 5**2, 2 * UNIT)
-        assert largest <= bound
-        assert largest > 0.45 * bound  # reached by a single column, or by equal values of all
 
 
 def test_a_row_changes_one_number_of_rows_by_1_and_the_total_by_itself(monkeypatch):

@@ -13,6 +13,8 @@ from sklearn.linear_model import LinearRegression
 
 from skdp import PrivacyLedger
 from skdp.central import sample_and_aggregate
+from skdp.privacy import Mu
+from skdp.testing import replay_release
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6
@@ -83,6 +85,22 @@ class TestSampleAndAggregate:
                 for table in (ages, one_more, one_more.set_index(pd.Index(range(1000, 1201))))
             ]
             assert found == pytest.approx([found[0]] * 3, abs=0.5)
+
+    @pytest.mark.parametrize("epsilon", [0.7, Mu(0.5, delta=1e-6)])
+    @each("there, elsewhere", [(100, 0), (0, 100), (math.nan, 100), (0, math.nan), (50, math.nan)])
+    def test_the_replayed_noise_covers_whatever_a_chunk_gives(self, epsilon, there, elsewhere):
+        """A record moves the answer of its chunk from one bound to the other, or to none."""
+
+        def statistic(chunk):
+            return there if (chunk == 9).any() else elsewhere
+
+        X = np.arange(10.0)[:, np.newaxis]
+        for one, other in ((X, X[:9]), (X[:9], X)):
+            replay = replay_release(
+                lambda table: aggregate(table, statistic, n_chunks=3, epsilon=epsilon, random_state=0), one, other
+            )
+            assert replay.passed, replay.findings
+            assert replay.epsilon > 0.3 * replay.guarantee.epsilon
 
     def test_coefficients_of_an_estimator(self):
         rng = np.random.default_rng(0)

@@ -7,33 +7,20 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from skdp import DPCategoricalNB
-from skdp.central._encoders import DPTargetEncoder
-from skdp.central._local_sensitivity import draw_chunks, totals_noise
-from skdp.central._naive_bayes import _sums_by_class
-from skdp.central._supervised import Classes
 from skdp.central.statistics import (
     GRID,
-    Batches,
     GroupSums,
     Noise,
-    _noise,
     join_codes,
     sums_of_groups,
     to_positions,
     to_values,
 )
-from skdp.central.statistics._noise import bound_quantile, cube_std
-from skdp.central.statistics._quantiles import count_cells
 from skdp.domain import Domain
 from skdp.privacy import Share
-from skdp.tables import Table
 from tests.conftest import each
-
-FALSE_ALARM = 1e-6
 
 
 def summed(columns, bounds, *groups):
@@ -109,19 +96,6 @@ class TestSums:
         assert to_values(1, bounds) == pytest.approx(high, rel=1e-15)
         assert to_values(1e300, bounds) <= high
 
-    def test_intervals_of_cube_noise_cover(self):
-        """Combinations of two of D numbers, whose cubes have a gamma distribution; one false alarm in a million."""
-        rng = np.random.default_rng(0)
-        assert cube_std(2) == pytest.approx(2.0)
-        for dimension, slope in [(1, 0.0), (2, 0.0), (2, 1.0), (5, 0.3), (40, 0.0), (40, 0.999)]:
-            drawn = rng.gamma(dimension + 1, size=200_000) * (
-                rng.uniform(-1, 1, 200_000) - slope * rng.uniform(-1, 1, 200_000)
-            )
-            for level in (0.5, 0.8, 0.95, 0.999):
-                reach = bound_quantile(level) * cube_std(dimension) * math.hypot(1, slope)
-                error = math.sqrt(level * (1 - level) / 200_000)
-                assert np.mean(np.abs(drawn) <= reach) > level - 5 * error
-
 
 class TestGroups:
     """Of groups, classes and categories."""
@@ -152,135 +126,3 @@ class TestGroups:
                     assert (moved**2).sum() <= k**2 * moved.shape[1] * GRID**2  # and Gaussian noise
                     worst[k] = max(worst[k], moved.max(axis=1).sum())
         assert worst == {1: GRID, 2: 2 * GRID}
-
-    def test_a_record_or_a_person_moves_the_sums_by_two_numbers_a_column(self):
-        """All tables of two other rows, and persons of one and of two rows; code 2 is no declared value."""
-        records = list(itertools.product(range(3), range(3), (0.0, 0.3, 1.0, 7.0)))
-        domain = Domain({"a": [0.0, 1.0], "b": [0.0, 1.0]})
-
-        def sums(rows):
-            values = [np.array([row[place] for row in rows], float) for place in range(3)]
-            table = Table(("a", "b", "y"), tuple(values), None)
-            encoder = DPTargetEncoder(handle_unknown="ignore")
-            square, distances = encoder._sums(Batches(table), domain, np.array([[0.0, 1.0]]))
-            return distances, square
-
-        worst = {1: 0, 2: 0}
-        for others in itertools.combinations(records[::7], 2):
-            before, square = sums(others)
-            for k in worst:
-                for person in itertools.combinations_with_replacement(records[:: 1 if k == 1 else 7], k):
-                    after, then = sums((*others, *person))
-                    moved = np.abs(after - before)
-                    assert moved.sum() <= 2 * 2 * GRID * k
-                    assert (moved.astype(float) ** 2).sum() <= 2 * (2 * GRID * k) ** 2
-                    assert 0 <= then - square <= GRID * k
-                    worst[k] = max(worst[k], moved.sum())
-        assert worst == {1: 4 * GRID, 2: 8 * GRID}
-
-    def test_persons_change_the_numbers_of_their_classes_by_their_rows(self):
-        """All tables of two other rows, and all persons of one and of two rows: in units, a class moves by its rows."""
-        records = list(itertools.product((-9.0, 0.3, 1.0), (0.0, 0.6, 1.0), (0, 1)))
-        classes = Classes(Domain({"y": [0, 1]}))
-
-        def released(rows):
-            columns = tuple(np.array([row[place] for row in rows], float) for place in range(3))
-            table = Table(("a", "b", "y"), (*columns[:2], columns[2].astype(int)), None)
-            ends = np.array([[0.0, 1.0]] * 2)
-            sums = GroupSums.read(_sums_by_class(table, classes=classes, bounds=ends), ends)
-            return sums.numbers(squares=True, shared_count=True)
-
-        alone = {row: released([row]) for row in records}
-        assert all(np.abs(alone[row][row[2]]).max() == GRID for row in records)
-        assert all((alone[row][1 - row[2]] == 0).all() for row in records)
-        for others in itertools.combinations(records[::5], 2):
-            before = released(others)
-            for k in (1, 2):
-                for person in itertools.combinations_with_replacement(records[:: 2 * k - 1], k):
-                    moved = np.abs(released((*others, *person)) - before)
-                    of_class = [sum(row[2] == place for row in person) for place in range(2)]
-                    assert all(moved[place].max() <= GRID * of_class[place] for place in range(2))
-                    # In the norm of the cube noise of all classes, and in Euclidean norm.
-                    assert moved.max(axis=1).sum() <= GRID * k
-                    assert sum(int(one) ** 2 for one in moved.ravel()) <= 5 * (GRID * k) ** 2
-
-    def test_persons_change_a_count_of_each_pair_for_each_row(self, monkeypatch):
-        given = []
-        monkeypatch.setattr(
-            _noise.Noise, "add_floats", lambda self, source, numbers: given.append(numbers) or 1.0 * numbers
-        )
-        words = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
-        records = list(itertools.product(*words.values(), ["no", "yes"]))
-
-        def released(rows):
-            frame = pd.DataFrame(rows, columns=["job", "sex", "ill"]).astype(object)
-            DPCategoricalNB(1e3, categories=words, classes=["yes", "no"]).fit(frame[["job", "sex"]], frame["ill"])
-            return np.array(given.pop())
-
-        worst = {1: 0, 2: 0}
-        others = records[3], records[8]
-        before = released(others)
-        for k in worst:
-            for person in itertools.combinations_with_replacement(records[:: 3 * k - 2], k):
-                moved = released((*others, *person)) - before
-                assert (moved >= 0).all()
-                worst[k] = max(worst[k], moved.sum())
-                assert (moved**2).sum() <= 2 * k**2
-        assert worst == {1: 2, 2: 4}
-
-    def test_a_person_changes_each_number_by_at_most_the_number_of_rows(self):
-        """All tables of up to two other rows, and all persons of up to three."""
-        values = (0.0, 40.0, 100.0, math.nan)
-        candidates = np.array([0.0, 50.0, 100.0])
-
-        def numbers(rows):
-            column = np.array(rows, float)
-            sums = summed([column], [(0.0, 100.0)]).numbers(squares=True, shared_count=False)[0]
-            return sums, count_cells(column, candidates)
-
-        worst = np.zeros(2)
-        for n in range(3):
-            for others in itertools.combinations_with_replacement(values, n):
-                before = numbers(others)
-                for person in itertools.combinations_with_replacement(values, 3):
-                    sums, ranks = (after - one for after, one in zip(numbers((*others, *person)), before, strict=True))
-                    found = max(map(abs, sums)) / GRID, np.abs(ranks).sum()
-                    worst = np.maximum(worst, np.array(found, float))
-        assert worst.tolist() == [3, 3]
-
-
-class TestChunks:
-    """Of sample and aggregate."""
-
-    @pytest.mark.parametrize("outputs", [1, 2])
-    def test_one_row_changes_one_chunk_for_every_chunking(self, monkeypatch, outputs):
-        # Whatever a chunk gives before and after: the loss of the noise on the sums and on their number.
-        epsilon, scales = Fraction(7, 10), []
-        monkeypatch.setattr(
-            _noise, "discrete_laplace", lambda source, scale, size: scales.append(scale) or np.zeros(size, int)
-        )
-        for noise in totals_noise(Share("epsilon", epsilon), outputs):
-            noise.add(None, [0])
-        values = [None, *itertools.product((-GRID, 0, GRID), repeat=outputs)]
-        losses = []
-        for old, new in itertools.product(values, repeat=2):
-            sums = [abs(a - b) for a, b in zip(old or [0] * outputs, new or [0] * outputs, strict=True)]
-            losses.append(sum(sums) / scales[0] + abs((old is None) - (new is None)) / scales[1])
-        assert max(losses) == epsilon
-
-    @pytest.mark.parametrize("outputs", [1, 2])
-    def test_one_row_has_the_mu_of_the_share(self, outputs):
-        of_sums, of_number = totals_noise(Share("mu", Fraction(1, 3)), outputs)
-        values = [None, *itertools.product((-GRID, 0, GRID), repeat=outputs)]
-        squares = []
-        for old, new in itertools.product(values, repeat=2):
-            sums = [(a - b) ** 2 for a, b in zip(old or [0] * outputs, new or [0] * outputs, strict=True)]
-            squares.append(sum(sums) / of_sums.scale + ((old is None) - (new is None)) ** 2 / of_number.scale)
-        assert max(squares) == Fraction(1, 3)
-
-    def test_a_row_is_in_one_chunk(self, scripted_source):
-        for labels in itertools.product(range(2), repeat=3):
-            chunks = draw_chunks(scripted_source(labels), 2, 3)
-            assert [chunk.tolist() for chunk in chunks] == [
-                [place for place in range(3) if labels[place] == label] for label in sorted(set(labels))
-            ]

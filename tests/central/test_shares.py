@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,17 @@ from skdp import (
     DPMean,
     PrivacyLedger,
 )
-from skdp.privacy import GaussianLoss, Mu, Rho, gaussian_delta, gaussian_epsilon, read_share
+from skdp.privacy import (
+    GaussianLoss,
+    Mu,
+    PureLoss,
+    Rho,
+    compose,
+    gaussian_delta,
+    gaussian_epsilon,
+    laplace_loss,
+    read_share,
+)
 from tests.conftest import each
 
 DELTA = 1e-6
@@ -87,3 +99,17 @@ class TestGuarantee:
             assert guarantee.losses == (GaussianLoss(0.2),)
             assert guarantee.epsilon == pytest.approx(gaussian_epsilon(0.2, DELTA))
             assert guarantee.rho == pytest.approx(0.02)
+
+    def test_means_and_gaussian_noise_compose_as_their_laws(self):
+        """The figure of docs/guide: 30 Laplace and 20 Gaussian means, by the exact laws 7.96."""
+        mean = DPMean(0.3, bounds=(0, 100)).fit(NUMBERS[["a"]]).guarantee_
+        assert mean.losses == (laplace_loss(Fraction(0.3), 1 << 29),)
+        rounded = replace(mean, epsilon=gaussian_epsilon(0.1, DELTA), delta=DELTA, losses=(GaussianLoss(0.1),))
+        assert compose([mean] * 30 + [rounded] * 20, delta=DELTA).epsilon == pytest.approx(8.055, abs=0.005)
+
+    @pytest.mark.filterwarnings("ignore:the edges of .* coincide:UserWarning")
+    @each("n_bins, n_levels", [(2, 1), (5, 3), (20, 5)])
+    def test_of_the_halvings_of_two_columns(self, n_bins, n_levels):
+        (loss,) = DPKBinsDiscretizer(0.6, bounds=(0, 100), n_bins=n_bins, random_state=0).fit(NUMBERS).guarantee_.losses
+        assert (type(loss), loss.count) == (PureLoss, 2 * n_levels)
+        assert 0.5 < loss.share < 0.6
