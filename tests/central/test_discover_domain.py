@@ -326,7 +326,7 @@ class TestErrors:
             (pl.DataFrame({"x": [[1]]}), "column 'x': expected numbers, dates, text or booleans, got dtype List"),
             (pl.DataFrame({"x": [b"secret"]}), "got dtype Binary"),
             (numbers(pd.to_timedelta([1])), "got dtype timedelta64"),
-            (numbers(pd.to_datetime([0], utc=True)), "without a time zone"),
+            (numbers(pd.to_datetime([0], utc=True)), r"got dtype datetime64.*UTC"),
             (pl.LazyFrame({"x": [1]}), "discover_domain requires a table in memory, got LazyFrame"),
             ([1.0, 2.0], "Expected 2D array"),
         ],

@@ -87,7 +87,7 @@ class TestSampleAndAggregate:
             assert found == pytest.approx([found[0]] * 3, abs=0.5)
 
     @pytest.mark.parametrize("epsilon", [0.7, Mu(0.5, delta=1e-6)])
-    @each("there, elsewhere", [(100, 0), (0, 100), (math.nan, 100), (0, math.nan), (50, math.nan)])
+    @each("there, elsewhere", [(100, 0), (0, 100), (math.nan, 100), (0, math.nan), ([100, 0], [0, 100])])
     def test_the_replayed_noise_covers_whatever_a_chunk_gives(self, epsilon, there, elsewhere):
         """A record moves the answer of its chunk from one bound to the other, or to none."""
 
@@ -95,10 +95,9 @@ class TestSampleAndAggregate:
             return there if (chunk == 9).any() else elsewhere
 
         X = np.arange(10.0)[:, np.newaxis]
+        options = {"n_chunks": 3, "epsilon": epsilon, "bounds": [(0, 100)] * np.size(there), "random_state": 0}
         for one, other in ((X, X[:9]), (X[:9], X)):
-            replay = replay_release(
-                lambda table: aggregate(table, statistic, n_chunks=3, epsilon=epsilon, random_state=0), one, other
-            )
+            replay = replay_release(lambda table: aggregate(table, statistic, **options), one, other)
             assert replay.passed, replay.findings
             assert replay.epsilon > 0.3 * replay.guarantee.epsilon
 
