@@ -145,12 +145,10 @@ _FORMATS = {
     b"PK\x03\x04": "a ZIP file; use skdp.load if skdp.save wrote it",
 }
 
-_BEGINNING_BYTES = 200
-
 
 def detect_format(data: bytes) -> str:
     """Name the format of a file as the end of an error; empty if it is not a format of skdp."""
-    beginning = data[:_BEGINNING_BYTES]
+    beginning = data[:200]
     for mark, reader in _FORMATS.items():
         if mark in beginning:
             return f". It is {reader}"

@@ -31,14 +31,8 @@ def read_domain(
     table: Table, categories: Any, *, name: str = "categories", why_declared: str = ""
 ) -> Domain:
     """Make the domain of a table from declared values, or from the data with a warning."""
-    # Unordered categories of pandas (see `domains_of_dtypes`) may come from the data.
-    by_dtype, observed = domains_of_dtypes(table)
-    declared = _declared(table, categories, name, by_dtype | observed)
-    undeclared = [
-        column
-        for column in table.names
-        if column not in declared or declared[column] is observed.get(column)
-    ]
+    declared = _declared(table, categories, name)
+    undeclared = [column for column in table.names if column not in declared]
     if undeclared and why_declared:
         raise ValueError(
             f"the categories of {', '.join(map(repr, undeclared))} must be declared: "
@@ -71,9 +65,8 @@ def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
     )
 
 
-def _declared(
-    table: Table, categories: Any, parameter: str, by_dtype: dict[Any, list[Any]]
-) -> dict[Any, Any]:
+def _declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
+    by_dtype = domains_of_dtypes(table)
     expected = f"{parameter} must be 'auto', a list, a mapping or a Domain"
     if isinstance(categories, str):
         if categories != "auto":

@@ -258,7 +258,7 @@ class Contents:
     @classmethod
     def read(cls, table: Table) -> Contents:
         contents = cls(table.names, {}, {}, {}, {})
-        by_dtype, _ = domains_of_dtypes(table)
+        by_dtype = domains_of_dtypes(table)
         for name, column in zip(table.names, table.columns, strict=True):
             if name in by_dtype:
                 contents.declared[name] = Categories(by_dtype[name], ordered=True)

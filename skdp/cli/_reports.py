@@ -28,7 +28,6 @@ from skdp.tables import flatten_index
 # First bytes of ledgers and of models that `skdp.save` wrote.
 LEDGER = b"SQLite format 3"
 MODEL = b"PK\x03\x04"  # of ZIP files, which `skdp.save` writes
-N_FIRST_BYTES = 64
 
 
 def run_estimate(options: argparse.Namespace) -> Path | None:
@@ -81,7 +80,7 @@ def _make_statement(source: str) -> PrivacyStatement:
     # The first bytes decide, because ledgers and models have any name.
     if path.is_file():
         with path.open("rb") as file:
-            start = file.read(N_FIRST_BYTES)
+            start = file.read(64)
         if start.startswith(LEDGER):
             return privacy_statement(PrivacyLedger(path=path))
         if start.startswith(MODEL):

@@ -177,9 +177,6 @@ _DTYPES = {
 # All decimal numbers with this number of digits are distinct floats.
 _MAX_DECIMALS = 15
 
-# Largest number of steps from 0 to a bound: up to it, floats represent half steps.
-_MAX_STEP = 2.0**52
-
 _DEFAULT_BINS = 10
 
 
@@ -341,7 +338,8 @@ class Interval:
                 "remove one of them"
             )
         largest = max(abs(self.edges[0]), abs(self.edges[-1]))
-        if decimals > 0 and largest * 10.0 ** int(decimals) > _MAX_STEP:
+        # Floats represent half steps up to 2**52 steps.
+        if decimals > 0 and largest * 10.0 ** int(decimals) > 2.0**52:
             raise ValueError(
                 f"decimals of an Interval with the bound {edge_text(largest)} must be "
                 f"fewer, as floats represent fewer than {decimals}. Use real=True"

@@ -23,7 +23,7 @@ Edge = float | date
 _BLOCK_ROWS = 1 << 15
 
 # Floats represent all whole numbers up to this one.
-_MAX_EXACT = 1 << 53
+MAX_EXACT = 1 << 53
 
 
 def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
@@ -51,7 +51,7 @@ def cut_evenly(low: float, high: float, bins: int) -> NDArray[np.float64]:
     start, end = int(first * unit), int(last * unit)
     # Floats compute the same as integers of any size while all products are exact.
     largest = bins * max(abs(start), abs(end), unit)
-    index = np.arange(bins + 1, dtype=float if largest <= _MAX_EXACT else object)
+    index = np.arange(bins + 1, dtype=float if largest <= MAX_EXACT else object)
     edges = (start * (bins - index) + end * index) / (bins * unit)
     return edges.astype(float)
 
@@ -112,7 +112,7 @@ def edge_text(edge: Edge) -> str:
 
 def shortest_edge(edge: Edge) -> Edge | int:
     """Return an edge, as int if it is a whole number that floats count up to."""
-    if isinstance(edge, float) and edge.is_integer() and abs(edge) < _MAX_EXACT:
+    if isinstance(edge, float) and edge.is_integer() and abs(edge) < MAX_EXACT:
         return int(edge)
     return edge
 

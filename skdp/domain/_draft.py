@@ -28,27 +28,24 @@ from skdp.tables import (
 Values: TypeAlias = list[Any] | Interval
 
 
-def domains_of_dtypes(
-    table: Table,
-) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
-    """Return the domains declared by dtypes, and the domains that dtypes may have from the data."""
+def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:
+    """Return the domains that dtypes declare."""
     # An Enum of Polars declares its values, and so do ordered categories of pandas.
     # Unordered ones may be just the values that occur, and the
     # bins of ``pandas.cut`` may have edges from the data. Only the dtype decides: whether
     # all categories occur may depend on one rare record.
     declared: dict[Any, list[Any]] = {}
-    observed: dict[Any, list[Any]] = {}
     for name, column in zip(table.names, table.columns, strict=True):
         dtype = getattr(column, "dtype", None)
         if isinstance(dtype, pd.CategoricalDtype):
             are_bins = isinstance(dtype.categories, pd.IntervalIndex)
-            domains = declared if dtype.ordered and not are_bins else observed
-            domains[name] = dtype.categories.tolist()
+            if dtype.ordered and not are_bins:
+                declared[name] = dtype.categories.tolist()
         elif not isinstance(column, np.ndarray | pd.Series):
             series = nw.from_native(column, series_only=True)
             if series.dtype == nw.Enum:
                 declared[name] = series.cat.get_categories().to_list()
-    return declared, observed
+    return declared
 
 
 def draft_columns(
@@ -59,7 +56,7 @@ def draft_columns(
     Numbers with more than `max_numbers` (default: `bins`) distinct values get bins, and
     so do dates with more than `max_values`.
     """
-    declared, _ = domains_of_dtypes(table)
+    declared = domains_of_dtypes(table)
     columns: dict[Any, Values] = {}
     excluded = {}
     for name, column in zip(table.names, table.columns, strict=True):

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp.domain._bins import MAX_EXACT
 from skdp.tables import objects_of, present, to_dates, to_numbers, to_objects
 
 _ALLOWED = (
@@ -56,10 +57,6 @@ _COMPARISONS: dict[type, Callable[..., Any]] = {
 }
 
 _TIMES = np.dtype("datetime64[us]")
-_DAY = np.timedelta64(1, "D")
-
-# Floats represent all whole numbers up to this one.
-_MAX_WHOLE = 1 << 53
 
 
 class Operand(NamedTuple):
@@ -174,7 +171,7 @@ class Expression:
         values: NDArray[Any] = result.data
         if result.family == _DATE:
             return values.astype("datetime64[D]") if result.is_whole else values
-        is_integer = (np.rint(values) == values) & (np.abs(values) <= _MAX_WHOLE)
+        is_integer = (np.rint(values) == values) & (np.abs(values) <= MAX_EXACT)
         if result.is_whole and is_integer.all():
             return values.astype(np.int64)
         return np.where(np.isfinite(values), values, np.nan)
@@ -294,7 +291,9 @@ def _calculate(calculate: Callable[..., Any], left: Operand, right: Operand) -> 
     if families == (_NUMBER, _NUMBER):
         return Operand(_NUMBER, calculate(left.data, right.data), is_whole)
     if families == (_DATE, _DATE) and is_difference:
-        return Operand(_NUMBER, (left.data - right.data) / _DAY, is_whole)
+        return Operand(
+            _NUMBER, (left.data - right.data) / np.timedelta64(1, "D"), is_whole
+        )
     if families == (_DATE, _NUMBER) and (is_sum or is_difference):
         # In microseconds, rounded: NumPy would truncate the product.
         span = np.rint(right.data * 86_400e6).astype("timedelta64[us]")

@@ -28,9 +28,6 @@ _INTERVAL_KEYS = {"edges", "low", "high", "bins", "missing", "real", "decimals"}
 _TABLES = "a domain file must have a table [columns.NAME] for each column"
 _EXPECTED = "a column has `values`, or `low`, `high` and `bins`, or `edges`"
 
-# Longest list that is written in one line.
-_LINE_CHARACTERS = 100
-
 
 # Writing.
 
@@ -114,7 +111,7 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         texts = list(map(_value, value))
         line = f"[{', '.join(texts)}]"
-        if len(line) <= _LINE_CHARACTERS:
+        if len(line) <= 100:
             return line
         return "[\n" + "".join(f"    {text},\n" for text in texts) + "]"
     if isinstance(value, str):

@@ -47,6 +47,8 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
 
     Notes
     -----
+    Metadata requests of routing (``set_transform_request``) are not saved.
+
     **Privacy.** The file is as public as the estimator: it contains the parameters, the
     declared values and the noisy statistics. With a `random_state`, which is a
     parameter, the noise can be undone. The budget of a ledger is saved, but no charges.

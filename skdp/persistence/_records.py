@@ -15,7 +15,6 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-import sklearn
 from sklearn.base import BaseEstimator
 
 from skdp._json import read_value, write_value
@@ -138,15 +137,10 @@ def _describe_estimator(estimator: Any) -> dict[str, Any]:
             name: value for name, value in vars(estimator).items() if name in names
         }
     _check_guarantee(estimator)
-    requests = {}
-    if "_metadata_request" in vars(estimator):
-        for method, request in vars(estimator._metadata_request).items():
-            requests[method] = dict(getattr(request, "requests", {}))
     return {
         "parameters": parameters,
         "fitted": fitted,
         "output": vars(estimator).get("_sklearn_output_config", {}),
-        "requests": requests,
     }
 
 
@@ -170,11 +164,6 @@ def _read_estimator(name: str, state: Mapping[str, Any]) -> Any:
     _check_guarantee(estimator)
     if state["output"]:
         estimator.set_output(transform=state["output"].get("transform"))
-    for method, requests in state["requests"].items():
-        if requests:
-            # Requests can be set only where routing is enabled.
-            with sklearn.config_context(enable_metadata_routing=True):
-                getattr(estimator, f"set_{method}_request")(**requests)
     return estimator
 
 

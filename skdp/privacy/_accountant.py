@@ -46,21 +46,9 @@ MAX_POINTS = 1 << 13
 # added.
 N_STEPS = 1 << 9
 
-# Limits for which the following margins hold.
-_MAX_LOSSES = 1 << 24
-_MIN_EPSILON, _MAX_EPSILON = Fraction(1, 1 << 30), Fraction(1 << 40)
-_MIN_MU, _MAX_MU = 2.0**-30, 2.0**5
-_MIN_DELTA = 1e-270
-
 # Bound of the relative error of a convolution and of the steps after it: `MAX_POINTS`
 # roundings of 2**-53 each, and a few more.
 _MARGIN = 2.0**-38
-
-# Products of floats that underflow are lost: fewer than 2**50, each below 2**-1022.
-_MAX_LOST = 1e-280
-
-# Largest total probability of the rare losses of a convolution, as a fraction of delta.
-_RARE = 2.0**-16
 
 
 def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
@@ -87,11 +75,12 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
         return None
     # Basic composition: the epsilons of the pure and the Gaussian losses add.
     basic = epsilon_sum + Fraction(gaussian_epsilon(mu, remaining) if mu else 0)
+    # Limits for which the margins below and `_MARGIN` hold.
     has_margins = (
-        remaining > _MIN_DELTA
-        and (mu == 0 or _MIN_MU < mu < _MAX_MU)
-        and _MIN_EPSILON < epsilon_sum < _MAX_EPSILON
-        and sum(loss.count for loss in pure) <= _MAX_LOSSES
+        remaining > 1e-270
+        and (mu == 0 or 2.0**-30 < mu < 2.0**5)
+        and Fraction(1, 1 << 30) < epsilon_sum < 1 << 40
+        and sum(loss.count for loss in pure) <= 1 << 24
     )
     if not has_margins:
         return round_up(basic)
@@ -108,7 +97,8 @@ def _search_epsilon(
     """Return the smallest epsilon up to `basic` that the distribution of the sum implies."""
     n_losses = sum(loss.count for loss in pure)
     largest = max(float(loss._epsilon or 0) for loss in pure)
-    rare = delta * _RARE / n_losses
+    # The rare losses of all convolutions have at most 2**-16 of delta.
+    rare = delta * 2.0**-16 / n_losses
     parts = []
     for loss in pure:
         share = loss.share if isinstance(loss, PureLoss) else 1.0
@@ -124,7 +114,9 @@ def _search_epsilon(
     (total,) = parts
 
     def excess(epsilon: float) -> float:
-        reached = total.delta(epsilon, mu) * (1 + n_losses * _MARGIN) + _MAX_LOST
+        # Products of floats that underflow are lost: fewer than 2**50, each below
+        # 2**-1022.
+        reached = total.delta(epsilon, mu) * (1 + n_losses * _MARGIN) + 1e-280
         return math.log(reached / delta) + 2.0**-40
 
     return proven_edge(excess, 2.0**-30, safe=basic, unsafe=0.0)

@@ -32,7 +32,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -407,7 +407,8 @@ class Book:
                 "SELECT what, guarantee, time FROM charge ORDER BY number"
             )
             return account, [
-                Charge(what, _parse_guarantee(text), time) for what, text, time in rows
+                Charge(what, PrivacyGuarantee.from_json(text), time)
+                for what, text, time in rows
             ]
 
     def charge(self, what: str, guarantee: PrivacyGuarantee) -> None:
@@ -494,7 +495,3 @@ def _write_account(database: sqlite3.Connection, account: Account) -> None:
         "UPDATE account SET budget = ?, epsilon = ?, delta = ?, rho = ?, mu_squared = ?",
         (budget, *map(str, account.sums)),
     )
-
-
-# Most charges of a ledger have the same guarantee.
-_parse_guarantee = lru_cache(maxsize=256)(PrivacyGuarantee.from_json)

@@ -30,9 +30,6 @@ _MIN_AMOUNT, _MAX_AMOUNT = 1e-60, 1e6
 # Relative margin for the rounding of a part, also to the decimals that a ledger adds.
 _ROUNDING = 2.0**-50
 
-# A pure epsilon is computed for at most this mu**2, and is then about 500.
-_MAX_MU_SQUARED = 4000.0
-
 
 class _Fraction:
     """Checks and arithmetic of `Rho` and `Mu`."""
@@ -281,7 +278,7 @@ class Share:
             return self.amount
         if self.kind == "rho":
             return _pure_of_rho(self.amount)
-        return Fraction(pure_epsilon(min(-round_up(-self.amount), _MAX_MU_SQUARED)))
+        return Fraction(pure_epsilon(-round_up(-self.amount)))
 
     @property
     def choice(self) -> Fraction:

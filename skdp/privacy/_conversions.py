@@ -55,9 +55,6 @@ def proven_start(excess: Excess, start: float, step: float) -> float:
 
 _PRECISION = 2.0**-40
 
-# Bound of the logarithm of a useful Rényi order minus 1, in either direction.
-_MAX_LOG_ORDER = 12 * math.log(10)
-
 
 def _largest_proven(excess: Excess, safe: float) -> float:
     """Return nearly the largest number without excess, from a number without excess."""
@@ -144,8 +141,8 @@ def _best_order_minus_1(rho: float, log_delta: float) -> float:
         excess = math.exp(log_excess)
         return rho * excess**2 + math.log1p(excess) + log_delta
 
-    # The slope increases.
-    low, high = -_MAX_LOG_ORDER, _MAX_LOG_ORDER
+    # The slope increases. Orders minus 1 beyond 10**-12 and 10**12 are of no use.
+    low, high = math.log(1e-12), math.log(1e12)
     if slope(low) >= 0:
         return math.exp(low)
     if slope(high) <= 0:
@@ -179,52 +176,42 @@ _ROUNDING = 2.0**-45
 # Bound of the rounding errors of the logarithms of two deltas.
 LOG_ERROR = 2.0**-40
 
-# e**-800 is below the smallest float.
-_MIN_LOG = -800.0
-
-# The tail from here has a probability above 1 - 1e-60, and Mills' ratio is still a
-# float. Delta is rounded up to 1.
-_MIN_TAIL = -16.5
-
-# Beyond this tail, delta is far below the smallest float, and the square is a float.
-_MAX_TAIL = 1e9
-
-# Below this mu, the bound by the slopes is used: the difference loses 2**7 * 40 of its
-# precision at most.
-_SMALL_MU = 2.0**-7
-
-_ROOT_HALF = math.sqrt(1 / 2)
-_ROOT_HALF_PI = math.sqrt(math.pi / 2)
-
 
 def log_delta_above(near: Any, mu: float) -> Any:
     """Return upper bounds of the logarithm of delta, for ``near = epsilon / mu - mu / 2``."""
-    tail = np.maximum(near, _MIN_TAIL)
+    # The tail from -16.5 has a probability above 1 - 1e-60, and Mills' ratio is still a
+    # float. Delta is rounded up to 1.
+    start = -16.5
+    tail = np.maximum(near, start)
     far = tail + mu
     # Mills' ratio is sqrt(pi / 2) erfcx(x / sqrt(2)), and phi(a) sqrt(pi / 2) = e**(-a**2
     # / 2) / 2.
-    near_erfcx = erfcx(tail * _ROOT_HALF)
-    far_erfcx = erfcx(far * _ROOT_HALF)
+    root_half = math.sqrt(1 / 2)
+    near_erfcx = erfcx(tail * root_half)
+    far_erfcx = erfcx(far * root_half)
     log_gap = np.log(near_erfcx * (1 + _ERFCX_ERROR) - far_erfcx * (1 - _ERFCX_ERROR))
-    if mu < _SMALL_MU:
+    # The difference loses at most 2**7 * 40 of its precision for a larger mu.
+    if mu < 2.0**-7:
         mean_slope = (_slope(tail, near_erfcx) + _slope(far, far_erfcx)) / 2
-        log_unit = math.log(mu) - math.log(_ROOT_HALF_PI)
+        log_unit = math.log(mu) - math.log(math.sqrt(math.pi / 2))
         log_gap = np.minimum(log_gap, log_unit + np.log(mean_slope))
     margin = _ROUNDING * (1 + abs(math.log(mu)))
     log_delta = log_gap - tail**2 * (0.5 - _ROUNDING) + (margin - math.log(2))
-    return np.where(near < _MIN_TAIL, 0.0, np.minimum(log_delta, 0.0))
+    return np.where(near < start, 0.0, np.minimum(log_delta, 0.0))
 
 
 def _slope(x: Any, erfcx_of_x: Any) -> Any:
     """Return upper bounds of the slope of Mills' ratio, ``1 - x R(x)``."""
-    product = x * _ROOT_HALF_PI * erfcx_of_x
+    product = x * math.sqrt(math.pi / 2) * erfcx_of_x
     return 1 - product + (1 + np.abs(product)) * 2 * _ERFCX_ERROR
 
 
 def _log_delta(mu: Fraction, epsilon: Fraction) -> float:
     """Return an upper bound of the logarithm of delta, for mu > 0."""
-    near = min(epsilon / mu - mu / 2, Fraction(_MAX_TAIL))
-    return float(log_delta_above(float(max(near, Fraction(-_MAX_TAIL))), round_up(mu)))
+    # Beyond this tail, delta is far below the smallest float, and the square is a float.
+    largest = Fraction(10**9)
+    near = max(min(epsilon / mu - mu / 2, largest), -largest)
+    return float(log_delta_above(float(near), round_up(mu)))
 
 
 def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
@@ -277,7 +264,8 @@ def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
     exact_epsilon = check_epsilon(epsilon, zero=True)
     if exact_mu == 0:
         return 0.0
-    log_delta = max(_log_delta(exact_mu, exact_epsilon), _MIN_LOG)
+    # e**-800 is below the smallest float.
+    log_delta = max(_log_delta(exact_mu, exact_epsilon), -800.0)
     return round_up(1 / exp_bounds(-log_delta)[0])
 
 

@@ -71,12 +71,6 @@ def _to_fraction(value: Any, name: str, expected: str) -> Fraction | None:
 # written as 0.3.
 _TOLERANCE = Decimal("1e-12")
 
-# `round_up` of e**700 is a float, and e**710 is not.
-_MAX_EXPONENT = 700.0
-
-# Larger ratios of probabilities are written as "more than" this number.
-_MAX_RATIO = 1e9
-
 
 def format_number(number: float, n_digits: int = 6) -> str:
     """Format a number with some significant digits, rounded up."""
@@ -96,7 +90,8 @@ def guess_probability(epsilon: float, delta: float) -> float:
     # The total variation distance of the outputs for two neighbors is at most
     # (e**epsilon - 1 + 2 delta) / (e**epsilon + 1), and the best test succeeds with
     # probability (1 + distance) / 2.
-    ratio = exp_bounds(min(epsilon, _MAX_EXPONENT))[1]
+    # `round_up` of e**700 is a float, and e**710 is not.
+    ratio = exp_bounds(min(epsilon, 700.0))[1]
     return min(1.0, round_up((ratio + Fraction(delta)) / (1 + ratio)))
 
 
@@ -112,8 +107,8 @@ def format_guess(epsilon: float, delta: float) -> str:
 
 def format_ratio(epsilon: float) -> str:
     """Format ``e**epsilon`` with three digits, rounded up."""
-    if epsilon > math.log(_MAX_RATIO):
-        return f"possibly more than {_MAX_RATIO:,.0f}"
+    if epsilon > math.log(1e9):
+        return "possibly more than 1,000,000,000"
     ratio = round_up(exp_bounds(epsilon)[1])
     return f"at most {_ceil(ratio, 2 if ratio < 100 else 0):,}"
 

@@ -97,11 +97,6 @@ TRUSTED = {
 }
 
 
-# Allowed relative excess of the stated epsilon over the sum of the losses, which are
-# rounded one by one.
-_ROUNDING = Fraction(1, 1 << 30)
-
-
 @dataclass(frozen=True)
 class PrivacyGuarantee(JsonRecord):
     """A guarantee of differential privacy.
@@ -224,7 +219,8 @@ class PrivacyGuarantee(JsonRecord):
         ]
         total = sum(epsilons, Fraction(0))
         has_total = 0 < len(epsilons) == len(self.losses)
-        if has_total and self.epsilon > total * (1 + _ROUNDING):
+        # The losses are rounded one by one.
+        if has_total and self.epsilon > total * (1 + Fraction(1, 1 << 30)):
             raise ValueError(
                 f"losses add up to epsilon {round_up(total)}, less than the stated "
                 f"{self.epsilon}. Pass the losses of the whole release, or none."

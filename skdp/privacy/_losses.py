@@ -18,11 +18,6 @@ from scipy.special import erf, erfinv, ndtr, ndtri
 from skdp.exact import exp_bounds, round_up
 from skdp.privacy._formats import check_failure, check_fields, check_loss
 
-_MAX_COUNT = 1 << 40
-
-# Squares of larger numbers are not finite floats.
-_MAX_SQUARED = 10**150
-
 
 @dataclass(frozen=True)
 class Loss(ABC):
@@ -43,7 +38,7 @@ class Loss(ABC):
         count = self.count
         if isinstance(count, bool) or not isinstance(count, Integral):
             raise TypeError(f"count must be an int, got {type(count).__name__}")
-        if not 1 <= count <= _MAX_COUNT:
+        if not 1 <= count <= 1 << 40:
             raise ValueError(f"count must be from 1 to 2**40, got {count}")
         self._set(count=int(count))
 
@@ -65,7 +60,8 @@ class Loss(ABC):
     def _rho(self) -> Fraction | None:
         """Rho of one release; None if it has none."""
         epsilon = self._epsilon
-        if epsilon is None or epsilon >= _MAX_SQUARED:
+        # Squares of larger numbers are not finite floats.
+        if epsilon is None or epsilon >= 10**150:
             return None
         return epsilon**2 / 2
 
@@ -331,9 +327,6 @@ def gaussian_loss(mu_squared: Fraction) -> GaussianLoss:
 # Bound of the relative error of a few floating-point operations with positive numbers.
 _MARGIN = 1 + 2.0**-40
 
-# Between these epsilons, the floats of `pure_rho` neither underflow nor overflow.
-_MIN_EPSILON, _MAX_EPSILON = 2.0**-30, 2.0**9
-
 # Smaller fractions are treated as this one, so that probabilities are normal floats.
 _MIN_SHARE = 2.0**-250
 
@@ -341,7 +334,8 @@ _MIN_SHARE = 2.0**-250
 @lru_cache(maxsize=256)
 def pure_rho(epsilon: float, share: float = 1.0) -> float:
     """Return the smallest rho of a `PureLoss`, rounded up: the largest ratio of a Rényi divergence to its order."""
-    if not _MIN_EPSILON < epsilon < _MAX_EPSILON:
+    # Between these epsilons, the floats below neither underflow nor overflow.
+    if not 2.0**-30 < epsilon < 2.0**9:
         # Each of the three operations loses at most half of the smallest float.
         underflow = 2 * math.ulp(0.0) if epsilon else 0.0
         return epsilon * epsilon / 2 * _MARGIN + underflow

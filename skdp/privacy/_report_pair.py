@@ -42,30 +42,8 @@ from scipy.signal import convolve2d
 Class: TypeAlias = tuple[Fraction, Fraction, Fraction]
 Floats: TypeAlias = NDArray[np.float64]
 
-# Larger numbers of records are treated as this one, which is a valid upper bound
-# because amplification increases with n.
-MAX_RECORDS = 1 << 30
-
-# Standard deviation of the sum over the standard deviation of the added noise. The noise
-# increases epsilon by about one part in twice the square of this number.
-_NOISE_RATIO = 48
-
-# The sum ends at this number over the standard deviation of the noise: the remaining
-# terms are below e**-24.
-_MAX_FREQUENCY = 7.0
-
-# About the number of grid points per axis for joint reports. Three times as many improve
-# an epsilon by a quarter of a percent.
-_N_CELLS = 64
-
-# Number of products for a grid of joint reports, which takes less than a second.
-_MAX_PRODUCTS = 1 << 25
-
 # Bound of the relative error of a few operations.
 _ERROR = 2.0**-47
-
-# Bound of the sum of floats that underflow.
-_UNDERFLOW = 2.0**-900
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +75,15 @@ class Ratios:
             return parts[0]  # all reports have the same probability under both values
         # The largest ratio of randomized response is on the grid.
         largest = max(float(np.abs(log).max()) for log in logs)
-        step = largest / math.ceil(largest * _N_CELLS / (highest - lowest))
+        # About 64 points per axis: three times as many improve an epsilon by a quarter of
+        # a percent.
+        step = largest / math.ceil(largest * 64 / (highest - lowest))
         grid = np.ones((1, 1))
         start = 0
         for part in parts:
             cells, first = part._to_grid(step)
-            if grid.size * np.count_nonzero(cells) > _MAX_PRODUCTS:
+            # So many products take less than a second.
+            if grid.size * np.count_nonzero(cells) > 1 << 25:
                 return None
             grid = convolve2d(grid, cells)
             start += first
@@ -135,7 +116,8 @@ class Ratios:
 
 def delta_above(ratios: Ratios, n: int, order: float) -> float:
     """Return an upper bound of the hockey-stick divergence of an order, e**epsilon, of n shuffled reports."""
-    n = min(n, MAX_RECORDS)
+    # Amplification increases with n, so this number is a bound for larger ones.
+    n = min(n, 1 << 30)
     # An error of the order has the same effect as an error of the ratios.
     error = ratios.error + 2.0**-48
     masses = ratios.masses
@@ -149,7 +131,8 @@ def delta_above(ratios: Ratios, n: int, order: float) -> float:
     if log_mean is None:
         return alone
     log_delta = log_mean + math.log(scale / n)
-    return min(math.exp(min(log_delta, 0.0)) * (1 + 2.0**-40) + _UNDERFLOW, alone)
+    # 2**-900 bounds the sum of floats that underflow.
+    return min(math.exp(min(log_delta, 0.0)) * (1 + 2.0**-40) + 2.0**-900, alone)
 
 
 def _log_mean_above(
@@ -167,9 +150,11 @@ def _log_mean_above(
     mean = float(weights @ values) / total_weight
     variance = max(float(weights @ values**2) / total_weight - mean**2, 0.0)
     spread = math.sqrt(n * variance + 1 / tau**2)
-    noise = spread / _NOISE_RATIO
+    # The noise increases epsilon by about one part in twice the square of this ratio.
+    noise = spread / 48
     step = 2 * math.pi / max(10 * spread, 30 / tau)
-    n_steps = math.ceil(_MAX_FREQUENCY / noise / step)
+    # The remaining terms, from 7 over the noise on, are below e**-24.
+    n_steps = math.ceil(7.0 / noise / step)
     z = tau + 1j * step * np.arange(n_steps + 1)
 
     excess = _moment_excess(values, masses, z)

@@ -29,20 +29,6 @@ _RELEASED: tuple[Released, ...] = get_args(Released)
 # Relative precision of an epsilon; of a mu, and of quantities that are computed from several mus.
 _PRECISION, _LOW_PRECISION = 1e-5, 2.0**-10
 
-# The failure probability of dominating Gaussian noise, relative to delta.
-_FAILURE = 2.0**-10
-
-# Largest local epsilon of a part in a search. Above it, the probabilities of most
-# oracles are at the limit of 64 bits.
-_MAX_LOCAL = 50.0
-
-# From this local epsilon on, shuffling has no effect.
-_MAX_EPSILON = 300.0
-
-# Points that compare Gaussian noise with reports. Half as many increase mu by a percent,
-# twice as many decrease it by 0.2 %.
-_N_POINTS = 40
-
 # Bound of the rounding errors of a tangent, relative to the larger of its two terms.
 _ROUNDING = 2.0**-38
 
@@ -130,7 +116,7 @@ def shuffled_guarantee(
     if released == "tally":
         done = f"unweighted sums of all {n:,} reports"
     guarantee = replace(local, trust="shuffle", mechanism=f"{local.mechanism}, {done}")
-    if local.epsilon >= _MAX_EPSILON:
+    if local.epsilon >= 300:  # shuffling has no effect
         return guarantee
     epsilon = _smallest_epsilon(pairs, n, exact_delta)
     if epsilon >= local.epsilon:
@@ -205,7 +191,8 @@ def local_epsilon(
         )
     # The margin makes the search accept an epsilon that an earlier call computed.
     target = float(epsilon) * (1 - 2.0**-13)
-    largest = max(_MAX_LOCAL, float(epsilon))
+    # Above 50, the probabilities of most oracles are at the limit of 64 bits.
+    largest = max(50.0, float(epsilon))
 
     def excess(local: float) -> float:
         pairs = _inspect_reporter(reporter(local), released)[0]
@@ -256,7 +243,8 @@ def _dominating_losses(
     """Return losses that dominate separately shuffled parts; empty if none are found."""
     if not delta:
         return ()
-    failure = float(delta) / len(pairs) * _FAILURE
+    # Gaussian noise fails with a small part of delta.
+    failure = float(delta) / len(pairs) * 2.0**-10
     losses: list[Loss] = []
     for pair, count in Counter(pairs).items():
         mu = _gaussian_mu(pair, n, failure)
@@ -279,7 +267,8 @@ def _gaussian_mu(pair: ReportPair, n: int, failure: float) -> float | None:
     largest = _epsilon_of_pair(pair, n, Fraction(failure))
     if not largest:
         return None
-    epsilons = np.linspace(0, largest, _N_POINTS + 1)
+    # Half of 40 intervals increase mu by a percent, twice as many decrease it by 0.2 %.
+    epsilons = np.linspace(0, largest, 41)
     reports = np.array([pair.delta(n, epsilon) for epsilon in epsilons.tolist()])
     required = np.maximum(reports - failure, 0) * (1 + _ROUNDING) / (1 - failure)
     touched = (epsilons[:-1] + epsilons[1:]) / 2

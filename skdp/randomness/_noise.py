@@ -49,14 +49,8 @@ _WORD_BITS = 62
 # Larger scales need Python integers, as numbers could exceed 64 bits.
 _MAX_INT64_SCALE = 1 << 52
 
-# Smallest variance in cells: most positions in them are accepted.
-_MIN_CELL_VARIANCE = 1 << 8
-
 # Bits of a position in a cell: the last bit of a word is a sign.
 _POSITION_BITS = 63
-
-# Slightly more than log(2).
-_HALVING = Fraction(711, 1024)
 
 
 class Uniform:
@@ -322,7 +316,10 @@ class GeometricDigits:
         return block
 
 
-geometric_digits = lru_cache(maxsize=32)(GeometricDigits)
+@lru_cache(maxsize=32)
+def geometric_digits(scale: Fraction) -> GeometricDigits:
+    """Return the coins of a scale; one release often draws several times with one scale."""
+    return GeometricDigits(scale)
 
 
 def _odds_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
@@ -400,7 +397,8 @@ def rounded_gaussian(
     (0, 10)
     """
     variance = check_rational("variance", variance)
-    ratio = math.ceil(_MIN_CELL_VARIANCE / variance)
+    # With a variance of 2**8 cells or more, most positions in them are accepted.
+    ratio = math.ceil((1 << 8) / variance)
     halvings = max(1, (ratio - 1).bit_length() + 1 >> 1)
     cell_variance = variance * 4**halvings
     scale = math.isqrt(math.floor(cell_variance))
@@ -755,9 +753,10 @@ def unimodal_choice(
     # the best candidate.
     size = check_size(size, least=1, most=None, name="size")
     rate = check_rational("rate", rate)
+    halving = Fraction(711, 1024)  # slightly more than log(2)
     ranges: list[tuple[int, int]] = []
     for band in range(size.bit_length() + 20):
-        ranges.append(within(math.ceil((band + 1) * _HALVING / rate) - 1))
+        ranges.append(within(math.ceil((band + 1) * halving / rate) - 1))
         if ranges[-1] == (0, size):
             break
     else:

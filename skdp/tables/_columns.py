@@ -376,9 +376,6 @@ def _flatten_objects(cells: list[Any]) -> tuple[Any, NDArray[np.int64]]:
 
 # Numbers.
 
-# Rounding error of a sum of a few amounts, in units in the last place.
-_MAX_FLOAT_ERRORS = 8
-
 
 def to_numbers(column: Any, *, truth: bool = False) -> NDArray[np.floating]:
     """Return a numeric column as floats, with nan for missing values and for Python objects that are not numbers."""
@@ -433,9 +430,9 @@ def has_more_decimals(
     # precision.
     wide = numbers.astype(float)
     rounded = np.round(wide, decimals)
-    # Sums of amounts have a few rounding errors. In a column of single precision, each
-    # number is the nearest number of the dtype.
-    margin = _MAX_FLOAT_ERRORS * np.spacing(np.abs(numbers))
+    # Sums of a few amounts are wrong by up to 8 units in the last place. In a column of
+    # single precision, each number is the nearest number of the dtype.
+    margin = 8 * np.spacing(np.abs(numbers))
     is_near = np.abs(wide - rounded) <= margin
     return ~is_near
 

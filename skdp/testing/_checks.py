@@ -36,9 +36,6 @@ from skdp.testing._subject import (
     require,
 )
 
-# Seconds to wait for a forked process.
-MAX_FORK_SECONDS = 120
-
 Check = Callable[[Any], None]
 
 
@@ -320,7 +317,7 @@ def _release_in_fork(subject: Subject, prepared: Any) -> str:
         # Python warns of forks beside threads; this one only releases, and ends.
         process.start()
     sender.close()  # so that a process that ends without a release is noticed
-    if not receiver.poll(MAX_FORK_SECONDS):
+    if not receiver.poll(120):
         raise AssertionError(
             "a forked process must release, got none. Hold no locks while drawing."
         )

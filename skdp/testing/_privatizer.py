@@ -32,10 +32,6 @@ from skdp.testing._subject import (
 
 # Probability of a failure by chance of each statistical check.
 MAX_FALSE_ALARM = 1e-6
-# Rows of an audit: a million show 4/5 of a true epsilon from 0.5 to 3 (test_audit_of_reports);
-# reports of many columns take long to read.
-MAX_AUDITED_ROWS = 1_000_000
-MAX_AUDITED_CELLS = 1 << 24
 
 
 def check_declared_domain(subject: Privatizer) -> None:
@@ -119,7 +115,9 @@ def check_reports(subject: Privatizer) -> None:
     with suppress(TypeError, ValueError):
         subject.release(fitted, missing)
         records.append(missing)
-    n_rows = min(MAX_AUDITED_ROWS, MAX_AUDITED_CELLS // n_columns)
+    # A million rows show 4/5 of a true epsilon from 0.5 to 3 (test_audit_of_reports);
+    # reports of many columns take long to read.
+    n_rows = min(1_000_000, (1 << 24) // n_columns)
     audit = audit_epsilon(estimator, records, n_draws=n_rows)
     lower, stated = audit.epsilon_lower, audit.epsilon_claimed
     require(

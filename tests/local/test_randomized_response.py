@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections import Counter
 from itertools import product
 from types import SimpleNamespace
@@ -94,9 +93,7 @@ class TestDomain:
         "frame",
         [
             pd.DataFrame({"x": ["b", "a", "b"]}, dtype="category"),
-            pd.DataFrame({"x": pd.Categorical(["b", None, "a"])}),
-            pd.DataFrame({"x": pd.Categorical(["a", "c", "b"], ["c", "b", "a"])}),
-            pd.DataFrame({"x": pd.cut([1, 5, 9], 3)}),
+            pd.DataFrame({"x": pd.Categorical(["b", "a"], ["b", "a", "unused"])}),
             pl.DataFrame({"x": ["b", "a"]}, schema={"x": pl.Categorical}),
             pa.table({"x": pa.array(["b", "a", "b"]).dictionary_encode()}),
         ],
@@ -108,19 +105,24 @@ class TestDomain:
             fitted = RandomizedResponseEncoder().fit(frame)
         assert len(found) == 1
         assert found[0].filename == __file__
-        column = frame["x"]
-        values = column.cat.categories if isinstance(frame, pd.DataFrame) else ["a", "b"]
-        assert fitted.domain_ == Domain({"x": list(values)})
+        assert fitted.domain_ == Domain({"x": ["a", "b"]})
+
+    def test_bins_of_pandas_are_no_declared_values(self):
+        with (
+            pytest.warns(PrivacyLeakWarning),
+            pytest.raises(ValueError, match=r"column 'x': .* got Interval\. Convert the column"),
+        ):
+            RandomizedResponseEncoder().fit(pd.DataFrame({"x": pd.cut([1, 5, 9], 3)}))
 
     @each("categories", [["a", "b"], ["b", "a"], ["b", "a", "c"]])
     def test_no_record_decides_whether_unordered_categories_warn(self, categories):
         """They warned only if all of them occurred: a rare record switched the warning."""
-        dtype, fitted = pd.CategoricalDtype(categories), set()
-        for values in (["b", "a"], ["a", "b"], ["a", "a"], [None, "a"], [categories[-1]] * 2):
+        dtype, messages = pd.CategoricalDtype(categories), set()
+        for values in (["b", "a"], ["a", "b"], [categories[-1], "a", "b"]):
             with pytest.warns(PrivacyLeakWarning, match="'x' are read from the data") as caught:
-                encoder = RandomizedResponseEncoder().fit(pd.DataFrame({"x": pd.Categorical(values, dtype=dtype)}))
-            fitted.add((str(caught[0].message), len(caught), pickle.dumps(encoder)))
-        assert len(fitted) == 1
+                RandomizedResponseEncoder().fit(pd.DataFrame({"x": pd.Categorical(values, dtype=dtype)}))
+            messages.add((str(caught[0].message), len(caught)))
+        assert len(messages) == 1
 
     def test_declared_values_win_over_a_dtype_and_nothing_of_the_dtype_is_left(self):
         frame = pd.DataFrame({"sex": pd.Categorical(["Male", "Female", "Male"])})  # levels of the data

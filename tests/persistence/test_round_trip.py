@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import sklearn
 from sklearn import (
     compose,
     decomposition,
@@ -218,12 +217,9 @@ def test_before_fit(estimator):
     assert_same(passed_through(estimator), estimator)
 
 
-def test_output_and_routing():
+def test_output():
     encoder = RandomizedResponseEncoder(categories=DECLARED, random_state=0).set_output(transform="polars")
-    with sklearn.config_context(enable_metadata_routing=True):
-        encoder.set_transform_request(record_id=True)
-        again = passed_through(encoder.fit(WORDS))
-        assert again.get_metadata_routing().transform.requests == {"record_id": True}
+    again = passed_through(encoder.fit(WORDS))
     reports = [one.transform(WORDS) for one in (encoder, again)]
     assert isinstance(reports[1], pl.DataFrame)
     assert reports[0].equals(reports[1])

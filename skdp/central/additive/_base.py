@@ -131,7 +131,7 @@ class AdditiveModel(SupervisedStatistic):
     def _numbers(self, rows: Batches) -> list[Any]:
         """Return the columns that are numbers between bounds."""
         features = self._features(rows)
-        by_dtype, _ = domains_of_dtypes(features.table)
+        by_dtype = domains_of_dtypes(features.table)
         check_column_names(self.categories, features.names, "categories")
         declared: Any = self.categories
         if declared is None:

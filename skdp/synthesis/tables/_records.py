@@ -161,7 +161,7 @@ def complete_domain(
     domain = declared_domain(table, declared, "domain")
     # A dtype gives an order only to values that it declares: otherwise one record may
     # decide which categories it has.
-    by_dtype, _ = domains_of_dtypes(table)
+    by_dtype = domains_of_dtypes(table)
     for name, column in zip(table.names, table.columns, strict=True):
         values = domain[name]
         is_of_dtype = name not in known and (name in by_dtype or values.observed)
@@ -325,6 +325,6 @@ def open_rows(
 def undeclared(table: Table, declared: Any) -> list[Any]:
     """List the columns that are not declared."""
     # A dtype may declare values, such as a polars Enum.
-    by_dtype, _ = domains_of_dtypes(table)
+    by_dtype = domains_of_dtypes(table)
     known = _declared_names(table, declared) | by_dtype.keys()
     return [name for name in table.names if name not in known]
