@@ -160,14 +160,6 @@ def test_undeclared_values(name, parameters, match):
         refuse(name, table.assign(a=pd.Series([value] * 60, dtype=object)), match, **parameters)
 
 
-def test_results_of_one_name():
-    table = pl.DataFrame({"count": [0, 1]})
-    with pytest.raises(ValueError, match="two columns of the result would be called 'count'"):
-        DPHistogram(domain={"count": [0, 1]}).fit(table)
-    with pytest.raises(ValueError, match="two columns of the result would be called 'count'"):
-        made("DPGroupBy", by="count", keys={"count": [0, 1]}, statistics="count", bounds=None).fit(table)
-
-
 def test_what_a_fitted_estimator_refuses():
     strange = EVERY["DPCategoricalNB"][1].assign(a="hush")
     both = DPHistogram(domain={"a": range(2), "b": range(2)}).fit(NUMBERS)

@@ -55,16 +55,6 @@ class TestRows:
                 assert histogram.fit(X, groups=groups).counts_.tolist() == [min(rows, n) for n in range(1, 7)]
             assert histogram.fit(X).counts_.tolist() == [1, 2, 3, 4, 5, 6]
 
-    @pytest.mark.parametrize("rows", [1, 3])
-    def test_of_large_tables_too(self, rows):
-        pytest.importorskip("skdp.engines")
-        people = np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6])
-        frame = pl.DataFrame({"x": people.astype(float), "who": people})
-        histogram = DPHistogram(
-            1e6, domain={"x": [*map(float, range(6))]}, max_rows_per_person=rows, random_state=0
-        ).fit(frame.lazy(), groups="who")
-        assert histogram.counts_.tolist() == [min(rows, n) for n in range(1, 7)]
-
     def test_which_rows_is_random(self):
         X = pd.DataFrame({"x": np.arange(50.0)})
         histogram = DPHistogram(1e6, domain={"x": [*map(float, range(50))]})

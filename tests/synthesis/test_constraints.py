@@ -122,12 +122,6 @@ def test_impossible_pairs_of_values_are_not_in_the_model():
     assert synthesizer.count({"sex": "m", "pregnant": "yes"}) == 0
 
 
-def test_a_constraint_that_reads_a_derived_column():
-    domain = Domain(COLUMNS, derived={"total": "wage + start"}, constraints=["total <= 40"])
-    rows = fitted(domain=domain).sample(1_000)
-    assert (rows["total"] <= 40).all()
-
-
 def test_a_resampled_target_satisfies_them():
     table = people()
     resampler = SyntheticResampler(DPMarginalSynthesizer(5.0, domain=DOMAIN, random_state=0))
