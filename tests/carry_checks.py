@@ -4,359 +4,218 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+import polars as pl
+import pyarrow as pa
 from sklearn.base import clone
 
 from skdp.base import rows_and_target
 
-Rows = dict[Any, list[Any]]
+# The hidden data of each frame, in every place where it can be.
+SECRET = "s3cr3t, and too long for Polars to keep in place"
+SECRET_NUMBER = 72_619
+N_ROWS = 24
 
 
-def require(condition: Any, reason: str) -> None:
-    assert condition, reason
+def is_table(value):
+    return isinstance(value, pd.DataFrame | pd.Series | pd.Index | np.ndarray) or hasattr(value, "__dataframe__")
 
 
-def fitted(estimator: Any, X: Any, **parameters: Any) -> Any:
-    """Fit a clone to a table, whose last column is the target of an estimator that requires one."""
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
-        return clone(estimator).set_params(**parameters).fit(*rows_and_target(estimator, X))
-
-
-def transformed(fit: Any, X: Any) -> Any:
-    return fit.transform(rows_and_target(fit, X)[0])
-
-
-def lists_of(X: Any) -> Rows:
-    objects = X.astype(object).where(X.notna(), None)
-    return {name: objects[name].tolist() for name in X}
-
-
-def objects_of_rows(rows: Rows) -> Any:
-    """Make an array of objects; a tuple stays in one cell."""
-    array = np.empty((len(next(iter(rows.values()))), len(rows)), object)
-    for position, column in enumerate(rows.values()):
-        for row, value in enumerate(column):
-            array[row, position] = value
-    return array
-
-
-def is_table(value: Any) -> bool:
-    return isinstance(value, pd.DataFrame | pd.Series | pd.Index) or hasattr(value, "__dataframe__")
-
-
-def walk(root: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the path and the value of all that an object holds in attributes, items and elements."""
-    visited: set[int] = set()
-    items: list[tuple[str, Any]] = list(vars(root).items())
+def tables_in(root):
+    """Yield the path and the value of all tables and arrays that an object holds in attributes and items."""
+    visited, items = set(), list(vars(root).items())
     while items:
         path, value = items.pop()
         if id(value) in visited or isinstance(value, str | bytes | type):
             continue
         visited.add(id(value))
-        yield path, value
-        if isinstance(value, Mapping):
+        if is_table(value):
+            yield path, value
+        elif isinstance(value, dict):
             items += [(f"{path}[{key!r}]", item) for key, item in value.items()]
         elif isinstance(value, list | tuple | set | frozenset):
             items += [(path, item) for item in value]
-        elif isinstance(value, np.ndarray) and value.dtype == object:
-            items += [(path, item) for item in value.ravel()]
-        elif not is_table(value):
+        else:
             items += [(f"{path}.{name}", item) for name, item in getattr(value, "__dict__", {}).items()]
 
 
-# The hidden data of each frame, in every place where it can be.
-SECRET = "s3cr3t, and too long for Polars to keep in place"
-_SECRET_NUMBER = 72_619
+def shows_secret(value):
+    """Whether the serialised value contains the secret."""
+    data = pickle.dumps(value)
+    numbers = [np.array([SECRET_NUMBER], dtype).tobytes() for dtype in (int, float)]
+    return any(sign in data for sign in (SECRET.encode(), *numbers))
 
 
-def signs(data: bytes) -> bool:
-    """Whether serialised data contains the secret."""
-    integer = np.array([_SECRET_NUMBER]).tobytes()
-    number = np.array([_SECRET_NUMBER], float).tobytes()
-    return SECRET.encode() in data or integer in data or number in data
+# Frames of each kind, with the secret beside their rows.
 
 
-def burdened_frames(rows: Rows) -> Iterator[tuple[str, Any]]:
-    """Yield the same rows as frames of each kind, with the secret beside the rows."""
-    # A slice of a larger table often keeps all of its memory: each frame is one, and
-    # the row before and the row after it hold the secret.
-    widened = {}
-    for name, column in rows.items():
-        stranger = _stranger(column)
-        widened[name] = [stranger, *map(_copied, column), stranger]
-    yield from _pandas_frames(widened)
-    yield from _arrays(widened)
-    if find_spec("pyarrow") is not None:
-        yield from _arrow_tables(widened)
-    if find_spec("polars") is not None:
-        yield from _polars_frames(widened)
+def is_text(column):
+    return all(value is None or isinstance(value, str) for value in column)
 
 
-def _stranger(column: Sequence[Any]) -> Any:
-    """Return the value of rows outside of a slice."""
-    # An empty list says nothing of what the lists of a column hold.
+def stranger_of(column):
+    """Return a value of rows outside of the slice."""
     value = next((value for value in column if value not in (None, ())), None)
     if value is None or isinstance(value, str):
         return SECRET
     if isinstance(value, tuple):
-        return tuple(_stranger([element]) for element in value)
-    if type(value) in (int, float):
-        return type(value)(_SECRET_NUMBER)
-    return value
+        return tuple(stranger_of([element]) for element in value)
+    return type(value)(SECRET_NUMBER) if type(value) in (int, float) else value
 
 
-def _copied(value: Any) -> Any:
-    """Copy a text, so that it is an object of this frame only."""
-    return "".join(list(value)) if isinstance(value, str) else value
-
-
-def _is_text(column: Sequence[Any]) -> bool:
-    return all(value is None or isinstance(value, str) for value in column)
-
-
-def _has_lists(rows: Rows) -> bool:
-    return any(isinstance(column[0], tuple) for column in rows.values())
-
-
-def _levels(column: Sequence[Any]) -> list[Any]:
-    """Return the values in the order of their appearance; that of the strangers does not occur in the slice."""
+def levels_of(column):
+    """Return the values in the order of their appearance; the stranger does not occur in the slice."""
     return list(dict.fromkeys(value for value in column if value is not None))
 
 
-def _pandas_frames(widened: Rows) -> Iterator[tuple[str, Any]]:
-    makers: dict[str, Callable[[Sequence[Any]], pd.Series]] = {"pandas": _objects}
-    if not _has_lists(widened):
-        makers["pandas, string"] = pd.Series  # of text; numbers are as pandas reads them
-        makers["pandas, nullable"] = _masked
-        makers["pandas, category"] = _categories
-        if find_spec("pyarrow") is not None:
-            makers["pandas, Arrow"] = _in_arrow
-            makers["pandas, Arrow dictionary"] = _in_arrow_dictionary
-    size = len(next(iter(widened.values())))
-    labels = [f"row {7 * place % size}" for place in range(size)]
-    labels[0] = labels[-1] = SECRET
-    index = pd.MultiIndex.from_arrays([labels, range(size)])
-    for kind, make in makers.items():
-        columns = dict(zip(widened, map(make, widened.values()), strict=True))
-        frame = pd.DataFrame(columns).set_axis(index).iloc[1:-1]
-        frame.attrs["note"] = SECRET
-        for name in frame:
-            frame[name].attrs["note"] = SECRET
-        yield kind, frame
+def as_objects(column):
+    return pd.Series(column, dtype=object if is_text(column) or isinstance(column[0], tuple) else None)
 
 
-def _objects(column: Sequence[Any]) -> pd.Series:
-    is_object = _is_text(column) or isinstance(column[0], tuple)
-    return pd.Series(column, dtype=object if is_object else None)
-
-
-def _masked(column: Sequence[Any]) -> pd.Series:
+def under_mask(column):
     """Put the secret under the mask of missing values."""
-    stranger = column[0]
-    dtypes = {bool: "boolean", int: "Int64", float: "Float64"}
-    dtype = dtypes.get(type(stranger), "string" if _is_text(column) else object)
+    dtype = {bool: "boolean", int: "Int64", float: "Float64"}.get(type(column[0]), "string")
     # A missing number is set by its mask alone, and what it was stays beneath.
-    series = pd.Series([stranger] * len(column), dtype=dtype)
+    series = pd.Series([column[0]] * len(column), dtype=dtype)
     for place, value in enumerate(column):
         series[place] = value
     return series
 
 
-def _categories(column: Sequence[Any]) -> pd.Series:
-    return pd.Series(pd.Categorical(column, categories=_levels(column)))
-
-
-def _in_arrow(column: Sequence[Any]) -> pd.Series:
-    import pyarrow as pa
-
+def in_arrow(column):
     return pd.Series(column, dtype=pd.ArrowDtype(pa.array(column).type))
 
 
-def _in_arrow_dictionary(column: Sequence[Any]) -> pd.Series:
-    return pd.Series(pd.arrays.ArrowExtensionArray(_arrow_dictionary(column)))
-
-
-def _arrays(widened: Rows) -> Iterator[tuple[str, Any]]:
-    array = objects_of_rows(widened)
-    yield "array", array[1:-1]
-    if set(map(type, array.flat)) == {str}:
-        yield "array of text", array.astype(str)[1:-1]
-
-
-def _arrow_tables(widened: Rows) -> Iterator[tuple[str, Any]]:
-    import pyarrow as pa
-
-    makers: dict[str, Callable[[Sequence[Any]], Any]] = {"pyarrow": _over_nulls}
-    if not _has_lists(widened):
-        makers["pyarrow, string view"] = _arrow_views
-        makers["pyarrow, dictionary"] = _arrow_dictionary
-    # Metadata of a schema are copied by most functions of Arrow.
-    for kind, make in makers.items():
-        arrays, fields = [], []
-        for name, column in widened.items():
-            array = make(column)
-            arrays.append(array)
-            fields.append(pa.field(name, array.type, metadata={"note": SECRET}))
-        schema = pa.schema(fields, metadata={"note": SECRET, "pandas": SECRET})
-        table = pa.Table.from_arrays(arrays, schema=schema)
-        frame = table.slice(1, len(table) - 2)
-        yield kind, frame
-    if not _has_lists(widened):
-        cut = _first_change(widened)
-        yield (
-            f"{kind}, chunked",
-            pa.concat_tables([frame.slice(0, cut), frame.slice(cut)]),
-        )
-
-
-def _over_nulls(column: Sequence[Any]) -> Any:
-    """Put the secret under the nulls of an array of text."""
-    import pyarrow as pa
-
-    array = pa.array(column, "string" if _is_text(column) else None)
+def under_nulls(column):
+    """Put the secret under the nulls of an Arrow array of text."""
+    array = pa.array(column, "string" if is_text(column) else None)
     if not pa.types.is_string(array.type):
         return array
-    # The bits that say what is null, over the texts of an array without nulls.
     validity, *_ = array.buffers()
     _, *texts = array.fill_null(SECRET).buffers()
     return pa.Array.from_buffers(array.type, len(array), [validity, *texts])
 
 
-def _arrow_views(column: Sequence[Any]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(column, "string_view" if _is_text(column) else None)
-
-
-def _arrow_dictionary(column: Sequence[Any]) -> Any:
-    import pyarrow as pa
-
-    return pa.array(column).dictionary_encode()
-
-
-def _first_change(widened: Rows) -> int:
-    """Return the row of a slice where the first column changes, at which a chunk ends."""
-    _, *values, _ = next(iter(widened.values()))
-    for place, value in enumerate(values):
-        if value != values[0]:
-            return place
-    return 1
+PANDAS = {
+    "pandas": as_objects,
+    "pandas, string": pd.Series,
+    "pandas, nullable": under_mask,
+    "pandas, category": lambda column: pd.Series(pd.Categorical(column, categories=levels_of(column))),
+    "pandas, Arrow": in_arrow,
+}
+ARROW = {
+    "pyarrow": under_nulls,
+    "pyarrow, dictionary": lambda column: pa.array(column).dictionary_encode(),
+}
+POLARS = {
+    "polars": lambda column: None,
+    "polars, Enum": lambda column: pl.Enum(levels_of(column)),
+    "polars, Categorical": lambda column: pl.Categorical(),
+}
 
 
-def _polars_frames(widened: Rows) -> Iterator[tuple[str, Any]]:
-    import polars as pl
+def burdened_frames(rows):
+    """Yield the same rows as frames of each kind: slices of larger tables, whose first and last row is a stranger."""
+    widened = {}
+    for name, column in rows.items():
+        # Each text is an object of this frame only.
+        own = ["".join(list(value)) if isinstance(value, str) else value for value in column]
+        widened[name] = [stranger_of(column), *own, stranger_of(column)]
+    has_lists = any(isinstance(column[0], tuple) for column in rows.values())
+    for kind, make in [*PANDAS.items()][: 1 if has_lists else None]:
+        yield kind, pandas_frame({name: make(column) for name, column in widened.items()})
+    array = np.empty((N_ROWS + 2, len(rows)), object)
+    for place, column in enumerate(widened.values()):
+        array[:, place] = as_objects(column)
+    yield "array", array[1:-1]
+    if set(map(type, array.flat)) == {str}:
+        yield "array of text", array.astype(str)[1:-1]
+    for kind, make in [*ARROW.items()][: 1 if has_lists else None]:
+        yield kind, arrow_table({name: make(column) for name, column in widened.items()})
+    for kind, dtype_of in [*POLARS.items()][: 1 if has_lists else None]:
+        yield kind, polars_frame(widened, dtype_of)
+    if not has_lists:
+        # Chunks end where the first column changes.
+        first = next(iter(rows.values()))
+        cut = next((place for place, value in enumerate(first) if value != first[0]), 1)
+        table = arrow_table({name: pa.array(column).dictionary_encode() for name, column in widened.items()})
+        yield "pyarrow, chunked", pa.concat_tables([table.slice(0, cut), table.slice(cut)])
+        frame = polars_frame(widened, POLARS["polars"])
+        yield "polars, chunked", pl.concat([frame.slice(0, cut), frame.slice(cut)], rechunk=False)
 
-    # The dtype of text; that of an Enum follows from the column.
-    dtypes: dict[str, Any] = {"polars": None}
-    if not _has_lists(widened):
-        dtypes["polars, Enum"] = "Enum"
-        if hasattr(pl, "Categories"):  # with a table of its own
-            dtypes["polars, own Categorical"] = pl.Categorical(pl.Categories.random())
-        dtypes["polars, Categorical"] = pl.Categorical()
-    for kind, dtype in dtypes.items():
-        columns = {}
-        for name, column in widened.items():
-            dtype_of_column = dtype if _is_text(column) else None
-            if dtype_of_column == "Enum":
-                dtype_of_column = pl.Enum(_levels(column))
-            columns[name] = pl.Series(column, dtype=dtype_of_column)
-        table = pl.DataFrame(columns)
-        frame = table.slice(1, table.height - 2)
+
+def pandas_frame(columns):
+    labels = [SECRET, *[f"row {7 * place % N_ROWS}" for place in range(N_ROWS)], SECRET]
+    index = pd.MultiIndex.from_arrays([labels, range(N_ROWS + 2)])
+    frame = pd.DataFrame(columns).set_axis(index).iloc[1:-1]
+    for part in (frame, *(frame[name] for name in frame)):
+        part.attrs["note"] = SECRET
+    return frame
+
+
+def arrow_table(arrays):
+    # Metadata of a schema are copied by most functions of Arrow.
+    fields = [pa.field(name, array.type, metadata={"note": SECRET}) for name, array in arrays.items()]
+    schema = pa.schema(fields, metadata={"note": SECRET, "pandas": SECRET})
+    return pa.Table.from_arrays([*arrays.values()], schema=schema).slice(1, N_ROWS)
+
+
+def polars_frame(widened, dtype_of):
+    dtypes = {name: dtype_of(column) if is_text(column) else None for name, column in widened.items()}
+    frame = pl.DataFrame({name: pl.Series(column, dtype=dtypes[name]) for name, column in widened.items()})
+    frame = frame.slice(1, N_ROWS)
+    for name, column in widened.items():
         # polars notes where it has seen that a column rises.
-        for name, column in widened.items():
-            if _rises(column[1:-1]):
-                frame = frame.with_columns(pl.col(name).set_sorted())
-        yield kind, frame
-    if not _has_lists(widened):
-        cut = _first_change(widened)
-        chunks = [frame.slice(0, cut), frame.slice(cut)]
-        yield f"{kind}, chunked", pl.concat(chunks, rechunk=False)
+        inside = column[1:-1]
+        if None not in inside and inside == sorted(inside):
+            frame = frame.with_columns(pl.col(name).set_sorted())
+    return frame
 
 
-def _rises(column: Sequence[Any]) -> bool:
-    return None not in column and list(column) == sorted(column)
-
-
-def opposite_frames(values: dict[Any, list[Any]]) -> Iterator[tuple[str, Any, Any]]:
-    """Build two tables of each kind, whose columns have opposite orders and different values."""
+def opposite_frames(X):
+    """Build two tables of each kind, whose columns have opposite orders and each lack one value of X."""
     rising, falling = {}, {}
-    for name, column in values.items():
+    objects = X.astype(object).where(X.notna(), None)
+    places = np.linspace(0, 1, N_ROWS)
+    for name in X:
         # Missing values come last, as they compare with nothing.
-        order = sorted(column, key=lambda value: (value is None, value))
-        # Without the last value, and without the first.
-        rising[name] = _spread(order[:-1] or order)
-        falling[name] = _spread(order[:0:-1] or order)
+        order = sorted(dict.fromkeys(objects[name]), key=lambda value: (value is None, value))
+        for rows, values in ((rising, order[:-1] or order), (falling, order[:0:-1] or order)):
+            rows[name] = [values[place] for place in (places * (len(values) - 1)).round().astype(int)]
     opposite = dict(burdened_frames(falling))
     for kind, frame in burdened_frames(rising):
         if kind in opposite:
             yield kind, frame, opposite[kind]
 
 
-def _spread(column: list[Any]) -> list[Any]:
-    """Repeat values in their order, up to a number of rows."""
-    n_rows = 24
-    places = np.linspace(0, len(column) - 1, n_rows).round().astype(int)
-    return [column[place] for place in places]
+# What is required of releases and of fitted estimators.
 
 
-def require_same_form(kind: str, tables: list[Any], released: list[Any]) -> None:
+def require_same_form(kind, tables, released):
     """Fail if the releases of two tables differ in more than values, or contain hidden data."""
-    # A view or an object of the true rows shows them to whoever follows its base, and
-    # changes with them.
     for table, output in zip(tables, released, strict=True):
-        require(
-            not signs(pickle.dumps(output)),
-            f"{kind}: what the frame holds beside its rows is released",
-        )
-        identities = set(map(id, memory_of(table)))
-        require(
-            identities.isdisjoint(map(id, memory_of(output))),
-            f"{kind}: the output is a view of the memory of the true rows",
-        )
-        require(
-            objects_of(table).isdisjoint(objects_of(output)),
-            f"{kind}: the output holds objects of the true rows",
-        )
+        assert not shows_secret(output), f"{kind}: what the frame holds beside its rows is released"
+        # A view or an object of the true rows shows them to whoever follows its base, and changes with them.
+        shared = [set(map(id, memory_of(own))) | objects_of(own) for own in (table, output)]
+        assert shared[0].isdisjoint(shared[1]), f"{kind}: the output shares memory or objects with the true rows"
     names = differences(*map(facts_of, released))
-    require(
-        not names,
-        f"{kind}: something else than the values depends on the rows: {', '.join(names)}",
-    )
+    assert not names, f"{kind}: something else than the values depends on the rows: {', '.join(names)}"
 
 
-def require_same_storage(kind: str, fitted: Any, other_fitted: Any) -> None:
+def require_same_storage(kind, fitted, other_fitted):
     """Fail if what two fitted estimators store differs in more than values, or contains hidden data."""
-    require(
-        not signs(pickle.dumps(fitted)),
-        f"{kind}: what the frame holds beside its rows is stored",
-    )
-    tables, other_tables = dict(_tables_in(fitted)), dict(_tables_in(other_fitted))
+    assert not shows_secret(fitted), f"{kind}: what the frame holds beside its rows is stored"
+    tables, other_tables = dict(tables_in(fitted)), dict(tables_in(other_fitted))
     for path in tables.keys() & other_tables.keys():
         names = differences(facts_of(tables[path]), facts_of(other_tables[path]))
-        require(
-            not names,
-            f"{kind}: the attribute {path} depends on the rows: {', '.join(names)}",
-        )
+        assert not names, f"{kind}: the attribute {path} depends on the rows: {', '.join(names)}"
 
 
-def _tables_in(fitted: Any) -> Iterator[tuple[str, Any]]:
-    for path, value in walk(fitted):
-        if is_table(value) or isinstance(value, np.ndarray):
-            yield path, value
-
-
-def check_reports(estimator: Any, X: Any) -> None:
+def check_reports(estimator, X):
     """Check that reports and attributes depend on the rows by values only, for frames of every kind."""
-    containers = ["default", "pandas", "polars"] if hasattr(estimator, "set_output") else ["default"]
-    objects = X.astype(object).where(X.notna(), None)
-    values = {name: list(dict.fromkeys(objects[name])) for name in X}
-    for kind, *tables in opposite_frames(values):
+    for kind, *tables in opposite_frames(X):
         declared = {}
         for name, parameter in estimator.get_params(deep=False).items():
             if kind.startswith("array") and isinstance(parameter, dict):
@@ -366,188 +225,121 @@ def check_reports(estimator: Any, X: Any) -> None:
         except (TypeError, ValueError):
             continue  # it does not take such frames
         require_same_storage(kind, *fits)
-        for container in containers:
+        for container in ("default", "pandas", "polars"):
             # scikit-learn converts arrays, and no one frames of the same library.
             if container != "default" and kind.startswith(("array", container)):
                 continue
-            released = []
             try:
-                for fit, table in zip(fits, tables, strict=True):
-                    if container != "default":
-                        fit.set_output(transform=container)
-                    released.append(fit.transform(table))
+                released = [
+                    fit.set_output(transform=container).transform(table)
+                    for fit, table in zip(fits, tables, strict=True)
+                ]
             except (TypeError, ValueError):
                 continue
             require_same_form(kind, tables, released)
 
 
 # The frames that are tried where a fit takes longer than a transform.
-_KINDS = (
-    "pandas",
-    "pandas, category",
-    "pyarrow",
-    "pyarrow, dictionary",
-    "polars",
-    "polars, Categorical",
-)
+FEW_KINDS = ("pandas", "pandas, category", "pyarrow", "pyarrow, dictionary", "polars", "polars, Categorical")
 
 
-def check_fits(estimator: Any, X: Any) -> None:
+def check_fits(estimator, X):
     """Check that fitted attributes and private rows differ in values only, for frames of some kinds."""
-    values = {}
-    for name, column in lists_of(X).items():
-        values[name] = list(dict.fromkeys(column))
-    for kind, *tables in opposite_frames(values):
-        if kind not in _KINDS:
+    for kind, *tables in opposite_frames(X):
+        if kind not in FEW_KINDS:
             continue
         try:
-            fits = [fitted(estimator, table, random_state=0) for table in tables]
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
+                fits = [
+                    clone(estimator).set_params(random_state=0).fit(*rows_and_target(estimator, table))
+                    for table in tables
+                ]
         except (TypeError, ValueError):
             continue  # it does not take such frames
         require_same_storage(kind, *fits)
         # Rows are compared where the estimator says that they are private.
         if getattr(estimator, "protects_rows", None) is True:
-            released = list(map(transformed, fits, tables))
-            require_same_form(kind, tables, released)
-        is_of_rows = fits[0].guarantee_.relation != "replace_values"
-        if hasattr(estimator, "sample") and is_of_rows:
-            samples = [fit.sample(20) for fit in fits]
-            require_same_form(kind, tables, samples)
+            rows = [rows_and_target(estimator, table)[0] for table in tables]
+            require_same_form(kind, tables, [fit.transform(own) for fit, own in zip(fits, rows, strict=True)])
+        if hasattr(estimator, "sample") and fits[0].guarantee_.relation != "replace_values":
+            require_same_form(kind, tables, [fit.sample(20) for fit in fits])
 
 
-Facts = dict[str, Any]
+# All of a table but its values, its row index, its number of rows, and counts of its values.
 
 
-def facts_of(output: Any) -> Facts:
-    """Describe a table or column without its values, its row index, its number of rows, and counts of its values."""
+def facts_of(output):
     if isinstance(output, np.ndarray):
         return {"dtype": output.dtype.str}
-    facts: Facts = {}
-    columns: dict[Any, Any] = {}
+    facts, columns = {}, {}
     if isinstance(output, pd.DataFrame):
-        facts["attrs"] = output.attrs
-        facts["flags"] = output.flags.allows_duplicate_labels
-        facts["columns"] = _labels(output.columns)
+        facts["frame"] = [output.attrs, output.flags.allows_duplicate_labels, labels_of(output.columns)]
         # Two columns may have one name.
-        for place in range(output.shape[1]):
-            columns[place] = output.iloc[:, place]
-    elif hasattr(output, "column_names"):
-        facts["metadata"] = output.schema.metadata
-        for field in output.schema:
-            facts[f"{field.name!r}: metadata"] = field.metadata
-            columns[field.name] = output[field.name]
-    elif hasattr(output, "get_columns"):
-        for column in output.get_columns():
-            columns[column.name] = column
+        columns = {place: output.iloc[:, place] for place in range(output.shape[1])}
+    elif isinstance(output, pa.Table):
+        facts["metadata"] = [output.schema.metadata, *(field.metadata for field in output.schema)]
+        columns = {name: output[name] for name in output.column_names}
+    elif isinstance(output, pl.DataFrame):
+        columns = {column.name: column for column in output.get_columns()}
     else:
-        return _facts_of_column(output)
+        return facts_of_column(output)
     for name, column in columns.items():
-        for fact_name, fact in _facts_of_column(column).items():
-            facts[f"{name!r}: {fact_name}"] = fact
+        facts |= {f"{name!r}: {fact_name}": fact for fact_name, fact in facts_of_column(column).items()}
     return facts
 
 
-def _facts_of_column(column: Any) -> Facts:
+def facts_of_column(column):
     if isinstance(column, pd.Series | pd.Index):
-        return _of_pandas(column)
+        # An index has no attributes.
+        facts = {"dtype": dtype_of(column.dtype), "attrs": getattr(column, "attrs", {})}
+        is_arrow = isinstance(column.dtype, pd.ArrowDtype)
+        return facts | facts_of_column(column.array.__arrow_array__()) if is_arrow else facts
     if type(column).__module__.startswith("pyarrow"):
-        return _of_arrow(column)
-    return _of_polars(column)
-
-
-def _of_pandas(series: Any) -> Facts:
-    # An index has no attributes.
-    facts = {"dtype": _dtype(series.dtype), "attrs": getattr(series, "attrs", {})}
-    if isinstance(series.dtype, pd.ArrowDtype):
-        facts |= _of_arrow(series.array.__arrow_array__())
+        chunks = getattr(column, "chunks", [column])
+        dictionaries = [chunk.dictionary.to_pylist() for chunk in chunks if hasattr(chunk, "dictionary")]
+        # The last chunk ends with the table.
+        return {"type": str(column.type), "chunks": [*map(len, chunks[:-1])], "dictionaries": dictionaries}
+    facts = {"dtype": repr(column.dtype), "flags": column.flags, "chunks": column.chunk_lengths()[:-1]}
+    categories = getattr(column.dtype, "categories", None)
+    if categories is not None and hasattr(categories, "to_list"):
+        facts["categories"] = categories.to_list()
+    elif isinstance(column.dtype, pl.Categorical):
+        # Its codes depend on all data that the process reads. NaN is unequal to itself: always a difference.
+        facts["process-wide categories"] = float("nan")
     return facts
 
 
-def _labels(index: pd.Index) -> Any:
+def labels_of(index):
     if isinstance(index, pd.MultiIndex):
-        levels = [_labels(level) for level in index.levels]
-        return index.tolist(), list(index.names), levels
-    return index.tolist(), index.name, _dtype(index.dtype)
+        return index.tolist(), list(index.names), [labels_of(level) for level in index.levels]
+    return index.tolist(), index.name, dtype_of(index.dtype)
 
 
-def _dtype(dtype: Any) -> Any:
+def dtype_of(dtype):
     if isinstance(dtype, pd.CategoricalDtype):
-        return "category", _labels(dtype.categories), dtype.ordered
+        return "category", labels_of(dtype.categories), dtype.ordered
     return str(dtype)
 
 
-def _of_arrow(column: Any) -> Facts:
-    chunks = getattr(column, "chunks", [column])
-    dictionaries = []
-    for chunk in chunks:
-        if hasattr(chunk, "dictionary"):
-            dictionaries.append(chunk.dictionary.to_pylist())
-    return {
-        "type": str(column.type),
-        # The last one ends with the table.
-        "chunks": [len(chunk) for chunk in chunks[:-1]],
-        "dictionaries": dictionaries,
-    }
-
-
-def _of_polars(series: Any) -> Facts:
-    facts = {
-        "dtype": repr(series.dtype),
-        "flags": series.flags,
-        "chunks": series.chunk_lengths()[:-1],
-    }
-    categories: Any = getattr(series.dtype, "categories", None)
-    if categories is not None and hasattr(categories, "to_list"):
-        return facts | {"categories": categories.to_list()}
-    if type(series.dtype).__name__ == "Categorical":
-        # `unique` and `sort` follow the codes of the table of categories.
-        codes = series.to_physical().to_list()
-        facts["codes"] = dict(zip(series.to_list(), codes, strict=True))
-        if getattr(categories, "is_global", lambda: True)():
-            # It depends on all data that the process reads. NaN is unequal to itself:
-            # always a difference.
-            facts["process-wide categories"] = float("nan")
-    return facts
-
-
-def differences(facts: Facts, other_facts: Facts) -> list[str]:
+def differences(facts, other_facts):
     """Return the differences of two outputs other than their values."""
-    names = []
-    for name in dict.fromkeys([*facts, *other_facts]):
-        if not _agree(name, facts.get(name), other_facts.get(name)):
-            names.append(name)
-    return names
+    return [name for name in facts | other_facts if facts.get(name) != other_facts.get(name)]
 
 
-def _agree(name: str, fact: Any, other_fact: Any) -> bool:
-    if name.endswith("codes") and fact is not None and other_fact is not None:
-        # The codes of the values that both have.
-        return all(fact[value] == other_fact.get(value, code) for value, code in fact.items())
-    return bool(fact == other_fact)
-
-
-def memory_of(table: Any) -> Iterator[NDArray[Any]]:
-    """Yield the arrays in memory that contain the columns of a table, as a whole."""
-    # The array that owns the memory: a slice may be small, and its base everything.
-    if isinstance(table, np.ndarray):
-        while isinstance(table.base, np.ndarray):
-            table = table.base
-        yield table
-    elif isinstance(table, pd.DataFrame):
+def memory_of(table):
+    """Yield the arrays that own the memory of the columns of a table: a slice may be small, and its base everything."""
+    if isinstance(table, pd.DataFrame):
         for place in range(table.shape[1]):
             yield from memory_of(table.iloc[:, place])
     elif isinstance(table, pd.Series) and isinstance(table.dtype, np.dtype):
         yield from memory_of(table.to_numpy())
+    elif isinstance(table, np.ndarray):
+        while isinstance(table.base, np.ndarray):
+            table = table.base
+        yield table
 
 
-def objects_of(table: Any) -> set[int]:
-    """Return the identities of the texts in columns of Python objects."""
-    identities = set()
-    for array in memory_of(table):
-        if array.dtype != object:
-            continue
-        for item in array.ravel():
-            # Python has one object for each text of one character.
-            if isinstance(item, str) and len(item) > 1:
-                identities.add(id(item))
-    return identities
+def objects_of(table):
+    """Return the identities of texts in columns of objects; Python has one object for each text of one character."""
+    items = [item for array in memory_of(table) if array.dtype == object for item in array.ravel()]
+    return {id(item) for item in items if isinstance(item, str) and len(item) > 1}

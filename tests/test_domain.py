@@ -37,8 +37,6 @@ from skdp.privacy import GaussianLoss, WeakGuaranteeWarning, privacy_statement
 from skdp.tables import read_table
 from tests.conftest import each
 
-MISSING = [None, float("nan"), pd.NA, pd.NaT]
-
 
 def years(first, last, **options):
     return Interval(date(first, 1, 1), date(last, 1, 1), **options)
@@ -62,21 +60,15 @@ def test_columns_keep_their_order_and_sizes():
         Domain({f"x{index}": range(128) for index in range(9)}).join([np.array([0])] * 9)
 
 
-@each("values", [[1, 1], [1, 1.0], ["a", "a"], [True, True], [None, float("nan")], [None, pd.NA], [0.0, -0.0]])
-def test_duplicates_are_refused(values):
-    with pytest.raises(ValueError, match="column 'x': expected distinct values, got duplicates"):
-        Domain({"x": values})
-
-
-@each("values", [[1, "1"], [1, True], [1.0, True], ["a", 1, None]])
-def test_kinds_never_mix(values):
-    with pytest.raises(TypeError, match="column 'x': expected values of one type"):
-        Domain({"x": values})
+REPEATED = [[1, 1], [1, 1.0], ["a", "a"], [True, True], [None, float("nan")], [None, pd.NA], [0.0, -0.0]]
+MIXED = [[1, "1"], [1, True], [1.0, True], ["a", 1, None]]
 
 
 @each(
     "columns error match",
     [
+        *[({"x": values}, ValueError, "column 'x': expected distinct values, got duplicates") for values in REPEATED],
+        *[({"x": values}, TypeError, "column 'x': expected values of one type") for values in MIXED],
         ([["a"]], TypeError, "mapping"),
         ({"x": []}, ValueError, "at least one value"),
         ({"x": "abc"}, TypeError, "list of values, got str"),
@@ -86,17 +78,19 @@ def test_kinds_never_mix(values):
             ({"x": [value, value]}, TypeError, "column 'x': expected text, numbers.* got .* Convert the column")
             for value in ([1], b"a", timedelta(1), datetime(2020, 1, 1, tzinfo=UTC), pd.Period("2020-01"))
         ),
+        ({"x": [Interval(0, 100, bins=4), None]}, TypeError, r"declared alone.*Interval\(\.\.\., missing=True\)"),
     ],
 )
-def test_other_mistakes_name_the_column(columns, error, match):
+def test_mistakes_name_the_column(columns, error, match):
     with pytest.raises(error, match=match):
         Domain(columns)
 
 
-@each("missing", MISSING)
+@each("missing", [None, float("nan"), pd.NA, pd.NaT])
 def test_missing_is_one_value_however_it_is_written(missing):
     assert Domain({"x": ["a", missing]}) == Domain({"x": ["a", None]})
     assert Domain({"x": ["a", missing]})["x"].values == ("a", None)
+    assert [*map(type, Domain({"doors": [1, 2, missing]}).cells())] == [int, int, type(None)]
 
 
 def test_equality_is_typed_and_ordered():
@@ -114,11 +108,6 @@ def test_equality_is_typed_and_ordered():
     assert pickle.loads(pickle.dumps(domain)) == domain
     known = {"datetime": datetime_module, "Domain": Domain, "Interval": Interval}
     assert eval(repr(domain), known) == domain
-
-
-def test_the_text_of_many_bins_has_both_bounds():
-    assert repr(Interval(0, 90, bins=90)) == "Interval(edges=[0, 1, 2, 3, 4, 5, …, 90])"
-    assert repr(Interval(edges=list(range(8)))) == "Interval(edges=[0, 1, 2, 3, 4, 5, 6, 7])"
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
@@ -156,35 +145,25 @@ def test_a_table_of_any_kind_is_coded_and_decoded(make_frame, values_of):
     assert values_of(back, "n") == data["n"]
 
 
-@each(
-    "number code",
-    [(-0.001, 3), (0, 0), (9.999, 0), (10, 1), (25, 2), (100, 2), (100.001, 3), (None, 3), (np.inf, 3)],
-)
-def test_intervals_are_half_open_and_the_last_one_closed(number, code):
-    column = pd.Series([number], dtype=float)
-    assert Interval(edges=[0, 10, 25, 100]).encode(column).tolist() == [code]
+def test_bins_are_half_open_the_last_one_closed_and_missing_is_a_cell_after_them():
+    interval = Interval(edges=[0, 10, 25], missing=True)
+    assert len(interval) == 3
+    assert interval.labels == ("[0, 10)", "[10, 25]", None)
+    assert interval.values == (5, 17.5, None)
+    column = np.array([0.0, 9.999, 10.0, 25.0, np.nan, -0.001, 25.001, np.inf, -np.inf])
+    assert interval.encode(column).tolist() == [0, 0, 1, 1, 2, 3, 3, 3, 3]
+    assert Interval(edges=[0, 10, 25]).encode(column).tolist() == [0, 0, 1, 1, 2, 2, 2, 2, 2]
 
 
-def test_the_text_of_another_library_is_never_shown(monkeypatch):
-    def fail(column):
-        raise OSError("secret")
-
-    domain = Domain({"x": Interval(0, 1, bins=2)})
-    monkeypatch.setattr(domain["x"], "encode", fail)
-    with pytest.raises(ValueError, match=r"column 'x': cannot be read \(OSError\)") as caught:
-        domain.encode([np.array([1.0])])
-    assert "secret" not in str(caught.value)
-
-
-class TestMissingNumbers:
-    def test_missing_is_a_cell_after_the_bins(self):
-        interval = Interval(edges=[0, 1, 2], missing=True)
-        assert len(interval) == 3
-        assert interval.labels == ("[0, 1)", "[1, 2]", None)
-        assert interval.values == (0.5, 1.5, None)
-        column = np.array([0.0, 1.0, 2.0, np.nan, -1.0, 2.5, np.inf, -np.inf])
-        assert interval.encode(column).tolist() == [0, 1, 1, 2, 3, 3, 3, 3]
-        assert Interval(edges=[0, 1, 2]).encode(column).tolist() == [0, 1, 1, 2, 2, 2, 2, 2]
+def test_bins_have_a_default_and_whole_numbers_where_they_are_not_narrower_than_1():
+    assert Interval(16, 70) == Interval(16, 70, bins=10)
+    assert Interval([0, 38, 120]) == Interval(np.array([0, 38, 120])) == Interval(edges=(0, 38, 120))
+    assert Domain.from_toml("[columns.age]\nlow = 16\nhigh = 70") == Domain({"age": Interval(16, 70)})
+    assert not Interval(18, 100, bins=20).real
+    assert Interval(0, 1, bins=10).real
+    assert Interval([0, 0.5, 1]).real
+    assert repr(Interval(0, 90, bins=90)) == "Interval(edges=[0, 1, 2, 3, 4, 5, …, 90])"
+    assert repr(Interval(edges=list(range(8)))) == "Interval(edges=[0, 1, 2, 3, 4, 5, 6, 7])"
 
 
 class TestDates:
@@ -195,18 +174,11 @@ class TestDates:
             (2019, 11, 28, 9), (2020, 2, 28, 9), (2020, 5, 28, 9), (2020, 8, 28, 9), (2020, 11, 28, 9),
         ]  # fmt: skip
 
-    @each(
-        "low, high",
-        [
-            (date(2020, 1, 1), date(2020, 3, 1)),  # 2 months, 3 bins
-            (date(2020, 1, 1), date(2020, 4, 2)),
-            (datetime(2020, 1, 1), datetime(2020, 4, 1, 0, 0, 0, 1)),
-            (date(1, 1, 1), date(9999, 12, 31)),
-            (datetime(1, 1, 1), datetime(9999, 12, 31)),
-        ],
-    )
-    def test_other_ranges_are_cut_into_equal_widths_rounded_down(self, low, high):
-        unit = timedelta.resolution if isinstance(low, datetime) else timedelta(days=1)
+    @each("moment", [date, datetime])
+    @each("ends", [((2020, 1, 1), (2020, 3, 1)), ((2020, 1, 1), (2020, 4, 2)), ((1, 1, 1), (9999, 12, 31))])
+    def test_other_ranges_are_cut_into_equal_widths_rounded_down(self, ends, moment):
+        low, high = (moment(*end) for end in ends)
+        unit = timedelta.resolution if moment is datetime else timedelta(days=1)
         edges = Interval(low, high, bins=3).edges
         assert edges == tuple(low + place * ((high - low) // unit) // 3 * unit for place in range(4))
         assert len(Interval(low, high, bins=50)) == 50
@@ -219,20 +191,11 @@ class TestDates:
         middles = [*interval.values, None]
         assert interval.encode(np.array(middles, object)[:-1]).tolist() == list(range(len(interval)))
 
-    def test_pandas_and_numpy_edges_are_datetimes(self):
-        edges = [datetime(2000, 1, 1), datetime(2001, 1, 1)]
-        for given_edges in (pd.to_datetime(edges), np.array(edges, "datetime64[s]"), pd.to_datetime(edges).to_list()):
-            interval = Interval(edges=given_edges)
-            assert interval.edges == tuple(edges)
-            assert {type(edge) for edge in interval.edges} == {datetime}
-
     @each(
         "edges, error, match",
         [
             ([date(2000, 1, 1), datetime(2001, 1, 1)], TypeError, "all numbers, all dates, or all datetimes"),
-            ([1, date(2001, 1, 1)], TypeError, "all numbers, all dates, or all datetimes"),
             ([date(2001, 1, 1), date(2000, 1, 1)], ValueError, "must increase|must be less"),
-            ([date(2001, 1, 1), date(2001, 1, 1)], ValueError, "must increase|must be less"),
             ([datetime(2000, 1, 1), pd.NaT], ValueError, "missing date"),
             ([datetime(2000, 1, 1, tzinfo=UTC), datetime(2001, 1, 1, tzinfo=UTC)], ValueError, "time zone"),
             ([datetime(2000, 1, 1), pd.Timestamp("2001-01-01T00:00:00.000000001")], ValueError, "nanosecond"),
@@ -248,18 +211,13 @@ class TestDates:
     "ends options error message",
     [
         ((), {}, ValueError, "either edges, or low and high"),
-        ((0, 1), {"edges": [0, 1]}, ValueError, "either edges, or low and high"),
-        (([0, 1],), {"bins": 2}, ValueError, "either edges, or low and high"),
-        ((0,), {}, ValueError, "both low and high"),
         ((0, 1), {"bins": 0}, ValueError, "whole number of at least 1, got 0"),
-        ((0, 1), {"bins": 2e8}, ValueError, "whole number of at least 1, got 200000000.0"),
         ((5, 1), {}, ValueError, "low of an Interval must be less than high, got 5 and 1"),
         ((), {"edges": [0, 2.5, 2.5]}, ValueError, "must increase, got 2.5 before 2.5"),
         ((), {"edges": [0]}, ValueError, "at least 2 edges"),
         ((), {"edges": [0, float("nan")]}, ValueError, "finite"),
         ((0, 10**400), {"bins": 2}, ValueError, "finite"),
         (("1", "2"), {"bins": 2}, TypeError, "numbers, dates or datetimes, got str"),
-        (([0], [1]), {}, ValueError, "either edges, or low and high"),
         ((), {"edges": "ab"}, TypeError, "the edges of an Interval must be a sequence, got str"),
         ((0, 2), {"bins": 2, "missing": 1}, TypeError, "missing must be True or False"),
     ],
@@ -267,30 +225,6 @@ class TestDates:
 def test_intervals_that_are_none_are_refused(ends, options, error, message):
     with pytest.raises(error, match=message):
         Interval(*ends, **options)
-
-
-def test_bins_have_a_default_and_edges_come_first():
-    assert Interval(16, 70) == Interval(16, 70, bins=10)
-    assert Interval([0, 38, 120]) == Interval(np.array([0, 38, 120])) == Interval(edges=(0, 38, 120))
-    assert Domain.from_toml("[columns.age]\nlow = 16\nhigh = 70") == Domain({"age": Interval(16, 70)})
-
-
-def test_numbers_are_whole_between_whole_bounds_unless_bins_are_narrower_than_1():
-    assert [Interval(18, 100, bins=20).real, Interval(0, 1, bins=10).real, Interval([0, 0.5, 1]).real] == [
-        False,
-        True,
-        True,
-    ]
-
-
-def test_an_interval_is_declared_alone():
-    with pytest.raises(TypeError, match=r"declared alone.*Interval\(\.\.\., missing=True\)"):
-        Domain({"age": [Interval(0, 100, bins=4), None]})
-
-
-def test_whole_numbers_beside_missing_stay_whole():
-    labels = Domain({"doors": [1, 2, None]}).cells()
-    assert [type(label) for label in labels] == [int, int, type(None)]
 
 
 class TestFoundDomains:
@@ -444,12 +378,3 @@ def test_estimators_ignore_columns_that_their_table_does_not_have(make, columns)
     np.testing.assert_array_equal(*map(np.asarray, drawn))
     with pytest.raises(ValueError, match=r"declares nothing for the columns \['height'\]"):
         make(WIDE).fit(people.assign(height=1.0))
-
-
-def test_an_undeclared_column_may_be_dropped():
-    with pytest.raises(
-        ValueError, match=r"declares nothing for the columns \['id'\]\. Declare .*, or drop the columns"
-    ):
-        DPMarginalSynthesizer(1.0, domain=WIDE).fit(PEOPLE.assign(id=range(150)))
-    with pytest.raises(TypeError, match=r"X must be a table, got str\. Read the file first"):
-        DPMarginalSynthesizer(1.0, domain=WIDE).fit("people.csv")

@@ -12,22 +12,6 @@ from skdp.exact import exp_bounds, exp_minus_bounds, log_upper, round_up
 from tests.conftest import each
 
 
-@given(st.floats(0, 700))
-def test_exp_is_enclosed_tightly(exponent):
-    lower, upper = exp_bounds(exponent)
-    with decimal.localcontext(prec=400):
-        # The decimal module rounds exp correctly: an independent witness, far more precise than the bounds.
-        witness = Fraction(decimal.Decimal(exponent).exp())
-    margin = witness / 10**395
-    assert lower <= witness + margin
-    assert witness - margin <= upper
-    assert upper - lower <= lower / 2**250
-
-
-def test_exp_of_zero():
-    assert exp_bounds(0)[0] == 1
-
-
 @each(
     "bound, numbers, message",
     [
@@ -41,9 +25,10 @@ def test_numbers_without_bounds_are_refused(bound, numbers, message):
         bound(*numbers)
 
 
-@given(st.fractions(0, 50), st.integers(32, 600))
+@given(st.fractions(0, 50) | st.floats(0, 700).map(Fraction), st.integers(32, 600))
 def test_exp_is_enclosed_as_precisely_as_asked_for(exponent, precision):
     lower, upper = exp_bounds(exponent, precision=precision)
+    # The decimal module rounds exp correctly: an independent witness.
     with decimal.localcontext(prec=400):
         witness = Fraction((decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp())
     margin = witness / 10**390
@@ -82,20 +67,14 @@ def test_small_powers_of_any_exponent(exponent):
     assert (lower, upper) == ((0, 1) if exponent > 1 else (2**64 - 1, 2**64))
 
 
-@given(st.fractions(1, 10**30), st.integers(1, 2**80))
+@given(st.fractions(1, 10**30) | st.just(Fraction(2**1500)), st.integers(1, 2**80))
 def test_log_is_rounded_up_by_at_most_two_floats(ratio, denominator):
     for value in (ratio, 1 + Fraction(1, denominator)):
         result = log_upper(value)
         assert exp_bounds(result)[0] >= value
         assert value == 1 or exp_bounds(math.nextafter(math.nextafter(result, 0), 0))[1] <= value
-
-
-def test_log_of_huge_and_tiny_ratios():
-    huge = Fraction(2**1500)
-    assert log_upper(huge) == pytest.approx(1500 * math.log(2))
     tiny = Fraction(1, 2**300)
     assert Fraction(log_upper(1 + tiny)) >= tiny / 2
-    assert log_upper(1 + tiny) > 0
 
 
 @given(st.fractions(-1000, 1000))

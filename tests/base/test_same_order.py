@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from skdp import (
-    DPMarginalSynthesizer,
     PrivacyLedger,
     RandomizedResponseEncoder,
 )
@@ -15,14 +14,7 @@ from skdp.local import SecretKey
 from tests.central.estimators import EVERY, made, whole
 
 X = pd.DataFrame({"x": ["a", "b"] * 10}, index=[f"row {number}" for number in range(20)])
-Y = pd.Series([0, 1] * 10, index=X.index, name="y")
-PERSONS = pd.Series(np.repeat(np.arange(5), 4), index=X.index)
 ORDERED = {"x": ["a", "b"]}
-
-
-def synthesizer(ledger=None, **parameters):
-    domain = ORDERED | {"y": [0, 1]}
-    return DPMarginalSynthesizer(1.0, domain=domain, random_state=0, ledger=ledger, **parameters)
 
 
 SUPERVISED = [name for name in EVERY if "y" in whole(name)]

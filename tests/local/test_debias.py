@@ -8,7 +8,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import skdp.oracles._hashing as hashing
 from skdp import (
     Domain,
     FrequencyOracleEncoder,
@@ -22,6 +21,7 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
+from skdp.oracles import LocalHashing
 from skdp.survey import ReportDesign
 from skdp.tables import read_table
 from tests.oracles.conftest import all_reports, floats
@@ -63,7 +63,7 @@ def write_reports(encoder, place, reports):
 @pytest.mark.parametrize("encoder_class", ENCODERS)
 def test_values_are_the_truth_on_average_over_all_reports(encoder_class, strategy, monkeypatch):
     """Exact: the sum over all reports of probability times value is the one-hot vector."""
-    monkeypatch.setattr(hashing, "_SMALL_PRIME", 11)  # few enough hash functions to list
+    monkeypatch.setattr(f"{LocalHashing.__module__}._SMALL_PRIME", 11)  # few enough hash functions to list
     encoder = encoder_class(1.5, categories=DOMAIN, strategy=strategy).fit(PEOPLE)
     for place, field in enumerate(encoder.protocol_.fields):
         means = means_of_sex = 0
@@ -128,22 +128,6 @@ def test_means_are_the_estimated_frequencies(encoder_class, strategy):
         np.testing.assert_allclose(means, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("purpose", ["margins", "pairs"])
-def test_a_table_has_values_and_numbers(purpose):
-    table = PEOPLE.assign(place=["p", "q"] * 75, age=np.arange(150) / 2)
-    categories = DOMAIN | {"place": ["p", "q"]}
-    encoder = LocalTableEncoder(6.0, categories=categories, bounds={"age": (0, 80)}, purpose=purpose, random_state=0)
-    reports = encoder.fit_transform(table)
-    values = encoder.debias(reports)
-    assert {"sex_f", "sex_m", "age"} <= {*values.columns} or encoder.plan_.n_reported < 4
-    sexes = encoder.debias(reports, columns=["sex"]).mean()
-    error = encoder.estimate_frequencies(reports).loc["sex", "std_error"]
-    assert (abs(sexes.to_numpy() - encoder.estimate_frequencies(reports).loc["sex", "frequency"]) < error * 2).all()
-    ages = encoder.debias(reports, columns=["age"])["age"]
-    if encoder.plan_.n_reported == len(encoder.plan_.groups):
-        assert ages.mean() == pytest.approx(encoder.estimate_mean(reports).loc["age", "mean"])
-
-
 def test_columns_in_several_fields_are_unbiased():
     """Over many records, means of pairs that are drawn for each record meet the truth."""
     n = 20_000
@@ -194,14 +178,6 @@ def test_columns_and_values_choose_the_output():
     bins = RandomizedResponseEncoder(1.0, categories=Domain({"age": Interval(0, 40, bins=4)}), random_state=0)
     reports = bins.fit_transform(pd.DataFrame({"age": [5.0, 25.0] * 20}))
     assert bins.debias(reports, values=[7, 39]).shape == (40, 2)
-
-
-def test_many_values_of_a_large_domain_take_the_memory_of_the_output():
-    categories = {"word": list(range(1 << 16))}
-    encoder = LocalHashingEncoder(2.0, categories=categories, random_state=0)
-    reports = encoder.fit_transform(pd.DataFrame({"word": np.arange(50_000)}))
-    # The supports of all values are 3 GB.
-    assert encoder.debias(reports, values=[1, 5]).shape == (50_000, 2)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ from skdp import (
 from skdp.testing import privatizer_checks
 from tests.carry_checks import check_reports
 from tests.conftest import counted_draws, each, often
-from tests.odd_tables import require_hidden
 
 PEOPLE = pd.DataFrame({"sex": ["Female", "Male", "Male"] * 20, "job": ["clerk", None, "sales"] * 20})
 NUMBERS = pd.DataFrame({"age": [17.0, 38.0, 90.0] * 20, "hours": [0.0, 40.0, 60.5] * 20, "rooms": [1.0, 2.0, 5.0] * 20})
@@ -62,11 +61,10 @@ def made(name, **parameters):
     return clone(transformer).set_params(**parameters), table
 
 
-# The checks make tables of their own, of values or of numbers.
-CHECKED = [name for name in TRANSFORMERS if name not in ("table", "table of values")]
-QUICK = ["words"]
+# The checks make tables of values or of numbers.
+CHECKED = [name for name in TRANSFORMERS if name != "table"]
 # One of each class; `best` is one of the others.
-OF_EACH_CLASS = ["response", "bits", "sets", "buckets", "indices", "numbers", "lists", "words"]
+OF_EACH_CLASS = ["response", "bits", "sets", "buckets", "numbers", "lists", "words"]
 # Each takes a tenth of a second or more of each transformer.
 LONG = {"check_reports", "check_errors", "check_frames"}
 
@@ -81,20 +79,14 @@ def test_the_contract_of_privatizers_is_kept(name):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", often(CHECKED, QUICK))
-@pytest.mark.parametrize("check", sorted(LONG))
-def test_the_long_checks_of_the_contract_pass(name, check):
+@pytest.mark.parametrize("name", CHECKED)
+def test_the_long_checks_of_the_contract_pass(name):
     transformer, table = TRANSFORMERS[name]
-    with contextlib.suppress(SkipTest):
-        dict(privatizer_checks(transformer, table[:6]))[check]()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", often(CHECKED, QUICK))
-def test_frames_of_every_kind_carry_nothing_over_and_odd_ones_are_not_shown(name):
-    transformer, table = TRANSFORMERS[name]
+    checks = dict(privatizer_checks(transformer, table[:6]))
+    for check in LONG:
+        with contextlib.suppress(SkipTest):
+            checks[check]()
     check_reports(transformer, table[:6])
-    require_hidden(transformer, table[:6])
 
 
 @every_transformer
@@ -130,30 +122,13 @@ def test_a_ledger_that_is_set_after_fit_is_refused_and_one_that_is_taken_away_is
 
 
 @each(
-    "parameters, error",
-    [
-        *[({"epsilon": value}, ValueError) for value in (0, -1, math.nan, math.inf)],
-        *[({"epsilon": value}, TypeError) for value in (True, "1", 1j, [1.0])],
-        ({"ledger": 3.0}, TypeError),
-        ({"random_state": -1}, ValueError),
-        *[({"random_state": value}, TypeError) for value in (True, 1.0, np.random.default_rng(0))],
-    ],
-)
-@each("name", TRANSFORMERS)
-def test_wrong_parameters_are_named(name, parameters, error):
-    transformer, table = made(name, **parameters)
-    with pytest.raises(error, match=f"{next(iter(parameters))} must be"):
-        transformer.fit(table)
-
-
-@each(
     "X, error, message",
     [
         (pd.DataFrame({"x": []}), ValueError, "0 sample"),
         (pd.DataFrame(index=[0]), ValueError, "0 feature"),
         (np.array(["secret"], object), ValueError, "Reshape your data"),
         (pd.Series(["secret"]), ValueError, "Reshape your data"),
-        (np.array([[1j]]), ValueError, "Complex data not supported"),
+        (np.array([[72619.25 + 1j]]), ValueError, "Complex data not supported"),
         (sparse.csr_array([[1.0]]), TypeError, "[Ss]parse"),
         (pl.LazyFrame({"x": ["secret"]}), TypeError, r"skdp\.engines"),
         (np.ma.masked_array([[1.0]], [[True]]), TypeError, "masked arrays are not supported"),
@@ -167,7 +142,7 @@ def test_what_is_no_table_is_refused(kind, X, error, message):
     for method in (transformer.fit, fitted.transform):
         with pytest.raises(error, match=message) as caught:
             method(X)
-        assert "secret" not in str(caught.value)
+        assert not any(sign in str(caught.value) for sign in ("secret", "72619"))
 
 
 @every_transformer
@@ -212,32 +187,26 @@ def test_a_run_of_another_name_class_or_guarantee_is_charged(tmp_path):
             assert ledger.spent == (spent, 0)
 
 
-SEX, AGE = {"sex": ["f", "m"]}, {"age": (0, 100)}
-ROWS = pd.DataFrame({"sex": ["f", "m", "m", "f"], "age": [20.0, 30.0, 40.0, 50.0]})
-GROUPED = ROWS.set_index("sex", drop=False)
+SEX = {"sex": ["f", "m"]}
+SEXES = pd.DataFrame({"sex": ["f", "m", "m", "f"]})
 REFUSED = r"the row index of X has a level 'sex', .*reset_index.*reports.set_index\('sex', drop=False\)"
-
-
-def ledger():
-    return PrivacyLedger(epsilon=10.0)
-
-
 ENCODERS = {
-    "labels": lambda book: RandomizedResponseEncoder(1.0, categories=SEX, ledger=book),
-    "words": lambda book: RapporEncoder(1.0, n_bits=8, ledger=book),
-    "table": lambda book: LocalTableEncoder(1.0, categories=SEX, ledger=book),
-    "features": lambda book: PosteriorFeatures(RandomizedResponseEncoder(1.0, categories=SEX, ledger=book)),
-    "at fit": lambda book: OnFitOnly(RandomizedResponseEncoder(1.0, categories=SEX, ledger=book)),
-    "beside others": lambda book: ColumnTransformer(
-        [("sex", RandomizedResponseEncoder(1.0, categories=SEX, ledger=book), ["sex"])], remainder="passthrough"
+    "labels": lambda ledger: RandomizedResponseEncoder(1.0, categories=SEX, ledger=ledger),
+    "words": lambda ledger: RapporEncoder(1.0, n_bits=8, ledger=ledger),
+    "table": lambda ledger: LocalTableEncoder(1.0, categories=SEX, ledger=ledger),
+    "features": lambda ledger: PosteriorFeatures(ENCODERS["labels"](ledger)),
+    "at fit": lambda ledger: OnFitOnly(ENCODERS["labels"](ledger)),
+    "beside others": lambda ledger: ColumnTransformer(
+        [("sex", ENCODERS["labels"](ledger), ["sex"])], remainder="passthrough"
     ).set_output(transform="pandas"),
 }
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@each("name", ENCODERS)
 def test_a_level_with_the_name_of_a_protected_column_is_refused_before_the_charge(name):
-    book = ledger()
-    for index in (GROUPED.index, pd.MultiIndex.from_arrays([range(4), GROUPED.index], names=[None, "sex"])):
+    ledger = PrivacyLedger(epsilon=10.0)
+    labels = pd.Index(SEXES["sex"])
+    for index in (labels, pd.MultiIndex.from_arrays([range(4), labels], names=[None, "sex"])):
         with pytest.raises(ValueError, match=REFUSED):
-            ENCODERS[name](book).fit_transform(ROWS[["sex"]].set_axis(index))
-    assert book.spent == (0, 0)
+            ENCODERS[name](ledger).fit_transform(SEXES.set_axis(index))
+    assert ledger.spent == (0, 0)

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import gc
 import math
 import pickle
 import string
-import weakref
 from fractions import Fraction
 from itertools import combinations, product
 
@@ -27,6 +25,7 @@ from skdp.local._heavy_hitters import (
 )
 from skdp.oracles import support_variance
 from skdp.randomness import SeededSource
+from skdp.testing import texts_of
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6
@@ -74,15 +73,13 @@ class TestProtocol:
         public = [0, *range(2, one.shape[1])]
         assert np.array_equal(one[:, public], two[:, public])
         assert not np.array_equal(one[:, 1], two[:, 1])
-        assert WordCoder(5, None).steps == [(0, 2), (2, 4), (4, 5)]
+        # Groups of the first two bytes, of four, and of all five.
         assert chisquare(np.bincount(one[:, 0]), [600, 1_200, 1_200]).pvalue > FALSE_ALARM
-
-    def test_a_report_depends_on_the_prefix_of_its_group_only(self):
-        finder = HeavyHitters(random_state=3, max_length=6)
-        one, two = (clone(finder).report([word] * 3_000) for word in ("abcdef", "abcdez"))
-        shorter = one[:, 0] < 2
-        assert np.array_equal(one[shorter], two[shorter])
-        assert not np.array_equal(one[~shorter], two[~shorter])
+        # A report depends on the prefix of its group only.
+        same, other = (clone(finder).report([word] * 3_000) for word in ("abcde", "abcdz"))
+        shorter = same[:, 0] < 2
+        assert np.array_equal(same[shorter], other[shorter])
+        assert not np.array_equal(same[~shorter], other[~shorter])
 
     def test_buckets_follow_the_channel(self):
         finder = HeavyHitters(1.0, random_state=8, max_length=4)
@@ -108,14 +105,6 @@ def test_two_words_collide_with_the_stated_probability(n_bits, r):
         if one > 0:
             pairs = np.bincount(buckets[one] << r | buckets[other], minlength=1 << 2 * r)
             assert (pairs == len(seeds) >> 2 * r).all()
-
-
-def test_seeds_of_parities_are_uniform_words():
-    seeds = draw_seeds(SeededSource(0), 50_000, 3, 40)
-    assert seeds.shape == (50_000, 3)
-    assert seeds.max() < 1 << 40
-    for place in range(40):
-        assert abs(int((seeds >> place & 1).sum()) - 75_000) < 5 * math.sqrt(150_000 / 4)
 
 
 @each("n_bits, r, n_tail, n", [(47, 2, 16, 200), (20, 1, 12, 200), (30, 6, 9, 3_000), (12, 4, 12, 200), (9, 3, 1, 9)])
@@ -185,21 +174,12 @@ class TestFinding:
             found += len(finder.fit(finder.report(words)).top_) > 0
         assert binom.sf(found - 1, runs, 0.05) > FALSE_ALARM
 
-    @pytest.mark.parametrize("seed", range(2))
-    def test_any_language(self, seed):
-        words = ["naïve"] * 4_000 + ["日本"] * 3_000 + ["日本語です"] * 2_000 + [""] * 1_000
-        finder = HeavyHitters(8.0, n_top=4, max_length=8, random_state=seed)
-        top = finder.fit(finder.report(words)).top_
-        # What is too long is cut between characters.
-        assert top["value"].tolist() == ["日本", "naïve", ""]
-
 
 class TestFrames:
     @each(
         "words error message",
         [
             (["a", None], TypeError, "words must be strings"),
-            ([np.nan, "a"], TypeError, "words must be strings"),
             (["a", b"secret"], TypeError, "words must be strings"),
             ([], ValueError, "Found 0 words"),
             (pd.DataFrame({"a": ["x"], "b": ["y"]}), ValueError, "words must be one column, got 2"),
@@ -217,7 +197,6 @@ class TestFrames:
         "change message",
         [
             (lambda reports: reports.iloc[:, :-1], "the columns"),
-            (lambda reports: reports[reports.columns[::-1]], "the columns"),
             *[
                 (lambda reports, wrong=wrong: reports.assign(**wrong), "reports must be integers of the hash functions")
                 for wrong in ({"group": 3}, {"bucket": -1}, *({"hash_0": odd} for odd in (2**47, 0.5, np.nan, "x")))
@@ -238,14 +217,8 @@ class TestSecrets:
             finder.report(pd.Series(words))
         assert pickle.dumps(finders[0]) == pickle.dumps(finders[1])
         assert set(vars(finders[0])) == {*finders[0].get_params(), "_calls"}
-        words = pd.Series(["secret"] * 200)
-        watched = weakref.ref(words)
-        finders[0].report(words)
-        del words
-        gc.collect()
-        assert watched() is None
 
-    @pytest.mark.parametrize("value", ["s3cr3t", 72_619.25, [72_619], b"s3cr3t"])
+    @each("value", ["s3cr3t", 72_619.25, [72_619], b"s3cr3t"])
     def test_reports_that_are_true_words_by_mistake_are_not_shown(self, value):
         finder = HeavyHitters(max_length=6)
         reports = finder.report(pd.Series(["a"] * 200))
@@ -255,7 +228,4 @@ class TestSecrets:
         for table in [*tables, *(table.to_numpy() for table in tables)]:
             with pytest.raises((TypeError, ValueError)) as caught:
                 finder.fit(table)
-            error = caught.value
-            while error is not None:
-                assert not any(sign in f"{error!r} {error.args}" for sign in ("s3cr3t", "72619", "72_619"))
-                error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+            assert not any(sign in text for text in texts_of(caught.value) for sign in ("s3cr3t", "72619"))

@@ -19,7 +19,7 @@ from skdp import (
     UnaryEncodingTransformer,
 )
 from skdp.oracles import ORACLES, project_to_simplex
-from tests.conftest import each, often
+from tests.conftest import each
 from tests.oracles.conftest import all_reports, floats
 
 CATEGORIES = {
@@ -76,38 +76,12 @@ def test_counts_come_back_within_their_errors(name, strategy):
 def test_sampling_reports_one_column_of_each_record():
     table = pd.DataFrame(data(3_000))
     labels = make("labels", strategy="sample").fit_transform(table)
-    counts = labels["sampled"].value_counts()
-    assert counts.index.sort_values().tolist() == [0, 1, 2]
-    assert counts.between(850, 1150).all()
+    assert labels["sampled"].value_counts().sort_index().index.tolist() == [0, 1, 2]
+    assert labels["sampled"].value_counts().between(850, 1150).all()
     for index, column in enumerate(["sex", "job", "age"]):
         assert labels.loc[labels["sampled"] != index, column].isna().all()
     bits = make("sets", strategy="sample", epsilon=1.0).fit_transform(table)
-    assert (bits.loc[bits["sampled"] != 0, ["sex_Female", "sex_Male"]] == 0).all(axis=None)
-    assert (bits.loc[bits["sampled"] == 0, ["sex_Female", "sex_Male"]].sum(axis=1) == 1).all()
-    # Which column is reported has nothing to do with what it holds.
-    assert labels.groupby("sampled").size().sub(1000).abs().max() < 150
-
-
-@each("index", [-1, 3, 0.5, "3", "x", None])
-def test_an_index_of_no_column_is_refused(index):
-    people = pd.DataFrame({"a": [0, 1], "b": [1, 0], "c": [0, 0]})
-    encoder = SubsetSelectionEncoder(1.0, categories={"a": [0, 1], "b": [0, 1], "c": [0, 1]}, strategy="sample")
-    reports = encoder.fit_transform(people).astype({"sampled": object})
-    reports.loc[0, "sampled"] = index
-    with pytest.raises(ValueError, match="integers"):
-        encoder.tally(reports)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("epsilon", often([0.6, 2.0, 6.0], [0.6]))
-@pytest.mark.parametrize("name", ["labels", "bits"])
-def test_joint_counts_have_the_error_that_is_stated(name, epsilon):
-    """Where noise prevails, too: estimates that are not negative then add up to many times the records."""
-    table = pd.DataFrame(data(200))
-    encoder = make(name, epsilon).fit(table)
-    found = [encoder.estimate_joint_counts(encoder.transform(table), columns=["sex", "job"]) for _ in range(100)]
-    stated = np.sqrt(np.mean([one["std_error"] ** 2 for one in found], axis=0))
-    assert np.mean(stated / np.std([one["count"] for one in found], axis=0)) == pytest.approx(1, abs=0.15)
+    assert (bits[["sex_Female", "sex_Male"]].sum(axis=1) == (bits["sampled"] == 0)).all()
 
 
 @pytest.mark.parametrize("name", ["labels", "bits", "sets", "buckets"])
@@ -156,46 +130,19 @@ def test_p_and_q_decide_epsilon():
             UnaryEncodingTransformer(**{"epsilon": None} | odd, categories=[["a", "b", "c"]]).fit(people)
 
 
-def test_levels_of_columns_stay_where_all_columns_are_those_of_the_input():
-    labels = pd.MultiIndex.from_tuples([("home", "sex"), ("home", "smokes")], names=["place", "question"])
-    table = pd.DataFrame([["f", "no"], ["m", "yes"]] * 200, columns=labels)
-    values = {("home", "sex"): ["f", "m"], ("home", "smokes"): ["no", "yes"]}
-    encoder = RandomizedResponseEncoder(3.0, categories=values, random_state=0)
-    for strategy in ("split", "joint", "sample"):
-        reports = encoder.set_params(strategy=strategy).fit(table).transform(table)
-        if strategy == "sample":
-            assert reports.columns.to_list() == [*labels, "sampled"]
-        else:
-            assert reports.columns.equals(labels)
-            assert reports.columns.names == labels.names
-        counts = encoder.estimate_counts(reports, columns=[("home", "sex")])
-        assert (abs(counts["count"] - 200) < 6 * counts["std_error"]).all()
-
-
-def test_names_of_the_output():
-    encoder = make("buckets", strategy="joint").fit(pd.DataFrame(data(5)))
-    assert encoder.get_feature_names_out().tolist() == ["sex_job_age_seed", "sex_job_age_bucket"]
-    with pytest.raises(ValueError, match="input_features is not equal"):
-        encoder.get_feature_names_out(["a", "b", "c"])
+def test_values_that_would_share_a_name_are_refused():
     twins = {"a": ["b_c", "d"], "a_b": ["c", "d"]}
     with pytest.raises(ValueError, match="would have the same name"):
         UnaryEncodingTransformer(categories=twins).fit(pd.DataFrame({"a": ["d"], "a_b": ["d"]}))
 
 
-class TestFrequencyOracle:
-    @each("k, epsilon", list(product([2, 3, 5, 14, 40, 100, 300, 1000], [0.25, 0.5, 1.0, 2.0, 4.0])))
-    def test_auto_is_never_beaten(self, k, epsilon):
-        encoder = FrequencyOracleEncoder(epsilon, categories=[range(k)]).fit([[0]])
-        oracles = {name: make_oracle(k, epsilon) for name, make_oracle in ORACLES.items()}
-        errors = {name: one.mean_squared_error for name, one in oracles.items() if one.report_bytes <= 1024}
-        assert encoder.expected_error_[0] <= min(errors.values()) * (1 + 1e-12)
-        assert errors[encoder.oracle_[0]] == encoder.expected_error_[0]
-
-    def test_only_reports_that_fit(self):
-        wide = FrequencyOracleEncoder(1.0, categories=[range(5_000)]).fit([[0]])
-        narrow = FrequencyOracleEncoder(1.0, categories=[range(50_000)]).fit([[0]])
-        assert wide.oracle_ == ["subset_selection"]
-        assert narrow.oracle_ == ["local_hashing"]
+@each("k, epsilon", list(product([2, 3, 5, 14, 40, 300, 1000], [0.25, 1.0, 4.0])))
+def test_the_best_oracle_is_never_beaten(k, epsilon):
+    encoder = FrequencyOracleEncoder(epsilon, categories=[range(k)]).fit([[0]])
+    oracles = {name: make_oracle(k, epsilon) for name, make_oracle in ORACLES.items()}
+    errors = {name: one.mean_squared_error for name, one in oracles.items() if one.report_bytes <= 1024}
+    assert encoder.expected_error_[0] <= min(errors.values()) * (1 + 1e-12)
+    assert errors[encoder.oracle_[0]] == encoder.expected_error_[0]
 
 
 VALUES = {"sex": ["f", "m"], "age": ["young", "middle", "old"]}
@@ -254,20 +201,6 @@ def test_margins_are_sums_of_cells(name):
             encoder.estimate_counts(encoder.tally(reports), columns=["sex"]),
             encoder.estimate_counts(reports, columns=["sex"]),
         )
-
-
-@pytest.mark.parametrize("strategy", ["split", "sample"])
-def test_other_strategies_have_rows_of_the_columns(strategy):
-    encoder = RandomizedResponseEncoder(2.0, strategy=strategy, categories=VALUES).fit(PEOPLE)
-    reports = encoder.transform(PEOPLE)
-    every = encoder.estimate_counts(reports)
-    one = encoder.estimate_counts(reports, columns=["age"])
-    assert one.index.tolist() == VALUES["age"]
-    np.testing.assert_allclose(one, every.loc["age"])
-    both = encoder.estimate_counts(reports, columns=["age", "sex"])
-    assert both.index.tolist() == [(name, label) for name in ("age", "sex") for label in VALUES[name]]
-    share = encoder.estimate_frequencies(reports, columns=["age"])
-    np.testing.assert_allclose(share["frequency"] * len(PEOPLE), one["count"])
 
 
 def test_intervals_of_large_counts_reach_as_far_as_their_errors():

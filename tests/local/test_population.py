@@ -1,7 +1,6 @@
 """Whose share an estimate is of: the population's, from which the table was drawn, or the table's own."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,6 @@ from skdp import (
     SetValuedEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.local import OracleField
 from skdp.privacy import WeakGuaranteeWarning
 
 VALUES = {"smokes": ["yes", "no"]}
@@ -36,20 +34,22 @@ def binomial(n, p):
     return np.array([math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)])
 
 
+def all_estimates(encoder, n, told):
+    """Yield the estimate of each number of reports of "yes" among n, and its probability."""
+    empty = encoder.protocol_.empty_tally()
+    for n_told, probability in enumerate(binomial(n, told)):
+        if probability > 1e-7:  # others are so unlikely that they are warned of
+            tally = empty.with_sums([np.array([n_told, n - n_told]), np.array([n]), np.array([n])])
+            yield probability, encoder.estimate_frequencies(tally).loc["yes"]
+
+
 def coverage(epsilon, n, share):
     """Exact: over all tables of n people and all their reports, of two values."""
     encoder = RandomizedResponseEncoder(epsilon, categories=VALUES).fit(answers(1, 1))
     (table,) = encoder.channel()
     told = float(table[0][0]) * share + float(table[1][0]) * (1 - share)
-    empty = encoder.protocol_.empty_tally()
-    covered = 0.0
-    for n_told, probability in enumerate(binomial(n, told)):
-        if probability < 1e-7:
-            continue  # so unlikely that they are warned of
-        tally = empty.with_sums([np.array([n_told, n - n_told]), np.array([n]), np.array([n])])
-        row = encoder.estimate_frequencies(tally).loc["yes"]
-        covered += probability * (row["lower"] <= share <= row["upper"])
-    return covered
+    estimates = all_estimates(encoder, n, told)
+    return sum(probability * (row["lower"] <= share <= row["upper"]) for probability, row in estimates)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 6.0])
@@ -70,23 +70,14 @@ def test_few_people_are_covered_less(epsilon, n, share, covered):
 
 def test_the_variance_is_that_of_both_draws():
     """Exact: the variance over all tables of 60 people from a population, and their reports."""
-    n, share = 60, Fraction(1, 3)
+    n, share = 60, 1 / 3
     encoder = RandomizedResponseEncoder(2.0, categories=VALUES).fit(answers(1, 1))
     (channel,) = encoder.channel()
-    told = channel[0][0] * share + channel[1][0] * (1 - share)
-    (field,) = encoder.protocol_.fields
-    assert isinstance(field, OracleField)
-    gain = float(field.oracle.p - field.oracle.q)
-    exact = float(told * (1 - told)) / n / gain**2
+    yes, no = float(channel[0][0]), float(channel[1][0])
+    told = yes * share + no * (1 - share)
     # The mean of the stated variances, whose plug-in of p (1 - p) is off by one part in n.
-    empty = encoder.protocol_.empty_tally()
-    stated = 0.0
-    for n_told, probability in enumerate(binomial(n, float(told))):
-        if probability < 1e-7:
-            continue
-        tally = empty.with_sums([np.array([n_told, n - n_told]), np.array([n]), np.array([n])])
-        stated += probability * encoder.estimate_frequencies(tally).loc["yes", "std_error"] ** 2
-    assert stated == pytest.approx(exact, rel=0.02)
+    stated = sum(probability * row["std_error"] ** 2 for probability, row in all_estimates(encoder, n, told))
+    assert stated == pytest.approx(told * (1 - told) / n / (yes - no) ** 2, rel=0.02)
 
 
 @pytest.mark.parametrize("name", ENCODERS)

@@ -63,17 +63,9 @@ class TestGuarantee:
         assert not RapporEncoder(1.0, random_state=1).fit(rows).guarantee_.secure
         assert RapporEncoder(1.0).fit(rows).guarantee_.secure
 
-    def test_each_call_is_charged(self):
-        ledger, rows = PrivacyLedger(epsilon=100.0), pd.DataFrame({"x": ["a"] * 8})
-        encoder = RapporEncoder(2.0, secret_key=KEY, ledger=ledger).fit(rows)
-        for _ in range(3):
-            encoder.transform(rows, record_id=np.arange(8))
-        assert ledger.spent.epsilon == pytest.approx(6.0)
-
-    @each("parameters", [{}, {"secret_key": KEY}])
-    def test_instantaneous_epsilon_is_smaller_and_requires_a_key(self, parameters):
-        with pytest.raises(ValueError, match="instantaneous_epsilon requires a secret_key, and must be smaller"):
-            fitted(1.0, instantaneous_epsilon=1.0 if parameters else 0.5, **parameters)
+        for odd in ({"instantaneous_epsilon": 0.5}, {"instantaneous_epsilon": 1.0, "secret_key": KEY}):
+            with pytest.raises(ValueError, match="instantaneous_epsilon requires a secret_key, and must be smaller"):
+                fitted(1.0, **odd)
 
 
 class TestChannel:
@@ -122,29 +114,11 @@ class TestPermanentBits:
         changes += [{"epsilon": 4.01}, {"n_bits": 65}, {"record": "x", "word": "s y"}, {"record": "xs ", "word": "y"}]
         assert len({flips(), *(flips(**change) for change in changes)}) == 1 + len(changes)
 
-    def test_second_round_keeps_the_permanent_bits(self):
-        words, ids = ["a"] * 300, np.arange(300)
-        permanent = permanent_reports(words, ids, epsilon=1.0)
-        noisy = permanent_reports(words, ids, epsilon=1.0, instantaneous_epsilon=0.999)
-        assert np.array_equal(permanent[:, 0], noisy[:, 0])
-        assert 0 < (permanent != noisy).mean() < 0.02
-
     def test_cohort_belongs_to_the_record(self):
         ids = np.arange(300)
         one, two = (permanent_reports([word] * 300, ids) for word in ("a", "b"))
         assert np.array_equal(one[:, 0], two[:, 0])
         assert set(one[:, 0]) == set(range(8))
-
-    def test_average_of_many_reports_reveals_the_permanent_bits_only(self):
-        words, ids = ["a"] * 20, np.arange(20)
-        kept = permanent_reports(words, ids, n_cohorts=1)[:, 1:]
-        encoder = fitted(n_bits=64, n_cohorts=1, secret_key=KEY, instantaneous_epsilon=3.0)
-        rows = pd.DataFrame({"x": words})
-        calls = [encoder.transform(rows, record_id=ids).to_numpy()[:, 1:] for _ in range(60)]
-        assert np.array_equal(np.mean(calls, axis=0) > 0.5, kept)
-        own = np.zeros(64, int)
-        own[field_of(encoder).bit_indices(0, b"string a")] = 1
-        assert not np.array_equal(kept[0], own)
 
 
 class TestDecoding:
@@ -189,19 +163,10 @@ class TestDecoding:
         with pytest.raises(ValueError, match="candidates must be a dict of the columns"):
             encoder.decode(encoder.transform(rows), ["x", "y"])
 
-    @each(
-        "candidates, error",
-        [
-            ([], ValueError),
-            (["a", "a"], ValueError),
-            ("a", ValueError),
-            ([["secret"]], ValueError),
-            ([None], ValueError),
-        ],
-    )
-    def test_odd_candidates(self, candidates, error):
+    @each("candidates", [[], ["a", "a"], "a", [["secret"]], [None]])
+    def test_odd_candidates(self, candidates):
         encoder = fitted()
-        with pytest.raises(error, match="candidates of 'x'") as caught:
+        with pytest.raises(ValueError, match="candidates of 'x'") as caught:
             encoder.decode(encoder.transform(pd.DataFrame({"x": ["a"]})), candidates)
         assert "secret" not in str(caught.value)
 
@@ -210,14 +175,6 @@ class TestDecoding:
         encoder, rows = fitted(n_bits=4, n_cohorts=2), pd.DataFrame({"x": ["a"] * 80})
         with pytest.raises(ValueError, match="column 'x_cohort' must contain integers from 0 to 1"):
             encoder.tally(encoder.transform(rows).assign(x_cohort=cohort))
-
-
-def test_missing_words_are_refused_before_a_charge(make_frame):
-    ledger = PrivacyLedger(epsilon=9)
-    encoder = fitted(ledger=ledger)
-    with pytest.raises(ValueError, match=r"column 'x' contains missing values \(NaN\)"):
-        encoder.transform(make_frame({"x": ["a", None]}, {"x": ["a", None]}))
-    assert ledger.spent.epsilon == 0
 
 
 @each("dtype", ["f4", "f2", "Float32", pd.ArrowDtype(pa.float32()), pa.float32(), pl.Float32])
@@ -242,9 +199,3 @@ def test_candidates_with_equal_bits_have_no_errors():
     encoder = RapporEncoder(8.0, n_bits=2, n_hashes=1, n_cohorts=1, random_state=0)
     estimates = encoder.decode(encoder.fit_transform(words), ["a", "b", "c"])
     assert estimates.loc[estimates["count"] > 0, "std_error"].isna().all()
-
-
-@each("n_hashes", [1, 3])
-def test_the_field_has_the_epsilon_of_all_hashes(n_hashes):
-    encoder = RapporEncoder(3.0, n_hashes=n_hashes).fit(pd.DataFrame({"x": ["a"]}))
-    assert encoder.protocol_.fields[0].epsilon == encoder.guarantee_.epsilon

@@ -84,30 +84,21 @@ def test_weighted_frequencies_are_those_of_samplics():
     assert shares.attrs["rows"] == "population"
 
 
-SEXES = np.where(PLACES % 2, "f", "m")
 BOTH = VALUES | {"sex": ["f", "m"]}
+TABLE = REPORTS.assign(sex=np.where(PLACES % 2, "f", "m"), c=PLACES % 2)
 ENCODERS = {
-    "response": (RandomizedResponseEncoder(2.0, categories=VALUES, random_state=0), REPORTS),
-    "unary": (UnaryEncodingTransformer(2.0, categories=VALUES, random_state=0), REPORTS),
-    "joint": (
-        RandomizedResponseEncoder(4.0, categories=BOTH, strategy="joint", random_state=0),
-        REPORTS.assign(sex=SEXES),
-    ),
-    "sampled": (
-        RandomizedResponseEncoder(2.0, categories=BOTH, strategy="sample", random_state=0),
-        REPORTS.assign(sex=SEXES),
-    ),
-    "pairs": (
-        LocalTableEncoder(4.0, categories=BOTH | {"c": [0, 1]}, purpose="pairs", random_state=0),
-        REPORTS.assign(sex=SEXES, c=PLACES % 2),
-    ),
+    "response": RandomizedResponseEncoder(2.0, categories=VALUES, random_state=0),
+    "unary": UnaryEncodingTransformer(2.0, categories=VALUES, random_state=0),
+    "joint": RandomizedResponseEncoder(4.0, categories=BOTH, strategy="joint", random_state=0),
+    "sampled": RandomizedResponseEncoder(2.0, categories=BOTH, strategy="sample", random_state=0),
+    "pairs": LocalTableEncoder(4.0, categories=BOTH | {"c": [0, 1]}, purpose="pairs", random_state=0),
 }
 
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_equal_weights_are_none(name):
-    encoder, table = ENCODERS[name]
-    reports = encoder.fit_transform(table)
+    encoder = ENCODERS[name]
+    reports = encoder.fit_transform(TABLE[[*encoder.categories]])
     weights = np.full(60, 2.0)
     for postprocess in ("none", "clip"):
         weighted = encoder.estimate_frequencies(reports, sample_weight=weights, postprocess=postprocess)
@@ -117,17 +108,6 @@ def test_equal_weights_are_none(name):
     is_within = shares["frequency"].between(0.2, 0.8)
     ratio = (weighted["std_error"] / shares["std_error"])[is_within]
     np.testing.assert_allclose(ratio, 1, atol=0.05 if name == "pairs" else 0.03)
-
-
-def test_a_sampled_column_is_weighted_among_those_who_report_it():
-    encoder, table = ENCODERS["sampled"]
-    reports = encoder.fit_transform(table)
-    shares = encoder.estimate_frequencies(reports, sample_weight=WEIGHTS)["frequency"]
-    for place, name in enumerate(encoder.protocol_.columns):
-        is_reported = reports["sampled"] == place
-        # Values are divided by the probability that a record reports the column.
-        values = encoder.debias(reports, columns=[name])[is_reported] / 2
-        np.testing.assert_allclose(shares[name], np.average(values, weights=WEIGHTS[is_reported], axis=0), rtol=1e-12)
 
 
 def two_draws(names, chances):
@@ -159,18 +139,6 @@ def test_the_total_and_its_variance_are_unbiased():
             stated += probability * std_errors(totals, np.zeros(2), np.arange(2))["report_yes"] ** 2
     assert mean == pytest.approx(2, rel=1e-9)
     assert stated == pytest.approx(square - mean**2, rel=1e-9)
-
-
-def test_marginals_of_a_joint_column_are_weighted():
-    encoder, table = ENCODERS["joint"]
-    reports = encoder.fit_transform(table)
-    shares = encoder.estimate_frequencies(reports, columns=["sex"], sample_weight=WEIGHTS)
-    cells = encoder.estimate_frequencies(reports, sample_weight=WEIGHTS)
-    by_sex = cells["frequency"].groupby("sex").sum()
-    np.testing.assert_allclose(shares["frequency"], by_sex, rtol=1e-12)
-    values = encoder.debias(reports, columns=["sex"])
-    scores = (values - shares["frequency"].to_numpy()).mul(WEIGHTS / WEIGHTS.sum(), axis=0)
-    np.testing.assert_allclose(shares["std_error"], std_errors(scores, ALONE, PLACES), rtol=1e-9)
 
 
 def test_a_group_is_weights_of_zero():
@@ -206,11 +174,6 @@ def test_few_equal_reports_have_the_error_of_their_noise():
 def test_what_is_no_weight_is_refused(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         ENCODER.estimate_frequencies(REPORTS, **options)
-
-
-def test_a_tally_has_no_weights():
-    with pytest.raises(TypeError, match="got a ReportTally"):
-        ENCODER.estimate_frequencies(ENCODER.tally(REPORTS), sample_weight=WEIGHTS)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])

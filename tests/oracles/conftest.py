@@ -14,13 +14,10 @@ import pytest
 import skdp.oracles
 from skdp.exact import exp_bounds
 from skdp.randomness import ONE
-from tests.oracles.outside_oracle import FlippedBits, TurnedResponse
+from tests.oracles.outside_oracle import FlippedBits
 
-# Every oracle of the registry, small forms and further ones of some, and those of another package.
-ORACLES = skdp.oracles.ORACLES | {
-    "flipped_bits": FlippedBits,
-    "turned_response": TurnedResponse,
-}
+# Every oracle of the registry, and one of another package.
+ORACLES = skdp.oracles.ORACLES | {"flipped_bits": FlippedBits}
 ENUMERATED = [name for name, make in ORACLES.items() if not make(3, 1.0).shows_hash]
 """Those with a single channel."""
 EPSILONS = [1e-9, 1e-3, 0.1, math.log(3), 1, 4, 20, 40, 700]

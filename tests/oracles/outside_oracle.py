@@ -1,4 +1,4 @@
-"""Two oracles as another package would write them: nothing in skdp knows them, and they tighten no default."""
+"""An oracle as another package would write it: nothing in skdp knows it, and it tightens no default."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from skdp.oracles import FrequencyOracle, check_size, lie_threshold
-from skdp.randomness import bernoulli, uniform_integers
+from skdp.randomness import bernoulli
 
 ONE = 1 << 64
 
@@ -41,27 +41,3 @@ class FlippedBits(FrequencyOracle):
             return math.prod(share if bit else 1 - share for share, bit in zip(heads, bits, strict=True))
 
         return [[probability(value, bits) for bits in product((0, 1), repeat=self.k)] for value in range(self.k)]
-
-
-class TurnedResponse(FrequencyOracle):
-    """The value plus 1, or a uniform value with probability l = k / (e^eps + k - 1)."""
-
-    worst_ratio = property(lambda self: self.p / self.q)
-
-    def __init__(self, k, epsilon):
-        self.k = check_size(k)
-        self._lie = lie_threshold(epsilon, self.k)
-        self.lie = Fraction(self._lie, ONE)
-        self.p, self.q = 1 - self.lie * (self.k - 1) / self.k, self.lie / self.k
-
-    def report(self, codes, source):
-        self._check_codes(codes)
-        lies = bernoulli(source, self._lie, codes.size)
-        turned = (codes.astype(np.int64) + 1) % self.k
-        return np.where(lies, uniform_integers(source, self.k, codes.size), turned).astype(codes.dtype)
-
-    def supports(self, reports):
-        return reports[:, np.newaxis] == (np.arange(self.k) + 1) % self.k
-
-    def channel(self):
-        return [[self.p if (value + 1) % self.k == y else self.q for y in range(self.k)] for value in range(self.k)]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
 
-from skdp.oracles import RandomizedResponse, choose_oracle
+from skdp.oracles import choose_oracle
 from skdp.randomness import SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import ORACLES
-
-QUICK = ["randomized_response", "optimized_unary_encoding", "subset_selection", "local_hashing"]
 
 
 def zipf_codes(k, n, source):
@@ -38,41 +35,19 @@ def test_textbook_variances(epsilon):
         assert ORACLES[name](20, epsilon).variance(np.zeros(20), 1)[0] == pytest.approx(variance, rel=1e-6)
 
 
-def check_empirical_error(oracle, label):
-    """Many small studies from one call; the standard error of their mean squared error is below 2 %."""
-    k, size = oracle.k, 200
-    runs = max(150, 7_500 // (k - 1))
-    codes = np.tile(zipf_codes(k, size, SeededSource("codes")), runs)
-    counts = np.bincount(codes[:size], minlength=k)
-    reports = oracle.report(codes, SeededSource("error", label))
-    parts = [reports[start : start + size] for start in range(0, codes.size, size)]
-    errors = np.array([((oracle.estimate(oracle.tally(part), size) - counts) ** 2).sum() for part in parts])
-    expected = oracle.variance(counts, size).sum()
-    assert errors.mean() == pytest.approx(expected, rel=0.08)
-    assert errors.std() / math.sqrt(runs) < 0.02 * expected
-
-
-def check_coverage(oracle, label):
+@pytest.mark.parametrize("name", often(ORACLES, ["randomized_response", "optimized_unary_encoding", "local_hashing"]))
+def test_intervals_cover_the_truth(name):
     """Intervals from the estimates alone hold the truth in about 95 of 100 cases."""
-    k, size, runs = oracle.k, 4_000, max(50, 6_000 // oracle.k)
-    codes = zipf_codes(k, size, SeededSource("codes"))
+    k, size, runs = 100, 4_000, 60
+    oracle, codes = ORACLES[name](k, 1.5), zipf_codes(k, size, SeededSource("codes"))
     counts = np.bincount(codes, minlength=k)
     covered = 0
     for run in range(runs):
-        estimate = oracle.estimate(oracle.tally(oracle.report(codes, SeededSource("cover", label, run))), size)
+        reports = oracle.report(codes, SeededSource("cover", name, run))
+        estimate = oracle.estimate(oracle.tally(reports), size)
         reach = 1.959964 * np.sqrt(oracle.variance(estimate, size))
         covered += int((abs(estimate - counts) <= reach).sum())
     assert 0.93 <= covered / (runs * k) <= 0.975
-
-
-@pytest.mark.parametrize("name", often(ORACLES, QUICK))
-def test_the_empirical_error_is_the_closed_form(name):
-    check_empirical_error(ORACLES[name](14, 1), f"{name} 14")
-
-
-@pytest.mark.parametrize("name", often(ORACLES, QUICK[:2]))
-def test_intervals_cover_the_truth(name):
-    check_coverage(ORACLES[name](100, 1.5), name)
 
 
 # The choice of an oracle.
@@ -88,19 +63,3 @@ def test_the_chosen_oracle_has_the_stated_error_for_many_reports(max_report_byte
     measured = ((estimates - counts) ** 2).mean() / n  # of 100,000 squares: known to some 0.5 %
     assert measured == pytest.approx(oracle.mean_squared_error, rel=0.05)
     assert oracle.variance(counts, n).mean() / n == pytest.approx(measured, rel=0.05)
-
-
-# Large domains.
-
-
-def test_a_million_values_fit():
-    k, n = 1_000_000, 20_000
-    codes = np.zeros(n, np.uint32)
-    codes[5_000:] = np.arange(n - 5_000) * 66
-    tracemalloc.start()
-    oracle = RandomizedResponse(k, 4.0)
-    counts = oracle.estimate(oracle.tally(oracle.report(codes, SeededSource("million"))), n)
-    assert abs(counts[0] - 5_001) < 6 * math.sqrt(oracle.variance(np.r_[5_001, np.ones(k - 1) / 67], n)[0])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 300 << 20

@@ -14,13 +14,18 @@ from hypothesis import strategies as st
 
 from skdp.exact import exp_bounds, log_upper
 from skdp.oracles import (
+    ClampedLaplace,
     FrequencyOracle,
+    Optimal,
     RandomizedResponse,
+    SquareWave,
+    SubsetSelection,
     TwoRoundUnaryEncoding,
     UnaryEncoding,
+    draw_by_row,
     lie_threshold,
 )
-from skdp.randomness import ONE, SeededSource
+from skdp.randomness import MAX_ROWS, ONE, RowStreams, SeededSource
 from tests.conftest import each
 from tests.oracles.conftest import ORACLES, all_reports, check_channel, floats
 
@@ -43,11 +48,14 @@ def test_every_report_keeps_the_promise(make_oracle, k, epsilon):
     assert oracle.epsilon == log_upper(oracle.worst_ratio)
 
 
-@each("k", [2, 3, 4])
-def test_what_is_drawn_has_the_law_of_the_channel(make_enumerated, exact_law, k):
-    oracle = make_enumerated(k, 1.3)
-    if type(oracle) is RandomizedResponse:
-        return  # takes random words; all of them are counted in its own tests
+SUBSETS = [SubsetSelection(k, 1.0, subset_size=size) for k, size in [(3, 2), (4, 1), (5, 1), (5, 2), (5, 4)]]
+DRAWN = [*(make(k, 1.3) for make in ORACLES.values() for k in (2, 3, 4)), *SUBSETS]
+
+
+@each("oracle", DRAWN)
+def test_what_is_drawn_has_the_law_of_the_channel(oracle, exact_law):
+    if type(oracle) is RandomizedResponse or oracle.shows_hash:
+        return  # random words are counted, and hash functions listed, in their own tests
     reports = [tuple(np.ravel(report).tolist()) for report in all_reports(oracle)]
     for code, row in enumerate(oracle.channel()):
         law = exact_law(oracle, np.uint8(code))
@@ -141,31 +149,23 @@ def test_epsilon_may_be_any_number(make_oracle, epsilon):
     assert oracle.parameters() == make_oracle(6, exact).parameters()
 
 
-@each("epsilon", [1e-300, 5e-324, Fraction(1, 10**400)])
-def test_requests_that_leave_nothing_but_noise_are_refused(make_oracle, epsilon):
-    """No integer over 2**64 is between the probability of a lie and 1: estimates would have no finite error."""
-    with pytest.raises(ValueError, match="epsilon must be larger"):
-        make_oracle(6, epsilon)
+# No integer over 2**64 is between the probability of a lie and 1: estimates would have no finite error.
+TINY = [1e-300, 5e-324, Fraction(1, 10**400)]
 
 
-def test_a_second_round_that_leaves_nothing_but_noise_is_refused():
-    with pytest.raises(ValueError, match="epsilon must be larger"):
-        TwoRoundUnaryEncoding(UnaryEncoding(3, 1.0), 1e-300)
-
-
-@each("k, error", [(1, ValueError), (2**32, ValueError), (4.0, TypeError), (np.True_, TypeError), ("4", TypeError)])
-def test_sizes_out_of_range_are_refused(make_oracle, k, error):
+@each("size, error", [(1, ValueError), (2**32, ValueError), (4.0, TypeError), (np.True_, TypeError), ("4", TypeError)])
+@each("loss", [0, -(10**400), math.nan, math.inf, "1", True, *TINY])
+def test_parameters_out_of_range_are_refused(make_oracle, size, error, loss):
     with pytest.raises(error):
-        make_oracle(k, 1)
+        make_oracle(size, 1)
+    with pytest.raises((TypeError, ValueError), match=r"epsilon must be (a finite number > 0|larger)"):
+        make_oracle(4, loss)
 
 
-REFUSED = [(0, ValueError), (-(10**400), ValueError), (math.nan, ValueError), (math.inf, ValueError)]
-
-
-@each("epsilon, error", [*REFUSED, ("1", TypeError), (True, TypeError), ([1], TypeError)])
-def test_epsilons_out_of_range_are_refused(make_oracle, epsilon, error):
-    with pytest.raises(error):
-        make_oracle(4, epsilon)
+@each("oracle", [UnaryEncoding(17, 1), SubsetSelection(40, 1)])
+def test_a_channel_of_too_many_reports_is_refused(oracle):
+    with pytest.raises(ValueError, match=r"2\*\*1[67] reports"):
+        oracle.channel()
 
 
 def test_parameters_are_plain(make_oracle):
@@ -184,21 +184,10 @@ class NoSource:
         raise AssertionError("bytes were drawn")
 
 
-@each(
-    "codes",
-    [
-        np.array([0, 6], np.uint8),
-        np.array([0, 255], np.uint8),
-        np.array([-1, 2]),
-        np.array([2**32]),
-        np.array([0.0, np.nan]),
-        np.array([[0], [1]]),
-        np.array(3),
-        np.array([True, False]),
-        np.array(["0"]),
-        np.array([None]),
-    ],
-)
+CODES = [*map(np.array, ([[0], [1]], 3, [-1, 2], [2**32], [0.0, np.nan], [True, False], ["0"], [None]))]
+
+
+@each("codes", [np.array([0, 6], np.uint8), np.array([0, 255], np.uint8), *CODES])
 def test_codes_that_cannot_be_hidden_are_refused_before_a_draw(make_oracle, codes):
     with pytest.raises(ValueError, match="codes must be"):
         make_oracle(6, 1.0).report(codes, NoSource())
@@ -231,6 +220,24 @@ def test_every_report_is_accepted_and_alike_whatever_the_dtype(data):
     assert oracle.supports(reports).shape == (codes.size, k)
     others = codes.astype(data.draw(st.sampled_from(DTYPES))), np.repeat(codes, 2)[::2]
     assert all((oracle.report(other, SeededSource(key)) == reports).all() for other in others)
+
+
+ALONE = [RandomizedResponse(2, 1.0), RandomizedResponse(255, 9.0), RandomizedResponse(1000, 2.0)]
+ALONE += [SubsetSelection(k, 1.0) for k in (5, 40)]
+ALONE += [make(steps, 0.5) for make in (Optimal, ClampedLaplace, SquareWave) for steps in (3, 250)]
+
+
+@pytest.mark.parametrize("oracle", ALONE, ids=lambda oracle: f"{type(oracle).__name__} {oracle.n_reports}")
+def test_many_permanent_reports_are_the_reports_of_each_record_alone(oracle):
+    """Bit by bit, also the bytes that some of them need, and more records than one block."""
+    n_rows = MAX_ROWS + 100
+    digests = SeededSource("rows").bytes(32 * n_rows).reshape(n_rows, 32)
+    codes = (np.arange(n_rows) % getattr(oracle, "steps", getattr(oracle, "k", None))).astype(np.uint16)
+    reports = draw_by_row(oracle.report, digests, codes)
+    for row in [*range(300), *range(MAX_ROWS - 2, n_rows)]:
+        source = RowStreams(digests[row : row + 1], head=16)
+        assert np.array_equal(oracle.report(codes[row : row + 1], source)[0], reports[row])
+    assert len(np.unique(reports, axis=0)) > 1
 
 
 def test_the_tally_adds_over_reports(make_oracle):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from fractions import Fraction
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -15,8 +15,15 @@ from scipy.stats import chisquare
 
 from skdp import NumericPerturber
 from skdp.exact import exp_bounds
-from skdp.oracles import ClampedLaplace, Optimal, SquareWave
-from skdp.oracles._numeric_mechanisms import SUBSTEPS, bin_positions, estimate_frequencies, round_at_random
+from skdp.oracles import (
+    SUBSTEPS,
+    ClampedLaplace,
+    Optimal,
+    SquareWave,
+    bin_positions,
+    estimate_frequencies,
+    round_at_random,
+)
 from skdp.randomness import ONE, SecureSource, SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import floats, largest_ratio
@@ -66,13 +73,13 @@ def test_every_report_is_private_and_stands_for_an_unbiased_estimate(make, steps
 @mechanisms
 def test_the_total_variation_is_bounded(make, k):
     mechanism = make(k, 1.3)
-    pairs = itertools.combinations(floats(mechanism.channel()), 2)
+    pairs = combinations(floats(mechanism.channel()), 2)
     assert max(np.abs(one - other).sum() / 2 for one, other in pairs) <= float(mechanism.variation) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("make", often(MECHANISMS, [SquareWave, Optimal]))
-@pytest.mark.parametrize("epsilon", often([1e-3, 0.5, 1, 3, 8], [0.5]))
-@pytest.mark.parametrize("steps", often([1, 5, 12, 16], [16]))
+@pytest.mark.parametrize("make", MECHANISMS)
+@pytest.mark.parametrize("epsilon", often([1e-3, 0.5, 8], [0.5]))
+@pytest.mark.parametrize("steps", often([1, 5, 16], [16]))
 def test_reports_follow_the_channel(make, steps, epsilon):
     mechanism, n = make(steps, epsilon), 100_000
     for position in {0, steps // 2, steps}:
@@ -89,29 +96,12 @@ def test_reports_follow_the_channel(make, steps, epsilon):
             assert chisquare(observed, wanted).pvalue > FALSE_ALARM
 
 
-@each("make", [ClampedLaplace, SquareWave, Optimal])
-def test_reports_of_a_fine_grid_have_the_right_mean_and_variance(make):
-    """Also of 1,000 steps between 33 nodes of unequal distances, to which the optimal mechanism rounds."""
-    mechanism, n = make(1000, 1.3), 200_000
-    estimates = np.array(mechanism.estimates, float)
-    for position in (0, 300, 1000):
-        drawn = estimates[mechanism.report(np.full(n, position), SeededSource(make.__name__, position))]
-        variance = mechanism.variances(np.array([position]))[0]
-        assert abs(drawn.mean() - position) < 5 * math.sqrt(variance / n)
-        assert drawn.var() == pytest.approx(variance, rel=0.03)
+DRAWN = [*product([SquareWave], [5], [4.0, 1.4, 1e-3]), *product([ClampedLaplace], [1, 2, 3, 4, 7, 8], [1.0])]
 
 
-@each("steps, epsilon", [(5, 4.0), (5, 1.4), (5, 1e-3)])
-def test_every_draw_of_the_square_wave_follows_the_channel(exact_law, steps, epsilon):
-    mechanism = SquareWave(steps, epsilon)
-    for position, row in enumerate(mechanism.channel()):
-        law = exact_law(mechanism, position)
-        assert [law[report,] for report in range(mechanism.n_reports)] == row
-
-
-@each("steps", [1, 2, 3, 4, 7, 8])
-def test_every_draw_of_laplace_noise_follows_the_channel(exact_law, steps):
-    mechanism = ClampedLaplace(steps, 1.0)
+@each("make, steps, epsilon", DRAWN)
+def test_every_draw_follows_the_channel(exact_law, make, steps, epsilon):
+    mechanism = make(steps, epsilon)
     for position, row in enumerate(mechanism.channel()):
         law = exact_law(mechanism, position)
         assert [law[report,] for report in range(mechanism.n_reports)] == row
@@ -127,15 +117,6 @@ def test_the_bytes_read_do_not_depend_on_the_positions(make):
     assert len(positions) == 1
 
 
-# Accuracy: worst-case variances for the range -1 to 1, next to those of the continuous mechanisms.
-
-
-@pytest.mark.parametrize("epsilon", often([0.3, 1, 3], [1]))
-def test_the_optimal_one_is_best(epsilon):
-    worst = {make: make(1024, epsilon).variances(np.arange(1025)).max() for make in MECHANISMS}
-    assert min(worst, key=worst.get) is Optimal
-
-
 # The mechanism of smallest variance: next to all mixtures of outcomes, and what may be made of its outcomes.
 
 
@@ -144,7 +125,7 @@ def test_the_optimal_one_is_best(epsilon):
 def test_no_mixture_of_outcomes_has_a_smaller_variance(n_nodes, epsilon):
     """Private channels are mixtures of outcomes that are likelier at a subset of the nodes: all subsets."""
     nodes = np.linspace(-1, 1, n_nodes)
-    likely = 1 + (math.exp(epsilon) - 1) * np.array(list(itertools.product([0, 1], repeat=n_nodes)))
+    likely = 1 + (math.exp(epsilon) - 1) * np.array(list(product([0, 1], repeat=n_nodes)))
     reach = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
     values = np.linspace(-1.7, 1.7, 35 if n_nodes < 9 else 17) * reach
     columns = [(value, row) for value in values for row in likely]
@@ -167,15 +148,6 @@ def test_no_mixture_of_outcomes_has_a_smaller_variance(n_nodes, epsilon):
     assert variance <= solution.fun * scale * 1.005
 
 
-@pytest.mark.parametrize("steps", often([1, 3, 16, 37, 1000, MAX_STEPS], [3, 37, MAX_STEPS]))
-def test_nodes_are_symmetric_and_on_the_grid(steps):
-    nodes = Optimal(steps, 1.0).nodes
-    assert (nodes[0], nodes[-1]) == (0, steps)
-    assert (np.diff(nodes) > 0).all()
-    assert (nodes + nodes[::-1] == steps).all()
-    assert len(nodes) <= 17
-
-
 def test_the_outcomes_make_the_same_mechanism_again():
     one = Optimal(40, 1.5)
     same = Optimal(40, 1.5, outcomes=json.loads(json.dumps(one.outcomes)))
@@ -192,18 +164,12 @@ TWO = Optimal(2, 1.0).outcomes
 @each(
     "outcomes message",
     [
-        ([], "triples of integers"),
-        ("abc", "triples of integers"),
-        ([[1.0, 2, 3]], "triples of integers"),
-        ([[1, 2]], "triples of integers"),
-        ([[True, 2, 3]], "triples of integers"),
+        *[(odd, "triples of integers") for odd in ([], "abc", [[1.0, 2, 3]], [[1, 2]], [[True, 2, 3]])],
         ([[-1, 2, 3]], "positive probabilities"),
         ([[1, 2, 8]], "nodes of the grid"),
-        ([[0, 2, 1]], "nodes of the grid"),
-        ([[1 << 63, 2, 4]], "positive probabilities|unbiased"),
+        ([[1 << 61, 1, 0]], "nodes of the grid"),
         ([[(weight * 11) // 10, value, nodes] for weight, value, nodes in TWO], "positive probabilities"),
         ([[weight, value + (1 << 20), nodes] for weight, value, nodes in TWO], "unbiased estimates"),
-        ([[1 << 61, 1, 0]], "nodes of the grid"),
         ([[1 << 61, 1, 7]], "unbiased estimates"),
         ([[int(2**64 / (1 + math.e)) - 10**9, 1 << 20, 4]], "privacy loss|positive"),
     ],
@@ -293,19 +259,12 @@ def test_bins_fall_on_positions(steps, n_bins):
         assert chisquare(counts[held], shares[0][held] * counts.sum()).pvalue > FALSE_ALARM
 
 
-# Distributions.
-
-
-def reports_of(mechanism, n_bins, n=10_000):
-    """Return the channel of bins, and how often each report comes if most numbers are in one bin."""
+def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged():
+    """Of most numbers in one of 64 bins."""
+    mechanism, n_bins = SquareWave(256, 1.0), 64
     channel = mechanism.spread(bin_positions(mechanism.steps, n_bins))
-    truth = 0.3 / n_bins + 0.7 * (np.arange(n_bins) == n_bins // 8)
-    return channel, np.random.default_rng(0).multinomial(n, truth @ channel / (truth @ channel).sum())
-
-
-@each("make", [SquareWave])
-def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged(make):
-    channel, counts = reports_of(make(256, 1.0), 64)
+    truth = (0.3 / n_bins + 0.7 * (np.arange(n_bins) == n_bins // 8)) @ channel
+    counts = np.random.default_rng(0).multinomial(10_000, truth / truth.sum())
     frequencies = estimate_frequencies(channel, counts)
     again = np.pad(frequencies * (channel @ (counts / (frequencies @ channel))), 1, mode="edge")
     again = again[:-2] + 2 * again[1:-1] + again[2:]
@@ -318,23 +277,17 @@ def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged(make):
 
 
 @mechanisms
-def test_positions_outside_the_grid_are_refused(make):
+def test_parameters_and_positions_out_of_range_are_refused(make):
+    for steps, wrong in ((0, ValueError), (MAX_STEPS + 1, ValueError), (True, TypeError), (2.0, TypeError)):
+        with pytest.raises(wrong, match="grid_size must be"):
+            make(steps, 1.0)
+    for epsilon in (0, -1, math.nan, math.inf, 1e-300):
+        with pytest.raises(ValueError, match=r"epsilon must be (a finite number > 0|larger)"):
+            make(4, epsilon)
     for positions in ([-1], [5], [[1]], [0.5]):
         with pytest.raises(ValueError, match="positions must be"):
             make(4, 1.0).report(np.array(positions), SecureSource())
     assert make(4, 1.0).report(np.empty(0, np.int64), SecureSource()).size == 0
-
-
-@mechanisms
-def test_parameters_out_of_range_are_refused(make):
-    for steps, wrong in ((0, ValueError), (MAX_STEPS + 1, ValueError), (True, TypeError), (2.0, TypeError)):
-        with pytest.raises(wrong, match="grid_size must be"):
-            make(steps, 1.0)
-    for epsilon in (0, -1, math.nan, math.inf):
-        with pytest.raises(ValueError, match="epsilon must be a finite number > 0"):
-            make(4, epsilon)
-    with pytest.raises(ValueError, match="epsilon must be larger, got 1e-300"):
-        make(4, 1e-300)
 
 
 @each("epsilon", [1.0, 4.0])

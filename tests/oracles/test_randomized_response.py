@@ -13,7 +13,6 @@ from skdp.exact import exp_bounds
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import ONE, SeededSource
 from tests.conftest import each
-from tests.oracles.conftest import check_channel
 
 FALSE_ALARM = 1e-6
 KS = [2, 3, 4, 16, 257]
@@ -34,11 +33,6 @@ def test_the_lie_is_the_least_that_keeps_the_promise(k, epsilon):
     lie = oracle.lie - Fraction(tied, words * ONE)
     truth, other = 1 - lie * (k - 1) / k, lie / k
     assert other == 0 or truth / other > exp_bounds(epsilon)[1]
-
-
-def test_the_channel_of_many_values_keeps_the_promise():
-    oracle = RandomizedResponse(257, 1)
-    assert check_channel(oracle, oracle.channel(), 1) == oracle.worst_ratio
 
 
 @each("k", [2, 3, 100, 256])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 from itertools import combinations, product
 
@@ -28,30 +27,18 @@ def padded(oracle, members):
 def test_whole_sets_keep_the_promise(size, epsilon):
     """Every pair of sets of at most m values, whatever their sizes, and every report."""
     oracle = SetSelection(*size, epsilon)
-    table = oracle.channel()
+    table, vectors = oracle.channel(), list(product((0, 1), repeat=oracle.k))
     assert {sum(row) for row in table} == {1}
     assert len(table) == len(oracle.sets())
-    assert largest_ratio(table) <= oracle.worst_ratio <= exp_bounds(epsilon)[0]
-    farthest = max(
-        sum(abs(one - other) for one, other in zip(*rows, strict=True)) / 2 for rows in combinations(table, 2)
-    )
-    assert farthest <= oracle.variation
-
-
-@each("size", [(3, 1), (4, 2)])
-@each("epsilon", [0.3, 2.0])
-def test_the_ratio_is_attained_but_for_rounding(size, epsilon):
-    oracle = SetSelection(*size, epsilon)
-    table = oracle.channel()
-    assert float(largest_ratio(table) / oracle.worst_ratio) == pytest.approx(1, abs=1e-12)
-
-
-@each("size", SIZES)
-@each("epsilon", EPSILONS)
-def test_support_probabilities_are_those_of_the_channel(size, epsilon):
-    oracle = SetSelection(*size, epsilon)
-    vectors = list(product((0, 1), repeat=oracle.k))
-    for members, row in zip(oracle.sets(), oracle.channel(), strict=True):
+    ratio = largest_ratio(table)
+    assert ratio <= oracle.worst_ratio <= exp_bounds(epsilon)[0]
+    if size in ((3, 1), (4, 2)) and 0.1 < epsilon < 10:  # it is attained but for rounding
+        assert float(ratio / oracle.worst_ratio) == pytest.approx(1, abs=1e-12)
+    pairs = combinations(table, 2)
+    distances = [sum(abs(one - other) for one, other in zip(*rows, strict=True)) / 2 for rows in pairs]
+    assert max(distances) <= oracle.variation
+    # The probabilities of a bit are those of the channel.
+    for members, row in zip(oracle.sets(), table, strict=True):
         for value in range(oracle.k):
             found = sum(share for share, bits in zip(row, vectors, strict=True) if bits[value])
             expected = oracle.p if value in members else oracle.q
@@ -100,16 +87,6 @@ def test_the_size_of_the_sets_is_the_best_one(size, epsilon):
     assert SetSelection(*size, epsilon).mean_squared_error == pytest.approx(min(errors), rel=1e-9)
 
 
-@each("size", [(1 << 17, 1024), (1024, 1024)])
-@each("epsilon", [0.01, 1000.0])
-def test_large_sets_take_no_time(size, epsilon):
-    start = time.process_time()
-    oracle = SetSelection(*size, epsilon)
-    assert 1 < oracle.worst_ratio <= exp_bounds(epsilon)[0]
-    assert len(str(oracle.parameters())) < 500
-    assert time.process_time() - start < 5
-
-
 @each("m", [1, 2, 4])
 def test_padding(m):
     sizes = np.array([0, 1, 4, 6, 3])
@@ -124,20 +101,6 @@ def test_padding(m):
         if size:
             expected = np.full(size, n * min(1, m / size))
             assert np.abs(counts - expected).max() < 5 * np.sqrt(n) * (size > m) + 1e-9
-
-
-def test_padding_reads_as_many_bytes_whatever_the_sets_are():
-    class Counting(SeededSource):
-        read = 0
-
-        def bytes(self, size):
-            type(self).read += size
-            return super().bytes(size)
-
-    pad_sets(np.zeros(0, np.uint8), np.zeros(9, int), 7, 3, Counting(0))
-    empty, Counting.read = Counting.read, 0
-    pad_sets(np.tile(np.arange(7, dtype=np.uint8), 9), np.full(9, 7), 7, 3, Counting(0))
-    assert Counting.read == empty
 
 
 @each(

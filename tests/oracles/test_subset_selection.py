@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from skdp.exact import exp_bounds
 from skdp.oracles import SubsetSelection
 from skdp.randomness import ONE, SeededSource
-from tests.conftest import each, often
-from tests.oracles.conftest import all_reports, check_channel, floats
+from tests.conftest import each
+from tests.oracles.conftest import all_reports, check_channel
 
 SIZES = [(k, size) for k in range(2, 9) for size in range(1, k)]
 
@@ -44,35 +42,6 @@ def test_the_size_is_the_best_one(k, epsilon):
     assert SubsetSelection(k, epsilon).mean_squared_error == min(errors)
 
 
-@each("k, size", [(2, 1), (3, 1), (3, 2), (4, 2), (5, 1), (5, 2), (5, 3), (5, 4)])
-def test_draws_have_the_law_of_the_channel(exact_law, k, size):
-    oracle = SubsetSelection(k, 1.0, subset_size=size)
-    reports = [tuple(bits) for bits in all_reports(oracle).tolist()]
-    for code, row in enumerate(oracle.channel()):
-        law = exact_law(oracle, np.uint8(code))
-        assert [law[report] for report in reports] == row
-
-
-@pytest.mark.parametrize("shape", often([(2, 1), (6, 2), (6, 5), (19, 2), (35, 34)], [(6, 2), (19, 2)]))
-def test_sets_follow_the_channel(shape):
-    (k, size), n = shape, 40_000
-    oracle = SubsetSelection(k, 1.0, subset_size=size)
-    order = {sum(1 << v for v in members): place for place, members in enumerate(combinations(range(k), size))}
-    channel = floats(oracle.channel())
-    codes = (np.arange(n * 3) % 3 * (k - 1) // 2).astype(np.uint8)  # the first value, one between, and the last
-    bits = oracle.report(codes, SeededSource("sets"))
-    seen = np.array([order[key] for key in (bits @ (1 << np.arange(k))).tolist()])
-    for value in {0, (k - 1) // 2, k - 1}:
-        mine = codes == value
-        observed = np.bincount(seen[mine], minlength=len(order))
-        assert chisquare(observed, channel[value] * mine.sum()).pvalue > 1e-6
-    # Reports that follow each other have nothing to do with each other.
-    pairs = np.bincount(seen[:-1:3] % 5 * 5 + seen[1::3] % 5, minlength=25)
-    first, second = (np.bincount(np.arange(len(order)) % 5, channel[c], minlength=5) for c in codes[:2])
-    expected = np.outer(first, second).ravel() * n
-    assert chisquare(pairs[expected > 0], expected[expected > 0]).pvalue > 1e-6
-
-
 @each("epsilon", [1e-9, 2.0, 700.0])
 @each("k, size", [(2, 1), (14, 7), (100, 1), (100, 50), (300, 2), (300, 80), (256, 255), (257, 256)])
 def test_large_sets_have_their_size_and_hold_what_they_should(epsilon, k, size):
@@ -88,11 +57,6 @@ def test_large_sets_have_their_size_and_hold_what_they_should(epsilon, k, size):
     bits[np.arange(n), codes] = 0
     m = n - n / k
     assert abs(bits.sum(axis=0) - m * q).max() <= 6 * math.sqrt(m * q * (1 - q)) + 1
-
-
-def test_a_channel_of_too_many_sets_is_refused():
-    with pytest.raises(ValueError, match=r"2\*\*16 reports"):
-        SubsetSelection(40, 1).channel()
 
 
 @each("size, error", [(0, ValueError), (4, ValueError), (1.0, TypeError), (True, TypeError)])

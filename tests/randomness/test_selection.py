@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -20,20 +20,8 @@ from tests.conftest import each
 FALSE_ALARM = 1e-6
 
 
-def one_by_one(heads):
-    """The law of going through the candidates in random order until one shows heads."""
-    law = [0] * len(heads)
-    orders = list(permutations(range(len(heads))))
-    for order in orders:
-        reached = 1
-        for candidate in order:
-            law[candidate] += Fraction(reached * heads[candidate], len(orders))
-            reached *= 1 - heads[candidate]
-    return law
-
-
 def all_at_once(heads):
-    """The law of a uniform choice among all that show heads."""
+    """The law of a uniform choice among all that show heads: as of the first one to show heads, in random order."""
     law = [0] * len(heads)
     for coins in product([0, 1], repeat=len(heads)):
         probability = math.prod(p if coin else 1 - p for p, coin in zip(heads, coins, strict=True))
@@ -43,16 +31,8 @@ def all_at_once(heads):
 
 
 @pytest.mark.parametrize(
-    "heads", [[1], [1, 1, 1], [Fraction(1, 3), 1], [Fraction(1, 3), 1, Fraction(2, 7), 0, Fraction(1, 2)]]
-)
-def test_tossing_all_coins_at_once_changes_nothing(heads):
-    heads = [Fraction(p) for p in heads]
-    assert one_by_one(heads) == all_at_once(heads)
-    assert sum(all_at_once(heads)) == 1
-
-
-@pytest.mark.parametrize(
-    "scores", [[0, 1, 3, 3], [5], [-4, -4], [2**70, 2**70 - 2, 0], np.array([250, 255, 253], "u1")]
+    "scores",
+    [[0, 1, 3, 3], [5], [-4, -4], [2**70, 2**70 - 2, 0], np.array([-1, 2**63 - 1]), np.array([250, 255, 253], "u1")],
 )
 def test_choices_have_their_laws(fits, scores):
     n, rate = 300, Fraction(1, 2)
@@ -63,14 +43,6 @@ def test_choices_have_their_laws(fits, scores):
     assert fits(chosen, all_at_once(heads), n) > FALSE_ALARM
     chosen = np.bincount([exponential_mechanism(source, scores, rate) for _ in range(n // 4)], minlength=len(gaps))
     assert fits(chosen, [p / sum(heads) for p in heads], n // 4) > FALSE_ALARM
-
-
-@each("choose", [permute_and_flip, exponential_mechanism])
-def test_scores_at_both_ends_of_int64(choose):
-    ends = np.array([-(2**63), 2**63 - 1, 2**63 - 1 - 2**60])
-    assert choose(SecureSource(), ends, Fraction(1, 2**40)) == 1
-    # The smallest gap beyond int64 is 2**63: it must not turn negative.
-    assert choose(SecureSource(), np.array([-1, 2**63 - 1]), Fraction(1, 2**50)) == 1
 
 
 @each("choose", [permute_and_flip, exponential_mechanism])
@@ -127,19 +99,6 @@ def test_a_unimodal_choice_draws_each_candidate_by_its_score(monkeypatch, rate):
     last = max(band for _, band in counts)
     assert sorted(index for index, _ in counts) == list(range(len(gaps)))
     assert all(count == 1 << last - band for (_, band), count in counts.items())
-
-
-@each(
-    "size rate error message",
-    [
-        (0, 1, ValueError, "size must be at least 1, got 0"),
-        (2.0, 1, TypeError, "size must be an int"),
-        (2, 0.5, TypeError, "rate must be a Fraction"),
-    ],
-)
-def test_a_unimodal_choice_refuses_bad_parameters_before_any_draw(scripted_source, size, rate, error, message):
-    with pytest.raises(error, match=message):
-        unimodal_choice(scripted_source(), size, lambda far: (0, size), lambda index: 0, rate)
 
 
 def test_a_unimodal_choice_among_more_candidates_than_there_are_words():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency, chisquare
 
-from skdp.randomness import RowStreams, SecureSource, SeededSource, subsets
+from skdp.randomness import SecureSource, SeededSource, subsets
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6
@@ -78,10 +78,3 @@ def test_all_sets_of_a_size_are_equally_likely(n_cells, size, required):
         pairs = np.zeros((7, 7), int)
         np.add.at(pairs, (places[:-1] % 7, places[1:] % 7), 1)
         assert chi2_contingency(pairs).pvalue > FALSE_ALARM
-
-
-def test_each_row_draws_from_its_own_stream():
-    seeds = SeededSource("seeds").bytes(50 * 9).reshape(50, 9)
-    together = subsets(RowStreams(seeds), 20, 6, 50)
-    for row in range(50):
-        assert (subsets(RowStreams(seeds[[row]]), 20, 6, 1)[0] == together[row]).all()

@@ -91,18 +91,13 @@ def answers(yes, n, **columns):
 
 @pytest.mark.parametrize("n", [20, 100])
 @pytest.mark.parametrize("share", [0, 0.02, 0.3])
-@pytest.mark.parametrize(
-    "design",
-    [
-        ReportDesign.warner("q", 0.75),
-        ReportDesign.forced("q", yes=1 / 6, no=1 / 12),
-        ReportDesign.unrelated("q", 0.9, prevalence=0.25),
-        ReportDesign.direct("q"),
-    ],
-)
+@pytest.mark.parametrize("design", [ReportDesign.warner("q", 0.75), ReportDesign.direct("q")])
 def test_intervals_cover(design, share, n):
     """Exact, over all counts of reports: at least .93, where .83 were covered without the error of the noise alone."""
     chance = (1 - share) * design.channels[None][0, 1] + share * design.channels[None][1, 1]
+    no_share, yes_share = design.channels[None][:, 1]
+    spread = np.sqrt(min(no_share * (1 - no_share), yes_share * (1 - yes_share)) / n)
+    noise = spread / abs(yes_share - no_share)  # the error of equal answers, too
     coverage = 0.0
     for yes in range(n + 1):
         weight = stats.binom.pmf(yes, n, chance)
@@ -111,17 +106,9 @@ def test_intervals_cover(design, share, n):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             row = design.estimate_frequencies(answers(yes, n)).loc["yes"]
+        assert row["std_error"] >= noise * (1 - 1e-9)
         coverage += weight * (row["lower"] - 1e-12 <= share <= row["upper"] + 1e-12)
     assert coverage > 0.93
-
-
-@pytest.mark.parametrize("design", [ReportDesign.warner("q", 0.75), ReportDesign.forced("q", yes=1 / 6, no=1 / 6)])
-def test_errors_of_equal_answers_are_at_least_those_of_the_noise(design):
-    row = design.estimate_frequencies(answers(0, 5)).loc["yes"]
-    (a, _), (b, _) = design.channels[None]
-    noise = min(a * (1 - a), b * (1 - b)) ** 0.5 / abs(a - b) / 5**0.5
-    assert row["std_error"] >= noise * (1 - 1e-9)
-    assert row["lower"] <= row["frequency"] <= row["upper"]
 
 
 WARNER = ReportDesign.warner("smokes", 0.75)
@@ -180,24 +167,6 @@ def test_groups_with_other_proportions_warn():
     BY_GROUP.estimate_frequencies(two_groups((270, 30), (490, 210)))
 
 
-@pytest.mark.parametrize("kind", ["equal", "weights", "rare"])
-@pytest.mark.long
-def test_groups_with_the_same_proportions_do_not_warn(kind):
-    """Also with weights that depend on the answer, and where few say yes: of 400 surveys, none."""
-    rng = np.random.default_rng(0)
-    share = {"equal": 0.3, "weights": 0.3, "rare": 0.01}[kind]
-    for _ in range(400):
-        truth = rng.random(300) < share
-        group = rng.choice(["direct", "card"], 300)
-        is_true = (group == "direct") | (rng.random(300) < 0.75)
-        table, weights = pd.DataFrame({"a": np.where(truth == is_true, "yes", "no"), "g": group}), None
-        if kind == "weights":
-            # One in ten is asked of those who are likely to say no.
-            is_asked = truth | (rng.random(300) < 0.1)
-            table, weights = table[is_asked], np.where(truth, 1.0, 10.0)[is_asked]
-        BY_GROUP.estimate_frequencies(table, sample_weight=weights)
-
-
 IMPOSSIBLE = [
     (ReportDesign.warner("a", 0.75), (900, 100)),
     (ReportDesign.warner("a", 0.75), (1000, 0)),
@@ -221,13 +190,6 @@ def test_proportions_outside_0_and_1_warn(design, counts, kind):
     assert (shares["upper"] - shares["lower"] > 1e-3).all()
 
 
-def test_values_in_warnings_are_those_of_the_design():
-    """Not np.int64(0)."""
-    design = ReportDesign.warner("a", 0.75, values=[0, 1])
-    with pytest.warns(UserWarning, match=r"proportion of 1.5 for 0, "):
-        design.estimate_frequencies(pd.DataFrame({"a": [0] * 1000}))
-
-
 def test_impossible_proportions_of_cheaters_warn():
     """The names of the halves are exchanged: 77 % cheaters beside -70 % no."""
     cards = {"a": ReportDesign.forced("q", yes=0.2), "b": ReportDesign.forced("q", yes=0.7)}
@@ -237,16 +199,8 @@ def test_impossible_proportions_of_cheaters_warn():
         assert design.estimate_frequencies(table)["frequency"].sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("n", [10, 40, 1000])
-@pytest.mark.parametrize(
-    "design",
-    [
-        ReportDesign.warner("a", 0.6),
-        ReportDesign.warner("a", 0.99),
-        ReportDesign.forced("a", yes=1 / 6, no=1 / 12),
-        ReportDesign("a", [[0.7, 0.3], [0, 1]], values=["no", "yes"]),
-    ],
-)
+@pytest.mark.parametrize("n", [10, 1000])
+@pytest.mark.parametrize("design", [ReportDesign.warner("a", 0.6), ReportDesign.forced("a", yes=1 / 6, no=1 / 12)])
 def test_possible_proportions_warn_once_in_a_million_at_most(design, n):
     """Enumerated: nobody has the property."""
     chance = design.channels[None][0, 1]
@@ -322,10 +276,8 @@ def test_values_with_yes_first_are_refused(values):
         (lambda: ReportDesign.warner("a", 0.2, values=[0, 1, 2]), ValueError, r"must have the shape \(3, 3\)"),
         (lambda: ReportDesign.forced("a", yes=0.5, no=0.5), ValueError, r"must be less than 1, got 1"),
         (lambda: ReportDesign.direct("a", values=["no"]), ValueError, "`values` must be at least two different"),
-        (lambda: ReportDesign("a", np.eye(2), values=[0, 0]), ValueError, "`values` must be at least two different"),
         (lambda: ReportDesign("a", [[0.5, 0.5]], values=[0, 1]), ValueError, r"shape \(2, 2\): a row for each true"),
         (lambda: ReportDesign("a", [[1.5, -0.5], [0.5, 0.5]], values=[0, 1]), ValueError, "probabilities that add up"),
-        (lambda: ReportDesign("a", [[0.5, np.nan]] * 2, values=[0, 1]), ValueError, "probabilities that add up"),
         (lambda: ReportDesign("a", [[0.5, 0.5], [0.08, 0.91]], values=[0, 1]), ValueError, r"\[1.0, 0.99\]. Use fra"),
         (lambda: ReportDesign("a", np.eye(2), values=[0, 1], group="g"), TypeError, "if `channel` is a mapping"),
         (lambda: ReportDesign.by_group({1: WARNER, 2: NAMED["warner"]}, "g"), ValueError, "the same column, values"),
@@ -337,12 +289,6 @@ def test_values_with_yes_first_are_refused(values):
 def test_wrong_designs_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
-
-
-def test_designs_are_shown_by_their_epsilon():
-    assert WARNER.epsilon == pytest.approx(np.log(3))
-    assert repr(WARNER) == "ReportDesign('smokes', 2 values, 1 channel, epsilon=1.099)"
-    assert BY_GROUP.epsilon == np.inf
 
 
 def test_reports_that_do_not_identify_the_proportions_are_refused():
@@ -376,9 +322,3 @@ def test_wrong_tables_are_refused(table, options, error, message):
     with pytest.raises(error, match=message) as caught:
         WARNER.estimate_frequencies(table, **options)
     assert "maybe" not in str(caught.value)
-
-
-def test_reports_with_probability_0_are_refused():
-    design = ReportDesign("smokes", [[1, 0, 0], [0, 1, 0]], values=[0, 1], reports=["no", "yes", "maybe"])
-    with pytest.raises(ValueError, match="'smokes' has 30 reports that have probability 0"):
-        design.estimate_frequencies(ANSWERS.replace("yes", "maybe"))

@@ -63,19 +63,6 @@ def test_reports_are_drawn_as_enumerated():
     assert ((observed - expected) ** 2 / expected).sum() < chi2.isf(1e-6, 5)
 
 
-def test_halves_do_not_depend_on_data():
-    first = halves_of().fit_transform(PEOPLE)["half"]
-    second = halves_of().fit_transform(PEOPLE.replace({"no": "yes"}))["half"]
-    assert first.tolist() == second.tolist()
-    # Each call draws its own.
-    halves = halves_of().fit(PEOPLE)
-    assert halves.transform(PEOPLE)["half"].tolist() != halves.transform(PEOPLE)["half"].tolist()
-    secure = halves_of(seed=None)
-    assert secure.fit_transform(PEOPLE)["half"].tolist() != secure.transform(PEOPLE)["half"].tolist()
-    assert secure.guarantee_.secure
-    assert not halves.guarantee_.secure
-
-
 def test_a_ledger_is_charged_once_and_before_any_draw():
     ledger = PrivacyLedger(epsilon=3.0)
     halves = halves_of(seed=None, ledger=ledger).fit(PEOPLE)
@@ -140,22 +127,6 @@ def test_cheaters_are_found_beside_the_others():
     assert honest.loc["yes", "frequency"] < table.loc["yes", "frequency"] - 3 * table.loc["yes", "std_error"]
 
 
-def test_each_column_has_its_own_cheaters():
-    values = {"copied": ["no", "yes"], "job": ["a", "b", "c"]}
-    rng = np.random.default_rng(1)
-    people = pd.DataFrame({"copied": ["no"] * 30_000, "job": rng.choice(["a", "b", "c"], 30_000)})
-    halves = halves_of(values, epsilons=(2.0, 8.0))
-    reports = halves.fit_transform(people)
-    assert list(halves.get_feature_names_out()) == ["copied", "job", "half"]
-    reports.loc[rng.random(30_000) < 0.2, "job"] = "b"
-    table = halves.estimate_frequencies(reports, column="job", cheaters="b", confidence_level=1 - 1e-6)
-    expected = np.append(np.full(3, 0.8 / 3), 0.2)
-    assert (table["lower"] < expected).all()
-    assert (expected < table["upper"]).all()
-    with pytest.raises(ValueError, match="`column` must be one of"):
-        halves.estimate_frequencies(reports)
-
-
 # As a transformer.
 
 
@@ -190,12 +161,3 @@ def test_wrong_tables_are_refused():
         halves.estimate_frequencies(reports, cheaters="never")
     with pytest.raises(ValueError, match="'half' has 400 entries that are not in"):
         halves.estimate_frequencies(reports.assign(half=2))
-
-
-def test_impossible_shares_warn():
-    halves = PerHalf(RandomizedResponseEncoder(categories={"q": ["no", "yes"]}), epsilons=(0.5, 3.0))
-    halves.fit(pd.DataFrame({"q": ["no", "yes"]}))
-    yes = np.repeat([1, 0, 1, 0], [600, 400, 50, 950])
-    reports = pd.DataFrame({"q": np.where(yes, "yes", "no"), "half": np.repeat([0, 1], 1000)})
-    with pytest.warns(UserWarning, match="estimated proportion of"):
-        halves.estimate_frequencies(reports, cheaters="no")

@@ -9,8 +9,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from skdp import Domain
 from skdp.tables import (
@@ -56,11 +54,6 @@ def test_codes_are_positions_and_decoding_inverts_them(make_frame, values_of, va
     assert values_of(back, "x") == data
 
 
-def test_whole_floats_and_integers_are_the_same_number(make_frame):
-    assert ValueCoder([1, 2]).encode(column(make_frame({"x": [2.0, 1.0, 1.5]}))).tolist() == [1, 0, 2]
-    assert ValueCoder([1.0, 2.0, 2.5]).encode(column(make_frame({"x": [2, 1, 3]}))).tolist() == [1, 0, 3]
-
-
 def test_an_object_column_that_mixes_kinds_is_coded_value_by_value():
     mixed = np.array([1, True, 1.0, "1", None, pd.NA, np.nan, (1,), b"1"], dtype=object)
     assert ValueCoder([1]).encode(mixed).tolist() == [0, 1, 0, 1, 1, 1, 1, 1, 1]
@@ -79,6 +72,8 @@ def test_all_kinds_of_missing_are_one(missing):
 
 
 def test_numbers_that_a_dtype_cannot_hold_are_not_found_in_it():
+    assert ValueCoder([1, 2]).encode(np.array([2.0, 1.0, 1.5])).tolist() == [1, 0, 2]
+    assert ValueCoder([1.0, 2.0, 2.5]).encode(np.array([2, 1, 3])).tolist() == [1, 0, 3]
     assert ValueCoder([300, 1]).encode(np.array([44, 1], np.uint8)).tolist() == [2, 1]
     assert ValueCoder([-1, 1]).encode(np.array([255, 1], np.uint8)).tolist() == [2, 1]
     assert ValueCoder([2**53 + 1]).encode(np.array([2.0**53])).tolist() == [1]
@@ -112,12 +107,8 @@ def test_no_infinity_or_zero_of_a_narrow_float_is_a_declared_value(dtype, values
     for numbers in ([np.inf, 0.0, 5.0, 7.0], [-np.inf, -0.0, 5.0, 7.0]):
         for narrow in narrow_columns(numbers, dtype):
             assert coder.encode(narrow).tolist() == [3, 3, 2, 3]
-
-
-def test_declared_zeros_and_infinities_are_those_of_narrow_floats():
-    for dtype in (np.float16, np.float32):
-        for narrow in narrow_columns([0.0, np.inf, -np.inf, 5.0], dtype):
-            assert ValueCoder([5.0, 0.0, np.inf]).encode(narrow).tolist() == [1, 2, 3, 0]
+    for narrow in narrow_columns([0.0, np.inf, -np.inf, 5.0], dtype):
+        assert ValueCoder([5.0, 0.0, np.inf]).encode(narrow).tolist() == [1, 2, 3, 0]
 
 
 def test_values_beyond_the_range_of_a_small_code_dtype():
@@ -129,42 +120,6 @@ def test_values_beyond_the_range_of_a_small_code_dtype():
         data = [texts[0], texts[-1], "none"]
         for made in (np.array(data, object), pl.Series(data), pa.chunked_array([pa.array(data)]), pd.Series(data)):
             assert ValueCoder([*texts, None]).encode(made).tolist() == [0, len(texts) - 1, len(texts) + 1]
-
-
-def test_the_levels_of_a_categorical_may_be_in_any_order_and_unused():
-    series = pd.Series(pd.Categorical(["b", "a", None], categories=["z", "b", "a"], ordered=True))
-    assert ValueCoder(["a", "b", None]).encode(series).tolist() == [1, 0, 2]
-    wide = pl.Series([3, None, 9], dtype=pl.Int128)
-    assert ValueCoder([1, 2, 3, None]).encode(wide).tolist() == [2, 3, 4]
-    integers = pd.Series(pd.Categorical([3, 1]))
-    assert ValueCoder([1, 2, 3]).encode(integers).tolist() == [2, 0]
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.data())
-def test_any_strings_round_trip_in_any_library(data):
-    values = data.draw(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), min_size=1, unique=True))
-    chosen = data.draw(st.lists(st.sampled_from(values), min_size=1, max_size=20))
-    coder = ValueCoder(values)
-    for made in (
-        np.array(chosen, dtype=object),
-        pd.Series(chosen, dtype="str"),
-        pd.Series(chosen, dtype=object),
-        pd.Series(chosen, dtype="category"),
-        pl.Series(chosen),
-        pl.Series(chosen, dtype=pl.Categorical),
-        pa.chunked_array([pa.array(chosen), pa.array(chosen, pa.string())[:0]]),
-    ):
-        codes = coder.encode(made)
-        assert codes.tolist() == [values.index(value) for value in chosen]
-        decoded = decode(codes, values, made)
-        assert (decoded.to_pylist() if hasattr(decoded, "to_pylist") else list(decoded)) == chosen
-
-
-@each("values", [["a", "a\0"], [-1, 2**63]])
-def test_a_value_that_the_usual_dtype_would_change_is_decoded_as_it_is(values):
-    for like in (np.array(values, object), pd.Series(values, dtype=object)):
-        assert list(decode(np.arange(2), values, like)) == values
 
 
 # Columns as numbers, and their distinct values.
@@ -201,12 +156,6 @@ def test_numbers_of_any_dtype(given, numbers):
 )
 def test_distinct_values_are_sorted_and_say_whether_some_are_missing(make_frame, data, values, missing):
     assert distinct_values(column(make_frame({"x": data}))) == (values, missing)
-
-
-@each("dtype", ["int8", "uint8", "int16", "int64", "float32"])
-def test_an_undeclared_number_is_not_missing(dtype):
-    codes = Domain({"x": [1, None]}).encode([np.array([1, 5, 1], dtype)])[0]
-    assert codes.tolist() == [0, 2, 0]
 
 
 @each("data", [[1, True], [0.0, False], [True, 1.0]])

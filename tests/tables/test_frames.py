@@ -9,7 +9,6 @@ import pytest
 from skdp import DPMean
 from skdp.local import RapporEncoder
 from skdp.tables import is_frame, read_table
-from tests.conftest import each
 
 
 def test_columns_and_names_of_any_frame(make_frame, values_of):
@@ -45,11 +44,6 @@ def test_pandas_columns_keep_their_levels_and_names():
 def test_lazy_frames_are_refused_with_the_way_out():
     with pytest.raises(TypeError, match=r"skdp\.engines"):
         is_frame(pl.LazyFrame({"a": [1]}))
-
-
-@each("data", [[[1]], np.zeros((1, 1)), "text", None, pd.Series([1])])
-def test_what_is_no_frame(data):
-    assert not is_frame(data)
 
 
 def test_columns_of_the_same_name_are_refused():
