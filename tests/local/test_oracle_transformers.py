@@ -18,7 +18,7 @@ from skdp import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.oracles import ORACLES, project_to_simplex
+from skdp.oracles import ORACLES
 from tests.conftest import each
 from tests.oracles.conftest import all_reports, floats
 
@@ -178,29 +178,6 @@ def test_the_closed_form_is_the_variance_of_all_reports(name, column, monkeypatc
     found = encoder.estimate_counts(tally, columns=[column])
     for label in VALUES[column]:
         assert found.loc[label, "std_error"] ** 2 == pytest.approx(exact_variance(encoder, column, label))
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_margins_are_sums_of_cells(name):
-    encoder = KINDS[name].fit(PEOPLE)
-    reports = encoder.transform(PEOPLE)
-    cells = encoder.estimate_counts(reports)
-    for column in VALUES:
-        margin = encoder.estimate_counts(reports, columns=[column])
-        assert margin.index.tolist() == VALUES[column]
-        np.testing.assert_allclose(margin["count"], cells.groupby(level=column)["count"].sum()[VALUES[column]])
-        simplex = encoder.estimate_counts(reports, columns=[column], postprocess="simplex")
-        np.testing.assert_allclose(simplex["count"], project_to_simplex(margin["count"], len(PEOPLE)))
-    turned = encoder.estimate_counts(reports, columns=["age", "sex"])
-    assert turned.index.names == ["age", "sex"]
-    same = encoder.estimate_counts(reports).reorder_levels(["age", "sex"]).reindex(turned.index)
-    np.testing.assert_allclose(turned["count"], same["count"])
-    if name in FROM_TALLIES:
-        np.testing.assert_allclose(turned["std_error"], same["std_error"])
-        pd.testing.assert_frame_equal(
-            encoder.estimate_counts(encoder.tally(reports), columns=["sex"]),
-            encoder.estimate_counts(reports, columns=["sex"]),
-        )
 
 
 def test_intervals_of_large_counts_reach_as_far_as_their_errors():

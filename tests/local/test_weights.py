@@ -141,17 +141,6 @@ def test_the_total_and_its_variance_are_unbiased():
     assert stated == pytest.approx(square - mean**2, rel=1e-9)
 
 
-def test_a_group_is_weights_of_zero():
-    is_north = STRATA == "north"
-    shares = ENCODER.estimate_frequencies(REPORTS, sample_weight=WEIGHTS * is_north)
-    alone = ENCODER.estimate_frequencies(REPORTS[is_north], sample_weight=WEIGHTS[is_north])
-    np.testing.assert_allclose(shares["frequency"], alone["frequency"], rtol=1e-12)
-    # As of svyby in R: by 60 / 59 in place of 20 / 19.
-    ratio = np.sqrt(60 / 59 / (20 / 19))
-    for value in ("no", "yes"):
-        assert shares.loc[value, "std_error"] == pytest.approx(alone.loc[value, "std_error"] * ratio, rel=1e-9)
-
-
 def test_few_equal_reports_have_the_error_of_their_noise():
     reports = pd.DataFrame({"report": ["no"] * 5})
     shares = ENCODER.estimate_frequencies(reports, sample_weight=np.ones(5))

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from skdp.oracles import choose_oracle
 from skdp.randomness import SeededSource
 from tests.conftest import each, often
 from tests.oracles.conftest import ORACLES
@@ -48,18 +47,3 @@ def test_intervals_cover_the_truth(name):
         reach = 1.959964 * np.sqrt(oracle.variance(estimate, size))
         covered += int((abs(estimate - counts) <= reach).sum())
     assert 0.93 <= covered / (runs * k) <= 0.975
-
-
-# The choice of an oracle.
-
-
-@pytest.mark.parametrize("max_report_bytes", [3, 9])
-def test_the_chosen_oracle_has_the_stated_error_for_many_reports(max_report_bytes):
-    k, n = 100_000, 500_000
-    _, oracle = choose_oracle(k, 8.0, max_report_bytes=max_report_bytes)
-    counts = np.where(np.arange(k) % 1_000 == 0, 5_000, 0)
-    codes = np.repeat(np.arange(k, dtype=np.uint32), counts)
-    estimates = oracle.estimate(oracle.tally(oracle.report(codes, SeededSource(0))), n)
-    measured = ((estimates - counts) ** 2).mean() / n  # of 100,000 squares: known to some 0.5 %
-    assert measured == pytest.approx(oracle.mean_squared_error, rel=0.05)
-    assert oracle.variance(counts, n).mean() / n == pytest.approx(measured, rel=0.05)

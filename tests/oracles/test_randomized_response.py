@@ -71,17 +71,6 @@ def test_the_sampler_follows_the_channel_for_every_pair_of_bytes(scripted_source
             assert lies / (1 << 16) == oracle.lie
 
 
-@each("k, epsilon", [(2, 0.5), (3, 1), (100, 1), (257, 4), (70_000, 12)])
-def test_reports_follow_the_channel(k, epsilon):
-    n, value, oracle = 400_000, k - 1, RandomizedResponse(k, epsilon)
-    codes = np.full(n, value, np.min_scalar_type(k))
-    counts = oracle.tally(oracle.report(codes, SeededSource("follow", k)))
-    edges = np.linspace(0, k, min(k, 50) + 1).astype(int)
-    expected = np.diff(edges) * float(oracle.q)
-    expected[-1] += float(oracle.p - oracle.q)
-    assert chisquare(np.add.reduceat(counts, edges[:-1]), expected * n).pvalue > FALSE_ALARM
-
-
 def test_lies_of_neighbouring_rows_are_independent():
     oracle = RandomizedResponse(3, 0.5)
     reports = oracle.report(np.zeros(300_000, np.uint8), SeededSource("pairs"))

@@ -64,22 +64,6 @@ def test_sets_that_meet_a_padded_set_more_than_once_count_by_their_first_member(
         assert [law[bits] for bits in product((0, 1), repeat=k)] == row
 
 
-@pytest.mark.long
-def test_estimates_have_no_bias_and_the_stated_variance():
-    k, m, n = 8, 3, 4_000
-    oracle, rng = SetSelection(k, m, 3.0), np.random.default_rng(0)
-    held = [rng.choice(k, rng.integers(0, m + 1), replace=False, p=np.arange(1, k + 1) / 36) for _ in range(n)]
-    sets = np.array([padded(oracle, members) for members in held], np.uint8)
-    truth = np.bincount(np.concatenate(held), minlength=k)
-    runs = np.array(
-        [oracle.estimate(oracle.tally(oracle.report(sets, SeededSource(turn, "sets"))), n) for turn in range(60)]
-    )
-    std_error = np.sqrt(oracle.variance(truth, n))
-    assert np.abs((runs.mean(axis=0) - truth) / std_error).max() < 4 / np.sqrt(60)
-    assert ((runs - truth) ** 2).mean() == pytest.approx((std_error**2).mean(), rel=0.25)
-    assert (std_error**2).mean() / n <= oracle.mean_squared_error
-
-
 @each("size", [(8, 1), (12, 2), (40, 5), (100, 3)])
 @each("epsilon", [0.1, 1.0, 2.0, 5.0])
 def test_the_size_of_the_sets_is_the_best_one(size, epsilon):

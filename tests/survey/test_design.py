@@ -199,22 +199,6 @@ def test_impossible_proportions_of_cheaters_warn():
         assert design.estimate_frequencies(table)["frequency"].sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("n", [10, 1000])
-@pytest.mark.parametrize("design", [ReportDesign.warner("a", 0.6), ReportDesign.forced("a", yes=1 / 6, no=1 / 12)])
-def test_possible_proportions_warn_once_in_a_million_at_most(design, n):
-    """Enumerated: nobody has the property."""
-    chance = design.channels[None][0, 1]
-    alarm = 0.0
-    for n_yes in range(int(n * chance) + 1):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            design.estimate_frequencies(pd.DataFrame({"a": np.repeat(["no", "yes"], (n - n_yes, n_yes))}))
-        if not caught:
-            break
-        alarm += stats.binom.pmf(n_yes, n, chance)
-    assert alarm < 1e-6
-
-
 # Designs with names.
 
 
