@@ -48,6 +48,7 @@ class TestGuarantee:
         ratio = largest_ratio(channel)
         assert ratio <= field.oracle.worst_ratio**n_hashes <= exp_bounds(min(epsilon, 1000))[0]
         assert ratio <= exp_bounds(encoder.guarantee_.epsilon)[0]
+        assert field.epsilon == encoder.guarantee_.epsilon
         if n_bits >= 2 * n_hashes:
             assert ratio == field.oracle.worst_ratio**n_hashes
 

@@ -107,7 +107,7 @@ def test_every_partition_of_the_values_keeps_the_promise(k, g):
 @pytest.mark.parametrize("g", often([2, 3, 4, 7, 11], [2, 4]))
 def test_over_all_seeds_the_estimate_is_unbiased(small_prime, g):
     oracle = LocalHashing(6, 1.0, n_buckets=g)
-    mean, support = np.zeros((6, 6)), [[Fraction(0)] * 6 for _ in range(6)]
+    mean, pairs, support = np.zeros((6, 6)), np.zeros(2), [[Fraction(0)] * 6 for _ in range(6)]
     for seed in ALL_SEEDS:
         channel = oracle.channel(int(seed))
         reports = np.column_stack([np.full(g, seed), np.arange(g, dtype=np.uint64)])
@@ -116,7 +116,12 @@ def test_over_all_seeds_the_estimate_is_unbiased(small_prime, g):
             support[value][other] += sum(channel[value][bucket] for bucket in np.flatnonzero(supports[:, other]))
         shares, values = np.array(channel, float), oracle.unbiased(reports)
         mean += shares @ values
+        pairs += shares[0] @ (supports[:, :2] & supports[:, 1:3])
     assert mean / 121 == pytest.approx(np.eye(6), abs=1e-12)
+    # Three values are taken as independent, which 0, 1 and 2 are not quite.
+    both, others = oracle.pair_supports
+    assert pairs / 121 == pytest.approx([both, others], rel=0.4)
+    assert pairs[0] / 121 == pytest.approx(both)
     assert all(support[v][x] / 121 == (oracle.p if v == x else oracle.q) for v, x in product(range(6), repeat=2))
 
 
