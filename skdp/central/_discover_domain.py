@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -55,15 +55,8 @@ from skdp.tables import (
     to_numbers,
 )
 
-# Bins of an `Interval`.
-N_BINS = 10
-
 # Days since 1970.
-EPOCH = date(1970, 1, 1)
-MIN_DAY, MAX_DAY = (date.min - EPOCH).days, (date.max - EPOCH).days
-
-# Fractions of the budget for the two passes: cells around 0, then around 0 or the median.
-PASS_FRACTIONS = Fraction(1, 16), Fraction(15, 16)
+MIN_DAY, MAX_DAY = np.array([date.min, date.max], "datetime64[D]").astype(int).tolist()
 
 # Range of the cells, in powers of 2. Smaller distances are counted in the cell of the
 # centre, larger ones in the last cell.
@@ -81,7 +74,6 @@ FIRST_CELLS_PER_OCTAVE, SECOND_CELLS_PER_OCTAVE = 16, 4
 # where an error costs less. With a single rate, errors of means of normal numbers, of triangular numbers and of rare
 # numbers beside zeros are 2.5 to 3.5 times as large.
 FALSE_POSITIVE_RATE, NEARBY_FALSE_POSITIVE_RATE = 1e-4, 1e-3
-N_NEARBY_OCTAVES = 8
 
 # Smallest ratio of the two bounds at which the smaller one is set to 0.
 MIN_RATIO_TO_SNAP = 8
@@ -354,7 +346,7 @@ class Plan:
         for_texts = budget * Fraction(n_texts, n_columns)
         first, second = (
             Noise.of(for_numbers * part, n_numbers, n_numbers)
-            for part in PASS_FRACTIONS
+            for part in (Fraction(1, 16), Fraction(15, 16))
         )
         text_noise = Noise.of(for_texts, n_texts, n_texts)
         threshold = 0
@@ -416,22 +408,23 @@ def _choose_noise(budget: Share, delta: Fraction, n_columns: int) -> Share:
 
 def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
     """Return an `Interval` of even bins between two bounds, with whole edges for whole numbers and days."""
+    n_bins = 10
     if type_ == "real":
         return Interval(
-            bounds.low, bounds.high, bins=N_BINS, missing=has_missing, real=True
+            bounds.low, bounds.high, bins=n_bins, missing=has_missing, real=True
         )
     low, high = bounds.find_whole()
     if type_ == "date":
         low = min(max(low, MIN_DAY), MAX_DAY - 1)
         high = min(max(high, low + 1), MAX_DAY)
-    elif high - low < N_BINS:
+    elif high - low < n_bins:
         # One bin for each whole number.
         halves = [number - 0.5 for number in range(low, high + 2)]
         return Interval(edges=halves, missing=has_missing, decimals=0)
-    n_bins = min(N_BINS, high - low)
+    n_bins = min(n_bins, high - low)
     edges: list[Any] = [low + (high - low) * k // n_bins for k in range(n_bins + 1)]
     if type_ == "date":
-        edges = [EPOCH + timedelta(days=edge) for edge in edges]
+        edges = np.array(edges, "datetime64[D]").tolist()
     return Interval(edges=edges, missing=has_missing)
 
 
@@ -594,7 +587,7 @@ class CellCounts:
         clear = self._find_windows(counts, FALSE_POSITIVE_RATE)
         if clear is None:
             return None
-        reach = N_NEARBY_OCTAVES * self.cells.parts
+        reach = 8 * self.cells.parts  # eight octaves
         start = max(clear[0] - reach, 0)
         nearby = counts[start : clear[1] + reach + 1]
         found = self._find_windows(nearby, NEARBY_FALSE_POSITIVE_RATE)

@@ -46,15 +46,6 @@ from skdp.randomness import ByteSource
 # errors with few rows more than it reduces errors with many rows.
 MIN_RIDGE = 3.0
 
-# Proportion of rows with a smaller weight. With a smaller proportion, the noise is
-# proportional to longer rows; with a larger one, the weights increase the errors with
-# many rows.
-_CUT = 0.2
-
-
-# Largest penalty, in sums of squares of a column. Small sums of products would be rounded away beside a larger penalty.
-MAX_PENALTY = 2.0**20
-
 
 class Placement(NamedTuple):
     """Rows on a grid of integers."""
@@ -121,7 +112,8 @@ class Moments:
         products = self.products.copy()
         with_target = self.sums[:-1, -1]
         largest = max(float(np.diag(products).max()), self.size)
-        products[columns, columns] += np.minimum(penalties, MAX_PENALTY * largest)
+        # Small sums of products would be rounded away beside a larger penalty.
+        products[columns, columns] += np.minimum(penalties, 2.0**20 * largest)
         products[-1, -1] = max(float(products[-1, -1]), MIN_RIDGE * self.size)
 
         # The coefficients as linear functions of the slopes alone, and the sums of
@@ -237,7 +229,9 @@ def draw_moments(
     largest_value = UNIT
     constant = UNIT
     if share.kind != "epsilon":
-        limits = find_limits(rows, share.of_a_row, _CUT, source)
+        # With fewer shrunk rows, the noise is proportional to longer rows; with more,
+        # their weights increase the errors of large tables.
+        limits = find_limits(rows, share.of_a_row, 0.2, source)
         rows = limits.rows
         square = limits.square
         share = limits.rest

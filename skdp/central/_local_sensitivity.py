@@ -71,9 +71,6 @@ MIN_SMOOTH_STEPS = 1 << 24
 # distance of about ``ln(1 / delta) / (TEST_FRACTION * epsilon)`` records on.
 TEST_FRACTION = Fraction(1, 10)
 
-# Largest relative error of a smooth sensitivity in floats: two exponentials, a product.
-MAX_FLOAT_ERROR = Fraction(1, 1 << 40)
-
 
 def propose_test_release(
     statistic: Callable[[Any], float] | Literal["mean"],
@@ -369,7 +366,9 @@ class _PrivateStatistic:
         while (decay := math.exp(-float(beta) * distance)) * width > smooth:
             smooth = max(smooth, decay * float(self.local_sensitivity(distance)))
             distance += 1
-        return math.ceil(Fraction(smooth) * (1 + MAX_FLOAT_ERROR) / self.step)
+        # The relative error of two exponentials and a product is below 2**-40.
+        max_error = Fraction(1, 1 << 40)
+        return math.ceil(Fraction(smooth) * (1 + max_error) / self.step)
 
 
 def _read_positions(X: Any, limits: NDArray[np.float64]) -> list[int]:

@@ -45,17 +45,11 @@ FINE = 1 << 10
 # change any more.
 MAX_LOGIT = 16
 
-# Proportion of rows that are shrunk. Half and twice this proportion change results by
-# less than their noise.
-CUT = 0.05
-
-
 # Momentum and rate of the gradient steps, whose second derivative is at most 1 after scaling:
 # no quadratic loss diverges below a rate of ``2 (1 + MOMENTUM)`` (B. T. Polyak, 1964).
 # Larger ones overshoot, and after so many steps the model hardly changes
 # (benchmarks/central_models.py).
 MOMENTUM, RATE = 0.7, 1.5
-MIN_STEPS, MAX_STEPS = 30, 80
 
 
 # Rows are weighted such that no residuals are longer than at equal logits. The weight
@@ -179,15 +173,6 @@ def descend(
     return mean
 
 
-# Norm of the longest row, in steps of the grid: rounding changes a row by less than 2**-15 of this norm.
-LENGTH = 1 << 16
-
-# Fraction of the rows that have the weight 1. On Adult, .1 to .5 give the same area; with 1,
-# areas of nine tables at an epsilon of .1 fall by up to .25
-# (benchmarks/central_models.py).
-WHOLE = 0.25
-
-
 class LogisticFit(NamedTuple):
     """A logistic model of the columns: (n_outputs, n_columns) and (n_outputs,)."""
 
@@ -219,15 +204,18 @@ class PublicRows:
             )
         inputs = np.hstack([columns, np.ones((len(columns), 1))])
         # The noise is proportional to the longest row, so longer rows than a quantile of
-        # all lengths get a weight that makes them as long as it.
+        # all lengths get a weight that makes them as long as it. On Adult, 0.1 to 0.5
+        # give the same area; with 1, areas of nine tables at an epsilon of 0.1 fall by
+        # up to 0.25 (benchmarks/central_models.py).
         lengths = np.linalg.norm(inputs, axis=1)
-        weights = np.minimum(1.0, np.quantile(lengths, WHOLE) / lengths)
+        weights = np.minimum(1.0, np.quantile(lengths, 0.25) / lengths)
         return cls(scaler, inputs, weights)
 
     def to_integers(self) -> tuple[NDArray[np.int64], float]:
         """Return the weighted inputs as integers, and their unit."""
         weighted = self.inputs * self.weights[:, np.newaxis]
-        unit = float(np.linalg.norm(weighted, axis=1).max()) / LENGTH
+        # Rounding changes a row by less than 2**-15 of the norm of the longest row.
+        unit = float(np.linalg.norm(weighted, axis=1).max()) / (1 << 16)
         return np.rint(weighted / unit).astype(np.int64), unit
 
     def noise(self, share: Share, n_sums: int) -> Noise:
@@ -506,7 +494,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         classes = exact.classes
         placed, starts, scales = exact.placement
         share = exact.share.of_a_row
-        limits = find_limits(placed, share, CUT, source)
+        # Half and twice as many shrunk rows change results by less than their noise.
+        limits = find_limits(placed, share, 0.05, source)
         constant = math.isqrt(limits.square) // 2
         rows = limits.rows.clip(limits.square).with_constant(constant)
         n_classes = len(classes.values)
@@ -520,7 +509,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         mu_squared = limits.rest.mu_squared - of_moments.amount
         # After that, noise adds more to the logits than a step improves them.
         wanted = math.sqrt(limits.rest.mu_squared) * limits.n_rows / 25
-        n_steps = int(np.clip(wanted, MIN_STEPS, MAX_STEPS))
+        n_steps = int(np.clip(wanted, 30, 80))
 
         gradients = Noise("mu", mu_squared / n_steps, largest_change(rows, loss))
         shape = n_steps, rows.n_columns + 1, loss.n_outputs

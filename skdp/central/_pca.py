@@ -30,9 +30,6 @@ from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
-# Largest proportion of rows that are shortened. With little noise, fewer rows are shortened (`_noisy_covariance`).
-_CUT = 0.5
-
 
 class Covariance(NamedTuple):
     """A noisy covariance of rows, in units of the rows."""
@@ -277,7 +274,7 @@ def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covarianc
     # other tables.
     of_unit = _noise_of_products(share, size, UNIT**2, UNIT)
     most = 20 * 2 * math.sqrt(size) * in_units(of_unit.error)
-    limits = find_limits(rows, share, _CUT, source, most=most)
+    limits = find_limits(rows, share, 0.5, source, most=most)
     # A small constant leaves more of the budget to the products of columns. Half or
     # twice of it changes the components by less than their noise.
     constant = max(math.isqrt(limits.square) // 4, 1)

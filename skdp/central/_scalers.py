@@ -37,8 +37,6 @@ from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource
 
-Z_95 = float(norm.ppf(0.975))
-
 
 class AffineScaler(InvertibleTransformer):
     """A transformer that subtracts a number from each column and divides by another."""
@@ -193,8 +191,9 @@ def _errors_of_roots(roots: Floats, variance_errors: Floats) -> Floats:
     # near 0. The lower end of a 95 % interval is the root of the variance's lower end;
     # the root is concave, so the upper end is covered as well. Small errors equal the
     # error by the slope.
-    lower_ends = np.sqrt(np.maximum(roots**2 - Z_95 * variance_errors, 0))
-    errors: Floats = (roots - lower_ends) / Z_95
+    z = norm.ppf(0.975)
+    lower_ends = np.sqrt(np.maximum(roots**2 - z * variance_errors, 0))
+    errors: Floats = (roots - lower_ends) / z
     return errors
 
 

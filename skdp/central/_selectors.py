@@ -218,7 +218,9 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         warn_of_few(counts.sum(), error * math.sqrt(n_classes))
         counts = np.maximum(counts, max(math.ceil(error), 1.0))
 
-        contrasts = NUMBERS if is_numeric else Contrasts.of_classes(counts)
+        contrasts = Contrasts.of_classes(counts)
+        if is_numeric:
+            contrasts = Contrasts(None, (_FINE,), UNIT**2 * _FINE)
         largest = UNIT**2 * contrasts.square
 
         return Placed(rows, contrasts, largest, float(counts.sum()))
@@ -338,10 +340,6 @@ class Contrasts:
         squares = self.sums(rows).astype(object) ** 2
         weights = np.array(self.weights, object)
         return [math.isqrt(square) for square in (squares @ weights).tolist()]
-
-
-# The contrast of a numeric target, from a noisy mean.
-NUMBERS = Contrasts(None, (_FINE,), UNIT**2 * _FINE)
 
 
 class SelectionPlan(NamedTuple):

@@ -28,9 +28,6 @@ _BOOLS = {
 }
 # fmt: on
 
-# Floats represent all integers up to this one.
-MAX_EXACT_INTEGER = 1 << 53
-
 # A number without leading zeros: codes such as 007 and 1E5 are text.
 _NUMBER = re.compile(
     r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:e[+-]\d{2,3})?|-?inf", re.A
@@ -108,7 +105,7 @@ def find_text_type(name: Any, values: Any) -> str:
 
 def _are_exact(numbers: Iterable[Any]) -> bool:
     """Return True if floats represent all integers in the range of some numbers."""
-    return max(map(abs, numbers)) < MAX_EXACT_INTEGER
+    return max(map(abs, numbers)) < 1 << 53
 
 
 def has_whole_numbers(values: Any) -> bool:

@@ -25,10 +25,6 @@ from skdp.tables import Summary, is_frame, read_table, text_of
 pyarrow, dataset = Extra("pyarrow"), Extra("pyarrow.dataset")
 polars = Extra("polars", "polars")
 
-# Limits memory to a few batches of the file.
-_READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}
-
-
 # Memory
 
 
@@ -108,8 +104,13 @@ def read_dataset(data: Any, columns: Sequence[Any]) -> Tables:
     if isinstance(data, pyarrow.Table):
         batches = data.select(columns).to_batches(ROWS)
     else:
-        options = {"columns": list(columns), "batch_size": ROWS}
-        batches = data.scanner(**options, **_READ_AHEAD).to_batches()
+        # Limits memory to a few batches of the file.
+        batches = data.scanner(
+            columns=list(columns),
+            batch_size=ROWS,
+            batch_readahead=8,
+            fragment_readahead=2,
+        ).to_batches()
     for table in read_batches(batches):
         # Offsets and codes of a damaged file outside the memory of a batch would be
         # followed.

@@ -35,14 +35,12 @@ WHOLE_TABLE: Position = (None, 0)
 
 REPEATED_IDS = "record_id has repeated entries; a record reports once in a call"
 
-# Values of reports in a batch: some megabytes for every protocol.
-BATCH_VALUES = 1 << 20
-BLOCK_ROWS = 1 << 12
-
 
 def count_batch_rows(n_columns: int) -> int:
     """Return the rows of a batch: a function of the reports only, as random bits depend on where batches start."""
-    return max(1, BATCH_VALUES // max(n_columns, 4) // BLOCK_ROWS) * BLOCK_ROWS
+    # At most 2**20 values, some megabytes for every protocol, in blocks of 4096 rows.
+    block_rows = 1 << 12
+    return max(1, (1 << 20) // max(n_columns, 4) // block_rows) * block_rows
 
 
 class KeyedSource:

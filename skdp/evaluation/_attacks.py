@@ -26,9 +26,6 @@ from skdp.privacy import PrivacyGuarantee
 Codes = NDArray[np.intp]
 Numbers = NDArray[np.float64]
 
-# Largest number of categories that scikit-learn's histogram trees accept.
-MAX_TREE_CATEGORIES = 255
-
 
 @dataclass(frozen=True, eq=False)
 class AttackResult:
@@ -248,7 +245,8 @@ def _code_column(column: pd.Series) -> pd.Series:
         return pd.Series(column.to_numpy(float, na_value=np.nan))
     codes, _ = pd.factorize(column)
     numbers = pd.Series(np.where(codes < 0, np.nan, codes))
-    if codes.max() >= MAX_TREE_CATEGORIES:
+    # scikit-learn's histogram trees accept at most 255 categories.
+    if codes.max() >= 255:
         return numbers
     return numbers.astype("category")
 

@@ -41,7 +41,6 @@ from skdp.metrics import (
 )
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 
-TEST_SIZE = 0.2
 FAIRNESS = (
     "statistical_parity_difference",
     "disparate_impact",
@@ -317,7 +316,7 @@ def _score_method(
     # The number of the split is its seed, so that all methods have the same rows.
     positions = train_test_split(
         np.arange(len(table.X)),
-        test_size=TEST_SIZE,
+        test_size=0.2,
         stratify=table.labels,
         random_state=split,
     )

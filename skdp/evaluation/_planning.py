@@ -28,23 +28,11 @@ LEVEL = 0.95
 Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 # All numbers of three significant digits from 0.001 to 64 are tried.
-MAX_EPSILON = 64.0
 EPSILONS = [
     epsilon
     for epsilon in (np.arange(100, 1000) * 10.0 ** np.arange(-5, 0)[:, None]).ravel()
-    if epsilon <= MAX_EPSILON
+    if epsilon <= 64
 ]
-
-# Proportions of which the worst is planned for, if no rate is given. The variance is a
-# quadratic function of the proportion.
-PROPORTIONS = np.linspace(0, 1, 101)
-
-# The number of rows at which variances are computed and then divided by it. The finite
-# sample of strategy="sample" is negligible there.
-N_REFERENCE_ROWS = 1e9
-
-# A test finds every effect of 40 standard errors, in double precision.
-MAX_EFFECT_RATIO = 40.0
 
 
 def plan_epsilon(
@@ -139,7 +127,7 @@ def plan_epsilon(
     position = bisect_left(EPSILONS, True, key=is_enough)
     if position == len(EPSILONS):
         raise ValueError(
-            f"No epsilon up to {MAX_EPSILON:g} achieves this precision with "
+            f"No epsilon up to {EPSILONS[-1]:g} achieves this precision with "
             f"{n:,} rows. Use plan_rows to find the number of rows."
         )
     return float(EPSILONS[position])
@@ -256,7 +244,8 @@ def _effect_ratio(power: float) -> float:
     def excess(ratio: float) -> float:
         return normal.cdf(ratio - Z) + normal.cdf(-ratio - Z) - power
 
-    return float(brentq(excess, 0, MAX_EFFECT_RATIO))
+    # In double precision, a test finds every effect of 40 standard errors.
+    return float(brentq(excess, 0, 40))
 
 
 def _is_number(value: Any) -> bool:
@@ -310,7 +299,8 @@ def _margin_of_error(source: Any, quantity: str, n_rows: int, rates: Any) -> flo
         # Each of two groups has half of the rows.
         variances = [noise(source, rate) + rate * (1 - rate) for rate in rates]
         return Z * math.sqrt(2 * sum(variances) / n_rows)
-    proportions = PROPORTIONS if rates is None else [float(rates)]
+    # Without a rate, the worst one counts. The variance is a quadratic function of it.
+    proportions = np.linspace(0, 1, 101) if rates is None else [float(rates)]
     if quantity == "count":
         return Z * math.sqrt(n_rows * max(noise(source, f) for f in proportions))
     variance = max(noise(source, f) + f * (1 - f) for f in proportions)
@@ -342,8 +332,10 @@ def _report_variance(encoder: Any, rate: float) -> float:
     for size in sizes:
         first.append(len(counts))
         counts += [rate] + [(1 - rate) / max(size - 1, 1)] * (size - 1)
-    variances = encoder.count_variances(N_REFERENCE_ROWS * np.array(counts))
-    return float(variances[first].max()) / N_REFERENCE_ROWS
+    # The finite sample of strategy="sample" is negligible with so many rows.
+    n_rows = 1e9
+    variances = encoder.count_variances(n_rows * np.array(counts))
+    return float(variances[first].max()) / n_rows
 
 
 def _fit_to_declared(source: Any) -> Any:

@@ -37,9 +37,6 @@ Cell = tuple[float, int]
 # Steps whose `transform` does not release the rows to predict.
 NOT_REPEATED = (OnFitOnly, DPColumnSynthesizer, DPMarginalSynthesizer)
 
-# Reports with this epsilon are the true values.
-BASELINE_EPSILON = 1e9
-
 
 def privacy_curve(
     estimator: BaseEstimator,
@@ -227,7 +224,8 @@ def _set_epsilon(
     """Return a clone with another epsilon; without noise and ledger if it is infinite."""
     model = clone(estimator)
     params = model.get_params()
-    changes: dict[str, Any] = {param_name: min(epsilon, BASELINE_EPSILON)}
+    # Reports with an epsilon of 1e9 are the true values.
+    changes: dict[str, Any] = {param_name: min(epsilon, 1e9)}
     for name in params:
         prefix, _, last = name.rpartition("__")
         prefix = f"{prefix}__" if prefix else ""

@@ -16,6 +16,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK = "#333333"
 
+# Values of a column that are drawn: the most frequent ones.
+MAX_VALUES = 20
+
 
 class PanelDisplay:
     """The panels of a display, in a new figure or given by the caller."""

@@ -27,10 +27,6 @@ Constraints = Literal[
     "equalized_odds", "true_positive_rate_parity", "demographic_parity"
 ]
 
-# Rows of the table that represents an estimated distribution for fairlearn, which takes
-# no weights.
-N_TABLE_ROWS = 100_000
-
 
 class _Scores(ClassifierMixin, BaseEstimator):
     """Return the single column of X."""
@@ -155,8 +151,10 @@ def find_positive_rows(labels: pd.Categorical, positive_label: Any) -> Mask:
 
 def _draw_table(joint: pd.DataFrame) -> pd.DataFrame:
     """Return rows with an estimated joint distribution."""
-    repeats = np.rint(joint["share"].to_numpy() * N_TABLE_ROWS).astype(np.intp)
-    if abs(int(repeats.sum()) - N_TABLE_ROWS) > 0.1 * N_TABLE_ROWS:
+    # fairlearn takes no weights.
+    n_rows = 100_000
+    repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)
+    if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
         n_levels = joint.index.get_level_values("y_pred").nunique()
         raise ValueError(
             f"y_pred has {n_levels} levels, too many to estimate their distribution. "

@@ -36,9 +36,6 @@ Values = Categories | Interval
 OUTSIDE = "outside the domain"
 TIME_KINDS = ("date", "datetime")
 
-# Cells of a marginal that is returned as a table: 100 MB.
-MAX_CELLS = 1 << 22
-
 
 def marginal_error(
     real: TableLike,
@@ -183,7 +180,7 @@ def marginal_table(
     labels, codes = _code_columns(tables, names, domain)
     sizes = list(map(len, labels.values()))
     n_cells = math.prod(sizes)
-    if n_cells > MAX_CELLS:
+    if n_cells > 1 << 22:  # a table of 100 MB
         raise ValueError(
             f"the marginal of {names} must have at most 2**22 cells, got {n_cells}. "
             "Declare fewer values in domain."

@@ -121,19 +121,6 @@ def size_counts(residuals: Floats, limits: Integers) -> Integers:
     return np.bincount(classes, minlength=len(limits))
 
 
-# The number of epochs is ``mu * n_rows / (_RECORDS_PER_SUM * n_columns)``, between
-# these limits. Half and twice as many change R2 by less than 0.006
-# (benchmarks/central_models.py).
-_RECORDS_PER_SUM = 20
-MIN_EPOCHS, MAX_EPOCHS = 2, 12
-
-# Number of candidate bounds of residuals, in half octaves, and the proportion of rows that may be beyond the bound.
-_N_BOUNDS = 32
-TAIL_FRACTION = 0.02
-
-# Largest response of a function; only noise produces larger ones.
-_MAX_RESPONSE = 64.0
-
 # Epochs that begin with a new bound of the residuals. With a single bound, R2 of three tables at epsilon 0.1 falls by
 # 0.03 to 0.2 (benchmarks/central_models.py).
 BOUND_EPOCHS = (0, 1, 2, 4)
@@ -147,15 +134,16 @@ def find_residuals(
     source: ByteSource,
 ) -> NumberResiduals:
     """Find a bound that few numeric residuals exceed, and their variance, from noisy counts by size."""
-    steps = np.arange(_N_BOUNDS)[::-1]
+    n_bounds = 32  # half octaves
+    steps = np.arange(n_bounds)[::-1]
     bounds = (2 * STEPS * 2.0 ** (-steps / 2)).astype(np.int64)  # ascending
     residuals = NumberResiduals(int(bounds[-1])).measure(targets, responses)
     counts = noise.add_floats(source, size_counts(residuals, bounds))
     error = to_float(noise.error)
     # Cumulated from the largest size down, because this adds the noise of few counts.
     n_beyond = np.cumsum(counts[::-1])[::-1]
-    n_added = np.arange(_N_BOUNDS, 0, -1)
-    is_many = n_beyond > TAIL_FRACTION * n_rows + error * np.sqrt(n_added)
+    n_added = np.arange(n_bounds, 0, -1)
+    is_many = n_beyond > 0.02 * n_rows + error * np.sqrt(n_added)
     # The bound is the last size that many rows exceed. The True in front represents no
     # bound and shifts the positions by one.
     last_many = int(np.flatnonzero(np.append(True, is_many))[-1])
@@ -173,8 +161,9 @@ def find_residuals(
 
 def count_epochs(mu_squared: Fraction, n_rows: float, n_columns: int) -> int:
     """Return the number of epochs: more if there is less noise."""
-    wanted = math.sqrt(mu_squared) * n_rows / (_RECORDS_PER_SUM * n_columns)
-    return int(np.clip(round(wanted), MIN_EPOCHS, MAX_EPOCHS))
+    # Half and twice as many change R2 by less than 0.006 (benchmarks/central_models.py).
+    wanted = math.sqrt(mu_squared) * n_rows / (20 * n_columns)
+    return int(np.clip(round(wanted), 2, 12))
 
 
 class Start(NamedTuple):
@@ -242,7 +231,8 @@ class _AdditiveTerm:
         """Update the function with the noisy sums of an epoch."""
         self._average(noisy, curvatures, epoch)
         values = self._smooth(variances, epoch.row_variance)
-        self.values = _center_classes(np.clip(values, -_MAX_RESPONSE, _MAX_RESPONSE))
+        # Only noise produces larger responses.
+        self.values = _center_classes(np.clip(values, -64, 64))
         n_rows = self.sizes.sum()
         self.mean = self.sizes @ self.values / n_rows
         self.integer_values = self.integer_values.copy()

@@ -50,20 +50,6 @@ from skdp.tables import Table, kind_of_dtype, name_of_dtype
 # on one table (benchmarks/central_models.py).
 SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
 
-# With more bins, the noise exceeds the number of records.
-_MAX_BINS = 256
-
-# Declared values of a column. Smoothing has some matrices of their pairs: 134 MB each.
-_MAX_DECLARED_VALUES = 4096
-
-
-# Smallest count of a supported bin, in standard deviations of its noise.
-MIN_COUNT = 3.0
-
-# Bins are not supported after fewer epochs, because the functions have not converged. With 3 to 8 independent columns,
-# 95 % intervals covered 50 to 80 % of the bins after 2 epochs, 65 to 95 % after 3, and 80 to 97 % after 5 and more.
-MIN_SETTLED_EPOCHS = 4
-
 
 class Shape(NamedTuple):
     """The function of a column, and its errors."""
@@ -160,7 +146,8 @@ class AdditiveModel(SupervisedStatistic):
         return rows.select(self._numbers(rows))
 
     def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        check_size(self.max_bins, least=2, most=_MAX_BINS, name="max_bins")
+        # With more bins, the noise exceeds the number of records.
+        check_size(self.max_bins, least=2, most=256, name="max_bins")
         features = self._features(rows).table
         numbers = self._numbers(rows)
         declared_names = [name for name in features.names if name not in numbers]
@@ -177,10 +164,11 @@ class AdditiveModel(SupervisedStatistic):
             for name in declared_names:
                 attributes[name] = declared[name]
                 n_values = len(declared[name])
-                if n_values > _MAX_DECLARED_VALUES:
+                # Smoothing has some matrices of pairs of values: 134 MB each.
+                if n_values > 4096:
                     raise ValueError(
                         f"column {name!r} has {n_values:,} declared values; an additive "
-                        f"model takes at most {_MAX_DECLARED_VALUES:,}: count rare ones together"
+                        "model takes at most 4,096: count rare ones together"
                     )
         domain = Domain({name: attributes[name] for name in features.names})
         targets, target = self._read_target(rows, bounds)
@@ -230,10 +218,13 @@ class AdditiveModel(SupervisedStatistic):
         self.intercept_ = shapes.intercept
         self.shapes_, self.shape_std_errors_ = values, errors
         self.bin_counts_ = [column.sizes for column in bins]
-        is_settled = shapes.n_epochs >= MIN_SETTLED_EPOCHS
+        # Functions have not converged after fewer epochs. With 3 to 8 independent
+        # columns, 95 % intervals covered 50 to 80 % of the bins after 2 epochs, 65 to
+        # 95 % after 3, and 80 to 97 % after 5 and more.
+        is_settled = shapes.n_epochs >= 4
         self.bin_supported_ = []
         for column in bins:
-            is_clear = column.counts > MIN_COUNT * np.sqrt(column.variances)
+            is_clear = column.counts > 3 * np.sqrt(column.variances)
             self.bin_supported_.append(is_clear & is_settled)
 
     @property

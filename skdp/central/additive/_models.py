@@ -240,10 +240,6 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         self.domain_ = copy_guarantee(domain, self.domain_)
 
 
-# Fraction of the budget for counts of residuals by size, which bound them.
-_BOUND_PART = Fraction(3, 100)
-
-
 class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     """Predict a number by a sum of functions of each column, fitted with differential privacy.
 
@@ -416,7 +412,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         warn_of_few(noisy_rows, error)
         n_noisy_rows = max(noisy_rows, error, 1.0)
         mean = np.clip(noisy_sum / n_noisy_rows, -1.0, 1.0)
-        bound_part = share.mu_squared * _BOUND_PART
+        # Counts of residuals by size, which bound them.
+        bound_part = share.mu_squared * Fraction(3, 100)
         return Start(
             n_rows=n_noisy_rows,
             response=np.array([mean]),

@@ -18,13 +18,6 @@ from skdp.randomness import ByteSource
 # Half and twice of each constant change AUC and R2 of additive models of nine tables at epsilon 1 by less than 0.01
 # (benchmarks/central_models.py).
 
-# Cells of equal width between two bounds, beside the skewed ones.
-N_EVEN_CELLS = 64
-
-# Octaves from the far bound towards the near one, with two edges each: for skewed
-# numbers, 49 edges down to a 24-millionth of the width, which is 2**-24.5.
-N_OCTAVES = 24
-
 # The smallest number of records of a bin, in standard deviations of the noise of a cell.
 MIN_BIN_ERRORS = 2.5
 
@@ -48,10 +41,11 @@ class Bins:
 
 def fine_cells(low: float, high: float) -> Interval:
     """Return public cells between bounds, of equal width, and smaller towards the bound that is nearest to 0."""
-    fractions = np.arange(N_EVEN_CELLS + 1) / N_EVEN_CELLS
+    fractions = np.arange(65) / 64
     even = low * (1 - fractions) + high * fractions
     near = float(np.clip(0.0, low, high))
-    octaves = 2.0 ** -np.arange(0.5, N_OCTAVES + 0.6, 0.5)
+    # For skewed numbers, 49 edges down to a 24-millionth of the width, two per octave.
+    octaves = 2.0 ** -np.arange(0.5, 24.6, 0.5)
     skewed = near + np.outer([high - near, low - near], octaves)
     return cells_of(np.unique(np.clip([*even, *skewed.ravel()], low, high)))
 
@@ -125,22 +119,6 @@ def _join(counts: NDArray[Any], least: float, error: float) -> list[int]:
 # twice the size, or from 1e-8 to 1e8, changes AUC by less than 0.001.
 _SPREADS = np.geomspace(1e-4, 1e4, 17)
 
-# Scale of the half-Cauchy prior of the standard deviation of a function (A. Gelman,
-# 2006), relative to the standard deviation of an estimate from one record: half a logit
-# for classes. With a uniform prior on this grid, noise is fitted as functions of many
-# logits.
-_DEVIATION = 0.25
-
-# Correlation of the values of a function: the length scale of the rough prior, as a proportion of the records, and the
-# independent variance of each bin. Half and twice of each change AUC and R2 by less than 0.001
-# (benchmarks/central_models.py).
-_ROUGH = 0.5
-_OWN = 0.01
-
-# Prior variance of the mean of a function. It is small because the model has an
-# intercept.
-_LEVEL = 0.05
-
 
 def priors(bins: Bins) -> list[Floats]:
     """Return prior covariances of rough functions, smooth functions and lines, with a small variance of the mean.
@@ -152,7 +130,8 @@ def priors(bins: Bins) -> list[Floats]:
     centre = np.eye(len(counts)) - counts / counts.sum()
     covariances = []
     for covariance in _bin_covariances(bins.attribute, counts):
-        covariances.append(centre @ covariance @ centre.T + _LEVEL)
+        # The prior variance of the mean is small because the model has an intercept.
+        covariances.append(centre @ covariance @ centre.T + 0.05)
     return covariances
 
 
@@ -167,10 +146,13 @@ def _bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[F
     scores = ndtri(ranks)
     distances = np.abs(ranks[:, np.newaxis] - ranks)
     differences = scores[:, np.newaxis] - scores
-    identity = np.eye(len(ordered))
-    rough = np.exp(-distances / _ROUGH) + _OWN * identity
-    smooth = np.exp(-(differences**2) / 2) + _OWN * identity
-    line = np.outer(scores, scores) + _OWN * identity
+    # The rough prior has a length scale of half of the records. Half and twice of it, and
+    # of the independent variance of each bin, change AUC and R2 by less than 0.001
+    # (benchmarks/central_models.py).
+    independent = 0.01 * np.eye(len(ordered))
+    rough = np.exp(-distances / 0.5) + independent
+    smooth = np.exp(-(differences**2) / 2) + independent
+    line = np.outer(scores, scores) + independent
     covariances = []
     for ordered_covariance in (rough, smooth, line):
         # Missing values are not similar to any other value.
@@ -202,8 +184,11 @@ def smooth(
     # averages over all of them with their likelihoods as weights (empirical Bayes: C.
     # Morris, 1983).
     spreads = unit * _SPREADS
-    # Half-Cauchy prior on a logarithmic grid: density times standard deviation.
-    log_priors = np.log(_SPREADS) / 2 - np.log1p(_SPREADS / _DEVIATION**2)
+    # Half-Cauchy prior of the standard deviation of a function (A. Gelman, 2006) on a
+    # logarithmic grid: density times standard deviation. Its scale is a quarter of the
+    # standard deviation of an estimate from one record: half a logit for classes. With a
+    # uniform prior, noise is fitted as functions of many logits.
+    log_priors = np.log(_SPREADS) / 2 - np.log1p(_SPREADS / 0.25**2)
     deviations = np.sqrt(variances)
     # Divided by their standard deviations, the sums have noise of variance 1 and these
     # weights.

@@ -22,13 +22,6 @@ from skdp.tables import Table
 
 Floats = NDArray[np.float64]
 
-# The largest denominator of a probability.
-MAX_DENOMINATOR = 1_000_000
-
-# Steps between the bounds, unless more are needed to have all whole numbers, of which
-# there are at most so many.
-N_STEPS, MAX_WHOLE_STEPS = 10_000, 100_000
-
 # Number of parts of a cell, and of each value in it: values are separated as if they
 # were evenly distributed in their cell. It must exceed the largest count of a cell, and
 # the time does not depend on it.
@@ -44,7 +37,7 @@ def read_probability(value: Any, name: str) -> Fraction:
     number = float(value)
     exact = Fraction(0)
     if 0 < number < 1:
-        exact = Fraction(number).limit_denominator(MAX_DENOMINATOR)
+        exact = Fraction(number).limit_denominator(1_000_000)
     if not 0 < exact < 1:
         raise ValueError(f"{name} must be between 1e-6 and 1 - 1e-6, got {value}")
     return exact
@@ -66,9 +59,9 @@ def plan_quantiles(
 def _make_candidates(low: float, high: float) -> Floats:
     """Return even steps between two bounds, with all whole numbers if the bounds are whole."""
     width = high - low
-    n_steps = N_STEPS
-    if low.is_integer() and high.is_integer() and width <= MAX_WHOLE_STEPS:
-        n_steps = max(N_STEPS - N_STEPS % int(width), int(width))
+    n_steps = 10_000
+    if low.is_integer() and high.is_integer() and width <= 100_000:
+        n_steps = max(n_steps - n_steps % int(width), int(width))
     return cut_evenly(low, high, n_steps)
 
 

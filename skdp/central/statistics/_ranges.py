@@ -22,9 +22,6 @@ from skdp.privacy import Share
 from skdp.randomness import ByteSource
 from skdp.tables import ORDERED_KINDS, is_missing, kind_of, plain, present
 
-# Public random ranges that stand for all ranges in the choice of a tree.
-N_RANGES = 64
-
 
 def find_range(
     name: Any, attribute: Categories | Interval, low: Any, high: Any
@@ -183,7 +180,7 @@ class Hierarchy:
     def mean_range_variance(self) -> float:
         """Estimate the mean of the variances of all ranges of cells from random ones."""
         variances = []
-        ends = np.random.default_rng(0).integers(0, self.sizes[0] + 1, (N_RANGES, 2))
+        ends = np.random.default_rng(0).integers(0, self.sizes[0] + 1, (64, 2))
         for low, high in np.sort(ends):
             in_range = np.zeros(self.sizes[0])
             in_range[low:high] = 1.0

@@ -184,10 +184,6 @@ def _slices(table: NDArray[Any]) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(table), step))
 
 
-# Fractions of the budget for the numbers of rows by norm, and for their mean.
-_SIZE_PART, _MEAN_PART = Fraction(1, 32), Fraction(1, 16)
-
-
 def warn_of_few(n_rows: float, error: float) -> None:
     """Warn if there are too few rows for the noise, of this standard deviation, of their number."""
     if n_rows < 3 * error:
@@ -228,21 +224,22 @@ def find_limits(
     """Find the middle of rows, and a norm that only the fraction `cut` of the centered rows exceeds."""
     if share.kind == "rho":  # Gaussian noise only
         share = replace(share, kind="mu", amount=share.mu_squared)
-    sizes = Noise.of(share * _SIZE_PART)
+    # The numbers of rows by norm, measured twice, and the mean cost an eighth.
+    of_sizes = share * Fraction(1, 32)
+    of_mean = share * Fraction(1, 16)
+    rest = share * Fraction(7, 8)
+    sizes = Noise.of(of_sizes)
     square, n_rows = choose_limit(rows, sizes, cut, source, most)
     error = math.sqrt(_N_NORMS) * to_float(sizes.error)
     warn_of_few(n_rows, error)
     # In L1 norm, a row is at most as many times longer as the root of the number of
     # columns.
-    means = Noise.of(
-        share * _MEAN_PART, math.isqrt(rows.n_columns * square) + 1, square
-    )
+    means = Noise.of(of_mean, math.isqrt(rows.n_columns * square) + 1, square)
     sums = means.add_floats(source, rows.total(square))
     mean = np.rint(sums / max(n_rows, 3 * error, 1.0))
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
     rows = rows.center(middle)
     square, _ = choose_limit(rows, sizes, cut, source, most)
-    rest = share * (1 - 2 * _SIZE_PART - _MEAN_PART)
     return Bounded(rows, square, middle, n_rows, error, rest)
 
 

@@ -22,20 +22,12 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import draw_seed, read_bounds, rows_and_target
 from skdp.domain import Domain
 from skdp.evaluation._common import check_count
-from skdp.evaluation.audits._events import DEFAULT_ROWS, Draw, find_bound, row_draws
+from skdp.evaluation.audits._events import Draw, find_bound, row_draws
 from skdp.evaluation.audits._outputs import FAILURE, Draws, read_calls
 from skdp.exact import log_upper
 from skdp.local import ReportProtocol
 from skdp.privacy import check_delta, check_epsilon
 from skdp.tables import is_frame
-
-# Largest probability that a true claim is refuted.
-FALSE_ALARM = 1e-6
-
-DEFAULT_CALLS = 10_000
-
-# Larger channels are not summed exactly.
-MAX_CHANNEL_ENTRIES = 1 << 18
 
 _READABLE = (Number, str, bool, type(None), np.ndarray, list, tuple, dict)
 
@@ -178,7 +170,7 @@ def audit_epsilon(
         len(audited.tables),
         n_draws or audited.n_draws,
         delta=claimed_delta,
-        level=FALSE_ALARM,
+        level=1e-6,  # largest probability that a true claim is refuted
     )
     return AuditResult(
         epsilon_lower=bound.lower,
@@ -210,7 +202,7 @@ def _audit_calls(
         with warnings.catch_warnings(action="ignore"):
             return read_calls(partial(release, tables[table]), n)
 
-    return _Audited(list(tables), draw, DEFAULT_CALLS, **options)
+    return _Audited(list(tables), draw, 10_000, **options)
 
 
 def _check_releases(audited: _Audited) -> None:
@@ -284,7 +276,7 @@ def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audit
     if len(tables[0]) > 1 and hasattr(estimator, "get_params"):
         return _audit_calls(lambda table: _release(clones(), table), tables)
     draw = row_draws(partial(_release, fitted), tables, fitted)
-    return _Audited(tables, draw, DEFAULT_ROWS, fitted)
+    return _Audited(tables, draw, 1_000_000, fitted)
 
 
 def _check_one_differs(tables: Sequence[pd.DataFrame]) -> None:
@@ -487,7 +479,8 @@ def exact_epsilon(fitted: Any) -> float | None:
     """Return the largest logarithm of a ratio of probabilities, from the exact channels."""
     protocol = getattr(fitted, "protocol_", None)
     if isinstance(protocol, ReportProtocol):
-        fields = protocol.channels(MAX_CHANNEL_ENTRIES) or []
+        # Larger channels are not summed exactly.
+        fields = protocol.channels(1 << 18) or []
         n_sampled = protocol.n_sampled
     else:
         # Transformers of other packages have one channel for each column.

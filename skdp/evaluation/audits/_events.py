@@ -28,19 +28,8 @@ Hashes = NDArray[np.uint64]
 # ``draw(index, n)`` draws n outputs of the release of a table.
 Draw = Callable[[int, int], Draws]
 
-DEFAULT_ROWS = 1_000_000
-
-# Cells of a batch of draws: some hundred megabytes.
-MAX_BATCH_CELLS = 1 << 22
-
-# A column with more distinct numbers is cut into as many bins.
-N_BINS = 64
-
 # Smallest count in the first sample of an outcome that is used.
 MIN_OUTCOME_COUNT = 4
-
-# Rates of the second sample are moved against the event by as many standard errors.
-N_STANDARD_ERRORS = 3.0
 
 
 @dataclass(frozen=True)
@@ -103,7 +92,8 @@ def find_bound(
     if event is None:
         return Bound(0.0, n_chosen_by, "")
     n_trials = (n_draws - n_chosen_by) // 2
-    batch = max(1000, MAX_BATCH_CELLS // len(first[0]))
+    # Cells of a batch of draws: some hundred megabytes.
+    batch = max(1000, (1 << 22) // len(first[0]))
     hits = [0, 0]
     for side, table in enumerate((event.likelier, event.unlikelier)):
         for start in range(0, n_trials, batch):
@@ -152,7 +142,8 @@ def choose_event(
                 n = len(scoring[table])
                 rate = (scored[table][order].cumsum() + 0.5) / (n + 1)
                 error = np.sqrt(rate * (1 - rate) / n)
-                rates.append(rate + sign * N_STANDARD_ERRORS * error)
+                # Against the event by three standard errors.
+                rates.append(rate + sign * 3 * error)
             scores = np.log(np.maximum(rates[0] - delta, 1e-300) / rates[1])
             position = int(np.argmax(scores))
             if scores[position] > (best.score if best else 0):
@@ -183,8 +174,8 @@ def list_features(samples: Sequence[Draws]) -> list[Feature]:
         numbers = numbers[np.isfinite(numbers)]
         if (numbers != np.floor(numbers)).any():
             features.append(Feature(f"the lowest bit of {label}", _bit_of(name)))
-        if len(np.unique(numbers)) > N_BINS:
-            edges = np.quantile(numbers, np.linspace(0, 1, N_BINS + 1)[1:-1])
+        if len(np.unique(numbers)) > 64:  # cut them into 64 bins
+            edges = np.quantile(numbers, np.linspace(0, 1, 65)[1:-1])
             features.append(Feature(f"bins of {label}", _bins_of(name, edges)))
     if len(names) > 1:
         features.append(Feature("values of all columns together", _values_of(names)))

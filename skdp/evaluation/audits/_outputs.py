@@ -17,12 +17,6 @@ Draws = dict[str, NDArray[Any]]
 FAILURE = "the type of the error"
 ABSENT = "\0absent"
 
-# Largest number of compared parts of the output of one call.
-MAX_PARTS = 256
-
-# Values of which the support by a hashed report is computed.
-MAX_SUPPORTED_VALUES = 64
-
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
 
 
@@ -70,7 +64,7 @@ def read_calls(release: Callable[[], Any], n_calls: int) -> Draws:
             parts = list(_list_parts(release(), ""))
         except Exception as error:
             parts = [(FAILURE, type(error).__name__)]
-        calls.append(dict(parts[:MAX_PARTS]))
+        calls.append(dict(parts[:256]))  # limits the columns to compare
     columns = {}
     for name in dict.fromkeys(name for call in calls for name in call):
         column = np.empty(n_calls, object)
@@ -108,7 +102,8 @@ def add_supports(fitted: Any, columns: Draws) -> Draws:
         if oracle.shows_hash:
             reports = np.column_stack([part.astype(np.uint64) for part in parts])
             # (n_reports, n_values)
-            is_supported = oracle.supports(reports)[:, :MAX_SUPPORTED_VALUES]
+            # The first 64 values limit the columns to compare.
+            is_supported = oracle.supports(reports)[:, :64]
             for value, column in enumerate(is_supported.T):
                 supports[f"support of value {value} by column {number}"] = column
     return columns | supports

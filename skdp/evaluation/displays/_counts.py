@@ -12,6 +12,7 @@ from skdp.evaluation._common import check_table
 from skdp.evaluation._style import (
     COLOURS,
     INK,
+    MAX_VALUES,
     PanelDisplay,
     draw_plain_text,
     format_label,
@@ -19,9 +20,6 @@ from skdp.evaluation._style import (
     tidy_axes,
 )
 from skdp.metrics import labels_of
-
-# Values of a column that are drawn: those with the largest estimates.
-MAX_VALUES = 20
 
 
 class CountEstimateDisplay(PanelDisplay):

@@ -24,9 +24,6 @@ from skdp.evaluation._style import (
 DIFFERENCES, RATIOS = "Differences (0 is parity)", "Ratios (1 is parity)"
 PARITY = {DIFFERENCES: 0.0, RATIOS: 1.0}
 
-# Unbounded intervals are clipped here, beyond the range of any axis.
-MAX_END = 1e6
-
 
 class FairnessDisplay(PanelDisplay):
     """Plot of rates of groups, their differences and ratios, for one or several reports.
@@ -179,7 +176,8 @@ def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
         # From -0.3 to 0.3 within the row, so that reports do not cover each other.
         shift = 0.6 * ((position + 0.5) / len(names) - 0.5)
         heights = report["label"].map(rows.index).to_numpy(float) + shift
-        limits = report[["lower", "upper"]].to_numpy(float).clip(-MAX_END, MAX_END)
+        # Unbounded intervals are clipped beyond the range of any axis.
+        limits = report[["lower", "upper"]].to_numpy(float).clip(-1e6, 1e6)
         style = series_style(position)
         axes.hlines(heights, *limits.T, color=style["color"], lw=2, alpha=0.6)
         axes.plot(report["value"], heights, ls="none", ms=5.5, **style)

@@ -15,6 +15,7 @@ from skdp.domain import Domain, DomainLike, Interval
 from skdp.evaluation._common import check_table
 from skdp.evaluation._style import (
     COLOURS,
+    MAX_VALUES,
     PanelDisplay,
     draw_plain_text,
     format_label,
@@ -22,9 +23,6 @@ from skdp.evaluation._style import (
     tidy_axes,
 )
 from skdp.metrics import count_error, marginal_errors, marginal_table
-
-# Values of a column that are drawn; rarer ones are drawn together.
-MAX_VALUES = 15
 
 SIDES = {"real": COLOURS[5], "synthetic": COLOURS[1]}
 

@@ -13,6 +13,7 @@ from skdp.base import AxesLike, ColumnName
 from skdp.domain import Interval
 from skdp.evaluation._style import (
     INK,
+    MAX_VALUES,
     PanelDisplay,
     draw_plain_text,
     format_label,
@@ -21,11 +22,6 @@ from skdp.evaluation._style import (
     series_style,
     tidy_axes,
 )
-
-MAX_VALUES = 20
-
-# Half the width of a 95 % interval, in standard errors.
-Z = 1.96
 
 HATCH = {"facecolor": "none", "edgecolor": INK, "alpha": 0.25, "hatch": "///", "lw": 0}
 
@@ -174,14 +170,20 @@ class ShapeDisplay(PanelDisplay):
         return self
 
 
+def _select_bins(shape: Any, bins: Any) -> tuple[Any, Any]:
+    """Return values and margins of error of 95 % intervals of some bins: (n_bins, n_outputs)."""
+    values = shape.values.reshape(len(shape.values), -1)[bins]
+    std_errors = shape.std_error.reshape(len(shape.values), -1)[bins]
+    return values, 1.96 * std_errors
+
+
 def _draw_steps(axes: Any, shape: Any) -> None:
     """Draw a function of a number or a date, for each class."""
     edges = np.array(shape.bins.edges)
     if isinstance(shape.bins.edges[0], date):
         edges = edges.astype("datetime64[D]")
     n_bins = len(edges) - 1
-    values = shape.values.reshape(len(shape.values), -1)[:n_bins]
-    errors = Z * shape.std_error.reshape(len(shape.values), -1)[:n_bins]
+    values, errors = _select_bins(shape, slice(n_bins))
     for position, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
         colour = series_style(position)["color"]
         low, high = value - error, value + error
@@ -194,8 +196,7 @@ def _draw_steps(axes: Any, shape: Any) -> None:
 def _draw_dots(axes: Any, shape: Any) -> None:
     """Draw a function of the declared values with the most records, for each class."""
     positions = np.sort(np.argsort(-shape.counts, kind="stable")[:MAX_VALUES])
-    values = shape.values.reshape(len(shape.values), -1)[positions]
-    errors = Z * shape.std_error.reshape(len(shape.values), -1)[positions]
+    values, errors = _select_bins(shape, positions)
     for position, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
         axes.errorbar(
             value,

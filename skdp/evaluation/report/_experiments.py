@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,6 @@ TEST_SIZE = 0.25
 
 # Keys of the seeds of the parts of the study.
 MODELS, ATTACKS, SYNTHESIS = 1, 2, 3
-
-# Half the width of a 95 % interval, in standard errors.
-Z = 1.959963984540054
 
 
 def score(
@@ -325,7 +323,8 @@ def count_study(
                     pd.concat([truth, encoder.estimate_counts(tally)], axis=1)
                 )
             counts = oracle.estimate(tally.counts[0], tally.n_reports)
-            margin = Z * np.sqrt(oracle.variance(counts, tally.n_reports))
+            std_errors = np.sqrt(oracle.variance(counts, tally.n_reports))
+            margin = NormalDist().inv_cdf(0.975) * std_errors
             errors.append(
                 {
                     "epsilon": epsilon,

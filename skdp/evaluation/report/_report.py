@@ -55,9 +55,6 @@ DELTA = 1e-9
 # Rows of a table on the page. The files have all rows.
 MAX_TABLE_ROWS = 24
 
-# Columns whose real and synthetic marginals are drawn.
-MAX_MARGINALS = 3
-
 COUNTS, MODELS = "Counts, errors and accuracy", "Accuracy and fairness by epsilon"
 
 
@@ -350,7 +347,7 @@ def _study_synthesis(study: Study) -> Part:
         f"(add or remove one record, delta = {DELTA:g}).",
         tables=[_write_table(table, "Errors by epsilon, tested on real rows")],
     )
-    names = study.columns[:MAX_MARGINALS]
+    names = study.columns[:3]
     display = MarginalDisplay.from_tables(real, example, names, domain=study.domain)
     section.figures["marginals"] = _write_figure(display.figure_)
     return section, {"synthesis": table}
@@ -424,7 +421,6 @@ def _render_page(**content: Any) -> str:
     return str(environment.from_string(text).render(content))
 
 
-AGE_THRESHOLD = 37
 ADULT_NUMBERS: dict[str, Any] = {
     "education-num": list(range(1, 17)),
     "capital-gain": Interval(edges=[0, 1, 5000, 10_000, 100_000]),
@@ -439,10 +435,9 @@ def age_sex_report(
     """Run the age × sex study on Adult and write its report, with options of `study_report`."""
     # fnlwgt is a weight of the survey, and education is education-num as text.
     frame = X.drop(columns=["fnlwgt", "education"])
-    groups = pd.Index([f"{AGE_THRESHOLD} or younger", f"over {AGE_THRESHOLD}"])
-    frame["age"] = pd.Categorical.from_codes(
-        (frame["age"] > AGE_THRESHOLD).to_numpy().astype(int), groups
-    )
+    groups = pd.Index(["37 or younger", "over 37"])
+    is_older = (frame["age"] > 37).to_numpy().astype(int)
+    frame["age"] = pd.Categorical.from_codes(is_older, groups)
     declared = dict(ADULT_NUMBERS)
     for name in frame.columns.difference(list(declared), sort=False):
         declared[name] = list(frame[name].cat.categories)

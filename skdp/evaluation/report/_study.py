@@ -24,9 +24,6 @@ from skdp.metrics import list_privileged, parse_classes
 # The name of the epsilon parameter of `Study.model`.
 PARAM_NAME = "columns__private__encoder__epsilon"
 
-# Rows of a class, so that each split has one to train and one to test.
-MIN_CLASS_ROWS = 4
-
 
 @dataclass(frozen=True)
 class Study:
@@ -270,10 +267,11 @@ def _find_positive(column: pd.Series) -> pd.Series:
     labels = parse_classes(column, name)
     is_positive = (labels == 1).set_axis(column.index)
     n_rows = min(is_positive.sum(), (~is_positive).sum())
-    if not labels.isin([0, 1]).all() or n_rows < MIN_CLASS_ROWS:
+    # With 4 rows of a class, each split has one to train and one to test.
+    if not labels.isin([0, 1]).all() or n_rows < 4:
         raise ValueError(
-            f"{name} must be 0 or 1, each in at least {MIN_CLASS_ROWS} rows. Convert "
-            "it by a comparison; `skdp report --positive` does so for a label."
+            f"{name} must be 0 or 1, each in at least 4 rows. Convert it by a "
+            "comparison; `skdp report --positive` does so for a label."
         )
     return is_positive
 
