@@ -220,7 +220,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
         contrasts = Contrasts.of_classes(counts)
         if is_numeric:
-            contrasts = Contrasts(None, (_FINE,), UNIT**2 * _FINE)
+            contrasts = Contrasts.of_numbers()
         largest = UNIT**2 * contrasts.square
 
         return Placed(rows, contrasts, largest, float(counts.sum()))
@@ -313,6 +313,11 @@ class Contrasts:
     weights: tuple[int, ...]
     # The largest weighted sum of squares of the values of a row.
     square: int
+
+    @classmethod
+    def of_numbers(cls) -> Contrasts:
+        """Measure a numeric target from its noisy mean."""
+        return cls(None, (_FINE,), UNIT**2 * _FINE)
 
     @classmethod
     def of_classes(cls, counts: Floats) -> Contrasts:

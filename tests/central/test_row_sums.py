@@ -12,7 +12,7 @@ import pytest
 from skdp.central._linear_model import noises_of_products, sum_products
 from skdp.central._logistic_regression import CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
 from skdp.central._pca import _noise_of_products
-from skdp.central._selectors import NUMBERS, Contrasts
+from skdp.central._selectors import Contrasts
 from skdp.central.statistics import UNIT, Noise, Rows, _rows, find_limits
 from skdp.central.statistics._rows import choose_limit
 from skdp.privacy import Mu, read_share
@@ -235,9 +235,9 @@ def test_scores_of_numbers_change_by_a_row_at_most():
 
     def score(part):
         target = Rows.of([part[:, 1]], ends, np.zeros(1), np.zeros(len(part)))
-        return NUMBERS.scores(Rows.of([part[:, 0]], ends, np.zeros(1), target.positions[:, 0]))[0]
+        return Contrasts.of_numbers().scores(Rows.of([part[:, 0]], ends, np.zeros(1), target.positions[:, 0]))[0]
 
-    square = NUMBERS.square
+    square = Contrasts.of_numbers().square
     changes = [abs(score(values) - score(np.delete(values, place, axis=0))) for place in range(len(values))]
     assert 0.99 * UNIT**2 * square < max(changes) ** 2
     assert (max(changes) - 1) ** 2 <= UNIT**2 * square
