@@ -66,16 +66,6 @@ from skdp.tables import Table, is_frame, read_table
 MAX_COMBINATIONS = 1 << 12
 """Maximum number of combinations of private values."""
 
-
-# Public columns: texts and dates with more values and numbers with more values than these
-# are excluded or cut into bins. Values that are rare against the noise are counted together,
-# so a list of numbers is finer than bins if the noise is small: of distances of pairs with
-# private columns with 32 numbers, distances with 64 are 0.62 to 0.87 on LSAC and COMPAS at
-# an epsilon of 4, and 0.71 to 1.07 at 1.
-_MAX_PUBLIC_VALUES = 1_000
-_MAX_PUBLIC_NUMBERS = 64
-_N_PUBLIC_BINS = 32
-
 _FITTED = (
     "domain_",
     "guarantee_",
@@ -373,11 +363,15 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             unread = [
                 name for name in undeclared(modelled, self.domain) if name not in names
             ]
+            # Values that are rare against the noise are counted together, so a list of
+            # numbers is finer than bins if the noise is small: distances of pairs with
+            # 64 numbers are 0.62 to 1.07 times the distances with 32
+            # (benchmarks/synthesis_columns.py).
             public_values, excluded = draft_columns(
                 select_columns(modelled, unread),
-                bins=_N_PUBLIC_BINS,
-                max_values=_MAX_PUBLIC_VALUES,
-                max_numbers=_MAX_PUBLIC_NUMBERS,
+                bins=32,
+                max_values=1_000,
+                max_numbers=64,
             )
         kept = [name for name in modelled.names if name not in excluded]
         modelled = select_columns(modelled, kept)

@@ -19,9 +19,6 @@ from skdp.synthesis.selection import find_columns
 from skdp.synthesis.tables import Shape
 from skdp.tables import is_missing, to_objects
 
-ROUNDING = 1e-6
-"""Distance from a whole number that is rounding, in records."""
-
 Weights = NDArray[np.float64]
 
 Query = Mapping[int, Weights | None]
@@ -83,9 +80,10 @@ def estimate_errors(
     quantile = NormalDist().inv_cdf((1 + level) / 2)
     if not is_gaussian:
         quantile = max(quantile, -math.log(1 - level) / math.sqrt(2))
-    margin = quantile * std_error
-    lower = np.maximum(0, np.floor(counts - margin + ROUNDING))
-    upper = np.ceil(counts + margin - ROUNDING)
+    # A distance from a whole number of a millionth of a record is rounding.
+    margin = quantile * std_error - 1e-6
+    lower = np.maximum(0, np.floor(counts - margin))
+    upper = np.ceil(counts + margin)
     return std_error, lower, upper, np.isfinite(std_error)
 
 

@@ -26,9 +26,6 @@ N_ROWS = 20_000
 MAX_CALLS = 20_000
 """Calls of a statistic: minutes, if each takes ten milliseconds."""
 
-MAX_NONLINEARITY = 0.5
-"""Deviation from linearity, relative to the margin of error, up to which a term is supported."""
-
 NO_RECORDS = "noise may be all of the number of records"
 NO_MARGINAL = "no measured marginal has these columns: name them in `marginals`"
 NOT_DETERMINED = "the rows do not determine it"
@@ -433,6 +430,6 @@ def _is_linear(
         proportions = analysis.move(term, sign * margin)
         _, values = _evaluate(statistic, _make_rows(analysis.cells, proportions))
         change = values[term] - analysis.linear.values[term]
-        if not abs(change - sign * margin) <= MAX_NONLINEARITY * margin:
+        if not abs(change - sign * margin) <= margin / 2:
             return False
     return True

@@ -91,9 +91,6 @@ from skdp.synthesis.tables import (
 )
 from skdp.tables import LargeTable, Table, open_large, read_table
 
-MAX_NOISE = 0.1
-"""Total variation by noise up to which a marginal is usable."""
-
 ESTIMATES = ("count", "std_error", "lower", "upper", "supported")
 """Columns of a table of counts, beside the values."""
 
@@ -501,7 +498,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             measured, _ = combine_counts(self.marginals_, dict.fromkeys(columns))
             noise = 0.4 * std_error * shares.size / self.n_rows_
             distance = np.nansum(np.abs(measured / self.n_rows_ - shares)) / 2
-            rows.append((shares.size, std_error, noise, distance, noise <= MAX_NOISE))
+            rows.append((shares.size, std_error, noise, distance, noise <= 0.1))
         index = pd.Index(map(", ".join, (map(str, n) for n in self.noise_scale_)))
         index = index.set_names("marginal")
         titles = ["n_cells", "std_error", "noise", "misfit", "usable"]

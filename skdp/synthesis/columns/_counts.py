@@ -21,11 +21,8 @@ from skdp.synthesis.selection import (
 Codes = NDArray[np.integer]
 
 # benchmarks/synthesis_columns.py shows the effect of half and twice of each constant.
-COLUMN_FRACTION = Fraction(1, 20)
-"""Fraction of the budget for the first counts of single columns."""
-
-SCORE_FRACTION = Fraction(1, 20)
-"""Fraction of the budget for the scores of pairs."""
+STEP_FRACTION = Fraction(1, 20)
+"""Fraction of the budget for the first counts of columns, and as much for the scores of pairs."""
 
 NOISE_COST = 0.65
 """Cost of a noisy cell, in standard deviations."""
@@ -280,7 +277,7 @@ def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[Noisy
         singles.append(Cross((column,), layout.values_of(column)))
     # The noise of a single column is also in all its pairs that are not measured.
     weights = [layout.n_columns * _noise_of(columns, cross) for cross in singles]
-    first = _spend(columns, singles, weights, COLUMN_FRACTION, [])
+    first = _spend(columns, singles, weights, STEP_FRACTION, [])
     proportions = [estimate_proportions(counts) for counts in first]
     pairs = _list_pairs(columns, layout, proportions)
     chosen = _choose(
@@ -375,7 +372,7 @@ def _estimate_gains(
         for column in range(len(proportions)):
             joint = np.multiply.outer(joint, proportions[column]).ravel()
         expected.append(np.bincount(cross.value_of, joint, cross.n_values))
-    return columns.score(pairs, SCORE_FRACTION, expected).tolist() if pairs else []
+    return columns.score(pairs, STEP_FRACTION, expected).tolist() if pairs else []
 
 
 def _choose(

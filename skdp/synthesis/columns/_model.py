@@ -24,12 +24,6 @@ from skdp.synthesis.model import Layout
 LOGIT_STD = 0.5
 """Prior standard deviation of the logits of pairs."""
 
-MIN_CURVATURE = 0.05
-"""Smallest curvature of a cell, in records."""
-
-BLOCK_CELLS = 1 << 17
-"""Number of probabilities in a block: one megabyte."""
-
 
 @dataclass(frozen=True, eq=False)
 class ColumnModel:
@@ -121,7 +115,8 @@ def _weigh(
         counts = n_records * independent
         prior += np.log(independent)
     curvature = n_records * independent * (1 - independent)
-    curvature = np.maximum(curvature, MIN_CURVATURE)
+    # A cell may have no records.
+    curvature = np.maximum(curvature, 0.05)
     # A logit has the prior variance s**2. A count with the curvature
     # h = n p (1 - p) and noise of variance v estimates it with the error variance
     # 1 / h + v / h**2. The best linear estimate has the penalty (1 + v / h) / s**2.
@@ -161,7 +156,8 @@ class _DistinctRows:
         scores_of_cells = np.concatenate(tables)  # (n_cells, n_combinations)
         expected = np.zeros(scores_of_cells.shape)
         log_normalizer = 0.0
-        step = max(1, BLOCK_CELLS // scores_of_cells.shape[1])
+        # A block has 2**17 probabilities: one megabyte.
+        step = max(1, (1 << 17) // scores_of_cells.shape[1])
         for start in range(0, self.weights.size, step):
             block = slice(start, start + step)
             weights = self.weights[block, np.newaxis]
@@ -187,14 +183,6 @@ def _normalize(
     return probabilities, np.log(sums) + highest
 
 
-# Half and twice as many blocks, and as large a gain, change distances of pairs by less
-# than a tenth (benchmarks/synthesis_columns.py).
-N_BLOCKS, MIN_BLOCK_ROWS = 1024, 16
-
-GAIN = 8.0
-"""Change of a logit per excess row, before division by block rows and public columns."""
-
-
 def draw_evenly(
     model: ColumnModel,
     public: Sequence[Codes],
@@ -218,8 +206,10 @@ def draw_evenly(
         cells[:, column] = codes + starts[column]
     excess = [np.zeros((starts[-1], len(one[0]))) for one in indicators]
     total_excess = np.zeros(n_combinations)
-    block_rows = max(MIN_BLOCK_ROWS, n_rows // N_BLOCKS)
-    gain = GAIN / (block_rows * max(1, len(public)))
+    # Half and twice as many blocks, and as large a change of a logit per excess row,
+    # change distances of pairs by less than a tenth (benchmarks/synthesis_columns.py).
+    block_rows = max(16, n_rows // 1024)
+    gain = 8 / (block_rows * max(1, len(public)))
     drawn = np.empty(n_rows, np.intp)
     order = rng.permutation(n_rows)
     for start in range(0, n_rows, block_rows):

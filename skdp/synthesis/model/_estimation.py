@@ -44,17 +44,8 @@ MAX_MEAN_SQUARE = 3.0
 CLEAR_STD_ERRORS = 4.0
 """Noise exceeds it in one of 30,000 cells, so a cell with a larger count has records."""
 
-N_TAIL_CELLS = 2
-"""Cells beyond the last clear one whose sum estimates the decrease of a tail; 1 or 4 are within the noise."""
-
 MIN_START = 1e-6
 """Smallest count in a tail, in standard errors."""
-
-FLATNESS = 8.0
-"""Share, in standard errors, below which cells do not get longer steps."""
-
-MIN_STD_ERROR = 0.5
-"""Marginals with less noise (in records) do not get more weight."""
 
 Masks = Sequence[tuple[Clique, NDArray[np.bool_]]]
 """Columns, and their impossible cells."""
@@ -135,7 +126,8 @@ def _start_column(
 def _decrease(noisy: Table) -> Table:
     """Continue a clear count by a geometric tail, because noise could dominate its mean."""
     # The sum of the tail of ratio r after a count c is c r / (1 - r).
-    near = max(0.0, float(noisy[1 : 1 + N_TAIL_CELLS].sum()))
+    # One or four cells in place of two give errors within the noise.
+    near = max(0.0, float(noisy[1:3].sum()))
     ratio = near / (near + noisy[0])
     return np.asarray(noisy[0] * ratio ** np.arange(noisy.size))
 
@@ -173,10 +165,12 @@ class _Loss:
         self._count_of_cell = np.concatenate(count_of_cell)
         self._targets = self._counts.join(m.counts for m in marginals) / total
         errors = np.array([marginal.std_error for marginal in marginals])
-        weights = (total / np.maximum(MIN_STD_ERROR, errors)) ** 2
+        # Marginals with less noise than half a record do not get more weight.
+        weights = (total / np.maximum(0.5, errors)) ** 2
         self._weights = np.repeat(weights, self._counts.lengths)
-        # Steps are divided by the square root of the proportion, flattened by the noise.
-        flatness = (FLATNESS * total / float(np.median(weights))) ** 2
+        # Steps are divided by the square root of the proportion, flattened below 8
+        # standard errors.
+        flatness = (8 * total / float(np.median(weights))) ** 2
         self._rates = (np.maximum(self._targets, 0) + flatness) ** -0.5
         self._other_rates = self._weights.max() / self._weights
 

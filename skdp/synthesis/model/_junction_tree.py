@@ -8,12 +8,6 @@ from dataclasses import dataclass
 
 from skdp.synthesis.model._tables import Clique, n_cells_of, shape_of
 
-MAX_GROWTH = 1.05
-"""Growth of a model from which another elimination order is tried."""
-
-MAX_RETRIES = 50
-"""Marginals without capacity for which another elimination order is tried."""
-
 
 class Elimination:
     """The elimination order of a graph of columns, and the cliques that it creates."""
@@ -98,7 +92,8 @@ class Elimination:
         self._connect(marginal)
         self._cliques.update(wider)
         self._total = total
-        if total > MAX_GROWTH * self._total_at_elimination:
+        # Another order may be smaller once the model has grown by 5 %.
+        if total > 1.05 * self._total_at_elimination:
             self._find_order(max_cells, max_total)
         return True
 
@@ -106,7 +101,8 @@ class Elimination:
         self, marginal: Clique, max_cells: int, max_total: int
     ) -> bool:
         """Add a marginal that is too large in the present order, if another one has capacity."""
-        if self._n_retries == MAX_RETRIES:
+        # Each try eliminates all columns, so their number is limited.
+        if self._n_retries == 50:
             return False
         self._n_retries += 1
         neighbors = [set(columns) for columns in self._neighbors]

@@ -17,9 +17,6 @@ from skdp.randomness import ByteSource
 from skdp.synthesis.model import Clique, Groups, Marginal, group
 from skdp.synthesis.tables import Records
 
-MAX_JOINT_SCORES = 200
-"""Scores per block of pure noise, whose cost grows with the third power of the block."""
-
 MIN_STD_ERROR = 1e-3
 """Noise that is nearly always 0 still gets a finite weight."""
 
@@ -28,12 +25,6 @@ MAX_STD_ERROR = 10**30
 
 MAX_NOISY_COUNT = 1 << 52
 """Largest noisy count; floats represent it exactly."""
-
-MAX_GUESS = 1 << 36
-"""More records than any table has; a sum of 2**26 such cells is below 2**63."""
-
-MAX_MU_SQUARED = 10**199
-"""Largest squared mu that a guarantee states; beyond, epsilon states as much."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +85,8 @@ class NoiseBudget:
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The losses of the release; empty if only epsilon and delta are known."""
-        if not self.is_gaussian or self._share.amount > MAX_MU_SQUARED:
+        # With a larger mu, epsilon states as much.
+        if not self.is_gaussian or self._share.amount > 10**199:
             return ()
         return (gaussian_loss(self._share.amount),)
 
@@ -106,7 +98,8 @@ class NoiseBudget:
         self, fraction: Fraction, n_scores: int, change: int
     ) -> list[tuple[int, Noise]]:
         """Split scores into blocks with joint noise."""
-        n_blocks = 1 if self.is_gaussian else -(-n_scores // MAX_JOINT_SCORES)
+        # The cost of pure noise grows with the third power of the size of a block.
+        n_blocks = 1 if self.is_gaussian else -(-n_scores // 200)
         share = self._share * (fraction / n_blocks)
         blocks = []
         for block in range(n_blocks):
@@ -227,7 +220,8 @@ class PrivateCounts:
         distances = []
         for clique, counts in zip(cliques, self._records.count(cliques), strict=True):
             exact = group(counts, groups_of(clique, groups))
-            guess = np.rint(np.clip(guesses[clique], 0, MAX_GUESS)).astype(np.int64)
+            # No table has 2**36 records, and a sum of 2**26 such cells is below 2**63.
+            guess = np.rint(np.clip(guesses[clique], 0, 1 << 36)).astype(np.int64)
             distances.append(int(np.abs(exact - guess).sum()))
         exact_scores = np.array(distances, np.int64)
         return self.budget.add_to_scores(self._source, exact_scores, fraction)

@@ -16,25 +16,14 @@ from skdp.synthesis.selection._budget import PrivateCounts
 from skdp.synthesis.tables import Shape, Steps, find_intervals, find_points, with_edges
 
 # Tuned by benchmarks/synthesis_numbers.py.
-FRACTION_WITHIN = Fraction(1, 10)
-"""Fraction of a column's part of the budget that is spent within declared bins."""
-
-FRACTION_OF_BINS = Fraction(1, 5)
-"""Fraction of the budget that is spent on finding bins."""
-
-BRANCHES = 8
 CLEAR_STD_ERRORS = 3.0
 CLEAR_NUMBER_STD_ERRORS, CLEAR_NUMBER_STD_ERRORS_PURE = 4.5, 8.5
 """Standard errors above which a block of cells, or a single cell, has records.
 
 Gaussian noise exceeds 4.5, and Laplace noise 8.5, with a probability of 3e-6."""
 
-MIN_OPEN_WIDTH = 0.1
-"""Smallest width of the blocks that divide the count of unclear blocks, relative to all blocks."""
 
 MIN_PROPORTION = 1e-9
-PAIR_NOISE = 0.05
-"""Noise of a pair, as a fraction of all records, that private bins are cut for."""
 
 
 def measure_cells(
@@ -43,9 +32,11 @@ def measure_cells(
     """Count fine cells; find bins if they are private; continue with bins."""
     if not cells:
         return domain, {}
-    fraction = FRACTION_WITHIN / len(domain.columns)
+    # A tenth of a column's part of the budget is spent within declared bins, and a fifth of
+    # the budget on finding private bins.
+    fraction = Fraction(1, 10 * len(domain.columns))
     if bins == "private":
-        fraction = FRACTION_OF_BINS / len(cells)
+        fraction = Fraction(1, 5 * len(cells))
     columns: list[Clique] = [(column,) for column in cells]
     counts = {}
     for marginal in private.measure(columns, [fraction] * len(columns)):
@@ -87,7 +78,8 @@ def _find_bins(
     total = max(1.0, float(np.mean([cell.counts.sum() for cell in counts.values()])))
     budget = private.budget
     noise = budget.std_error(budget.left / (2 * len(domain.columns)))
-    n_affordable = max(2, round((PAIR_NOISE * total / noise) ** 0.5))
+    # The noise of a pair of columns is a twentieth of all records.
+    n_affordable = max(2, round((0.05 * total / noise) ** 0.5))
     columns = {name: domain[name] for name in domain.columns}
     intervals = find_intervals(domain)
     for column, fine in cells.items():
@@ -154,7 +146,7 @@ class CellCounts:
         """Divide 1 among blocks by their counts, then among the cells of each block."""
         if self.counts.size <= 1:
             return np.ones(self.counts.size)
-        stops = np.linspace(0, self.counts.size, BRANCHES + 1).astype(int)
+        stops = np.linspace(0, self.counts.size, 9).astype(int)  # 8 blocks
         blocks = []
         for start, stop in itertools.pairwise(np.unique(stops)):
             blocks.append(self.part(start, stop))
@@ -175,7 +167,7 @@ class CellCounts:
         margin = CLEAR_STD_ERRORS * self.std_error * sizes[~is_clear].sum() ** 0.5
         open_width = widths[is_open].sum()
         # If all open blocks are single numbers, noise would become a frequent number.
-        if rest > margin and open_width > MIN_OPEN_WIDTH * widths.sum():
+        if rest > margin and open_width > widths.sum() / 10:
             proportions[is_open] = rest * widths[is_open] / open_width
         proportions /= proportions.sum()
         parts = []

@@ -13,9 +13,6 @@ from skdp.synthesis.selection._plan import CLIQUES_PER_MODEL, Plan
 from skdp.synthesis.selection._scores import NOISE_COST
 
 # Tuned by benchmarks/synthesis.py.
-RANK_POWERS = (0.5, 0.0)
-"""Powers of costs that gains are divided by: between efficiency and gain, and gain alone."""
-
 TARGET_WEIGHT, LABEL_WEIGHT = 10.0, 1.5
 """Weights of errors of pairs with the target, and with columns of two values."""
 
@@ -71,12 +68,12 @@ class Candidates:
 
     def choose(self) -> Choice:
         """Choose such that the refused marginals have the smallest excess."""
-        best = self._choose(RANK_POWERS[0], [])
-        power = RANK_POWERS[0]
-        for other_power in RANK_POWERS[1:]:
-            other = self._choose(other_power, []) if best.refused else best
-            if other.missed(self.excess, 1) < best.missed(self.excess, 1):
-                best, power = other, other_power
+        # Marginals are ranked between efficiency and gain, or by gain alone.
+        power = 0.5
+        best = self._choose(power, [])
+        other = self._choose(0.0, []) if best.refused else best
+        if other.missed(self.excess, 1) < best.missed(self.excess, 1):
+            best, power = other, 0.0
         # A strong pair may need the capacity of many weak ones: put it first as long as
         # that lowers the sum of squares of the missed excess.
         first: list[Clique] = []

@@ -24,24 +24,12 @@ MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 CAUTION = 0.5
 
 # Tuned by benchmarks/synthesis.py.
-SIGNIFICANT_STD_ERRORS = 3.0
 NOISE_COST = 0.5
 """Cost of a noisy cell, in standard errors: less than the mean error of 0.8, because the
 model repairs negative and inconsistent counts."""
 
-RARE_STD_ERRORS = 4.0
-"""Values with fewer records, in standard errors of a pair's count, are grouped."""
-
-PAIR_NOISE = 0.3
-"""Noise of a pair, as a fraction of all records, that an ordered column is cut for."""
-
 SCORE_FRACTION = Fraction(1, 6400)
 """Fraction of the budget per score, within the limits of a list of scores."""
-
-MIN_SCORES_FRACTION, MAX_SCORES_FRACTION = Fraction(1, 70), Fraction(1, 14)
-
-MIN_COUNT = 1e-6
-"""Smallest count of a value, to avoid division by 0."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +65,7 @@ class Scores:
         cliques = set()
         for clique, score in self.noisy.items():
             std_error = math.hypot(self.std_errors[clique], sampling)
-            if score < self.chance[clique] + SIGNIFICANT_STD_ERRORS * std_error:
+            if score < self.chance[clique] + 3 * std_error:
                 cliques.add(clique)
         return cliques
 
@@ -144,8 +132,9 @@ def group_rare_values(
 ) -> NDArray[np.intp] | None:
     """Merge the values of a column whose counts are small compared with the noise of pairs."""
     # Bins per column that a pair can afford.
-    n_affordable = max(1.0, math.sqrt(PAIR_NOISE * n_records / (NOISE_COST * noise)))
-    min_count = RARE_STD_ERRORS * noise
+    # An ordered column is cut such that the noise of a pair is three tenths of all records.
+    n_affordable = max(1.0, math.sqrt(0.3 * n_records / (NOISE_COST * noise)))
+    min_count = 4 * noise
     if is_ordered and counts.size > 2 * n_affordable:
         min_count = max(min_count, n_records / n_affordable)
     elif not is_ordered and counts.size > 1:
@@ -190,7 +179,7 @@ class IndependentColumns:
         for column, members in zip(counts, groups, strict=True):
             sums = group(column, (members,))
             grouped.append(sums)
-            positive = np.maximum(sums, MIN_COUNT)
+            positive = np.maximum(sums, 1e-6)  # no division by 0
             noise = std_error * math.sqrt(column.size / sums.size)
             # A count near 0 is off by no more than itself.
             noise = np.minimum(noise, np.maximum(positive, std_error / 2))

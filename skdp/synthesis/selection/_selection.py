@@ -38,9 +38,7 @@ from skdp.synthesis.selection._budget import PrivateCounts, groups_of
 from skdp.synthesis.selection._choice import Candidates
 from skdp.synthesis.selection._plan import Plan
 from skdp.synthesis.selection._scores import (
-    MAX_SCORES_FRACTION,
     MEAN_ABSOLUTE,
-    MIN_SCORES_FRACTION,
     SCORE_FRACTION,
     IndependentColumns,
     Scores,
@@ -57,12 +55,8 @@ MAX_ERROR_OF_SECOND_ROUND = 0.003
 """Error of columns (total variation) above which there is no second round."""
 
 MAX_COLUMN_WEIGHT = 20.0
-GROUPED_COLUMN_WEIGHT = 3.0
-MAX_SECOND_CANDIDATES = 1000
 MAX_LISTED = 50_000
 MAX_CELLS_OF_FOUR = 64
-N_SAMPLED_ROWS = 1 << 15
-"""Rows from which marginals that span several cliques are estimated."""
 
 
 @dataclass(frozen=True)
@@ -175,9 +169,10 @@ def plan_scores(
     # score, twice the number of records.
     lists = []
     for cliques in (with_target, with_label, others):
-        fraction = min(MAX_SCORES_FRACTION, SCORE_FRACTION * len(cliques))
-        fraction = max(MIN_SCORES_FRACTION, fraction)
-        max_error = counts[0].sum() * float(MIN_SCORES_FRACTION / fraction)
+        min_fraction = Fraction(1, 70)
+        fraction = min(Fraction(1, 14), SCORE_FRACTION * len(cliques))
+        fraction = max(min_fraction, fraction)
+        max_error = counts[0].sum() * float(min_fraction / fraction)
         if cliques and private.budget.score_error(fraction, len(cliques)) <= max_error:
             lists.append((cliques, fraction))
     return lists
@@ -235,11 +230,12 @@ def group_columns(
 def weigh_columns(plan: Plan, groups: Groups) -> list[float]:
     """Return the costs of the noise of columns, relative to the noise of one pair."""
     # There are (d - 1) / 2 pairs per column, and pairs inherit the noise of a column
-    # whose values they group.
+    # whose values they group. Without the weight of 3, means and standard deviations of
+    # skewed columns are up to twice as wrong (benchmarks/synthesis_numbers.py).
     n_pairs = min((len(plan.sizes) - 1) / 2, MAX_COLUMN_WEIGHT)
     costs = []
     for size, members in zip(plan.sizes, groups, strict=True):
-        weight = 1.0 if members is None else GROUPED_COLUMN_WEIGHT
+        weight = 1.0 if members is None else 3.0
         costs.append(size * n_pairs * weight)
     return costs
 
@@ -314,21 +310,22 @@ def list_second_candidates(
     ):
         candidates.setdefault(clique, larger[clique])
     unmeasured = (item for item in candidates.items() if item[0] not in measured)
-    return dict(itertools.islice(unmeasured, MAX_SECOND_CANDIDATES))
+    return dict(itertools.islice(unmeasured, 1000))
 
 
 def estimate_marginals(
     model: GraphicalModel, cliques: Iterable[Clique]
 ) -> dict[Clique, NDArray[np.float64]]:
     """Compute marginals within cliques, and estimate spanning ones from sampled rows."""
-    rows = model.sample(N_SAMPLED_ROWS, np.random.default_rng(0))
+    n_rows = 1 << 15
+    rows = model.sample(n_rows, np.random.default_rng(0))
     marginals = {}
     for clique in cliques:
         if model.tree.find(clique) is None:
             shape = shape_of(clique, model.tree.sizes)
             cells = np.ravel_multi_index(tuple(rows[list(clique)]), shape)
             counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
-            marginals[clique] = counts / N_SAMPLED_ROWS
+            marginals[clique] = counts / n_rows
         else:
             marginals[clique] = model.marginal(clique)
     return marginals

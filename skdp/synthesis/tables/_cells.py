@@ -17,15 +17,8 @@ from skdp.tables import number_dtype
 MAX_CELLS = 512
 """Whole numbers or dates with cells of their own."""
 
-N_EVEN_CELLS, N_GROWING_CELLS = 64, 64
-MIN_GROWING_WIDTH = 2.0**-12
-"""Width of the growing cell next to 0, relative to the interval."""
-
 POINT_WIDTH = 2.0**-20
 """Width of the cell of a single real number, relative to the interval."""
-
-MAX_SINGLE_NUMBERS = 256
-"""Whole numbers with cells of their own in columns with fractions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,11 +157,11 @@ def _cut_numbers(interval: Interval) -> NDArray[np.float64]:
         return _join_edges(interval, steps)
     # Even cells for any body, cells that grow from 0 for long tails, and single numbers
     # that many records may have: 0, or all whole numbers if they are few.
-    smallest = max(MIN_GROWING_WIDTH * (high - low), low, -high)
-    growing = np.geomspace(smallest, max(abs(low), abs(high)), N_GROWING_CELLS)
-    even = np.linspace(low, high, N_EVEN_CELLS + 1)
+    smallest = max(2.0**-12 * (high - low), low, -high)
+    growing = np.geomspace(smallest, max(abs(low), abs(high)), 64)
+    even = np.linspace(low, high, 65)
     single = np.zeros(1)
-    if high - low <= MAX_SINGLE_NUMBERS:
+    if high - low <= MAX_CELLS / 2:
         single = np.arange(np.ceil(low), high)
     width = 1 / unit if unit < np.inf else POINT_WIDTH * (high - low)
     kept = np.concatenate([declared, single, single + width])

@@ -226,10 +226,6 @@ def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, .
     return tuple(orders)
 
 
-MAX_CELLS_PER_PASS = 1 << 23
-"""Cells of the counts of one pass, which each worker holds."""
-
-
 class CodedRecords:
     """Records in memory, as integer codes."""
 
@@ -287,7 +283,8 @@ class LargeRecords:
         """Read the table once, and count as many of the first marginals as one pass allows."""
         sizes = self._domain.sizes
         n_cells = np.cumsum([n_cells_of(clique, sizes) for clique in cliques])
-        n_counted = max(1, int((n_cells <= MAX_CELLS_PER_PASS).sum()))
+        # Each worker holds all counts of a pass.
+        n_counted = max(1, int((n_cells <= 1 << 23).sum()))
         counted = list(dict.fromkeys(cliques[:n_counted]))
         # Which rows are excluded depends on all columns.
         columns = sorted({*itertools.chain(*counted)})

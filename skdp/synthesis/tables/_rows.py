@@ -25,15 +25,9 @@ from skdp.tables import (
     read_table,
 )
 
-MAX_SAMPLES = 10**9
-
 MAX_ROUNDS = 200
 """Rounds in which rows that break a constraint are drawn again."""
 
-MIN_ROUND_ROWS = 256
-"""Rows of a round; with few rows to replace, each is drawn several times."""
-
-N_LEARNING_ROWS, N_LEARNING_STEPS, N_SWEEPS = 10_000, 15, 4
 MIN_DISTANCE = 1e-9
 """Smallest distance of ranks from 0, from 1 and from each other."""
 
@@ -41,7 +35,7 @@ MIN_DISTANCE = 1e-9
 def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:
     """Check the number of rows to draw; None for the estimated number."""
     if n_samples is not None:
-        check_size(n_samples, name=name, least=0, most=MAX_SAMPLES)
+        check_size(n_samples, name=name, least=0, most=10**9)
 
 
 def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
@@ -141,7 +135,7 @@ class Ranks:
         """Draw the position of each row within its bins, from 0 to 1."""
         low, high = self._limits(rows)
         scores = ndtri(low + (high - low) * rng.random(low.shape))
-        for _ in range(N_SWEEPS):
+        for _ in range(4):
             self._sweep(scores, ndtri(low), ndtri(high), rng)
         positions = np.clip((ndtr(scores) - low) / (high - low), 0, np.nextafter(1, 0))
         return dict(zip(self.columns, positions, strict=True))
@@ -189,12 +183,13 @@ def learn_ranks(model: GraphicalModel, shapes: Mapping[int, Shape]) -> Ranks | N
     ranks = Ranks(tuple(shapes), edges, np.eye(len(shapes)))
     # The seed is fixed so that a file gives the same ranks.
     rng = np.random.default_rng(0)
-    rows = model.sample(N_LEARNING_ROWS, rng)
+    n_rows = 10_000
+    rows = model.sample(n_rows, rng)
     low, high = ranks._limits(rows)
     scores = ndtri(low + (high - low) * rng.random(low.shape))
-    for _ in range(N_LEARNING_STEPS):
+    for _ in range(15):
         # The ridge keeps the matrix invertible.
-        moments = scores @ scores.T / N_LEARNING_ROWS + 1e-6 * np.eye(len(shapes))
+        moments = scores @ scores.T / n_rows + 1e-6 * np.eye(len(shapes))
         scale = np.sqrt(np.diag(moments))
         ranks = replace(ranks, correlations=moments / np.outer(scale, scale))
         ranks._sweep(scores, ndtri(low), ndtri(high), rng)
@@ -261,7 +256,7 @@ def draw_valid(
             break
         # Each broken row has several draws if there are few, and takes the first valid
         # one.
-        targets = np.resize(broken, max(broken.size, MIN_ROUND_ROWS))
+        targets = np.resize(broken, max(broken.size, 256))
         others = draw(targets)
         valid = np.flatnonzero(~find_broken(targets, others))
         replaced, first = np.unique(targets[valid], return_index=True)
