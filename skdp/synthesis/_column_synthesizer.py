@@ -33,34 +33,34 @@ from skdp.central.statistics import encode_columns, select_columns
 from skdp.domain import Domain, DomainLike, draft_columns
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
-from skdp.synthesis.columns import (
+from skdp.synthesis._column_counts import (
     Codes,
     ColumnLayout,
-    ColumnModel,
     NoisyCounts,
     PrivateColumns,
-    draw_evenly,
-    fit_model,
     measure_columns,
 )
-from skdp.synthesis.selection import NoiseBudget
-from skdp.synthesis.tables import (
-    MAX_ROUNDS,
-    DrawnRows,
-    check_decodable,
+from skdp.synthesis._column_model import ColumnModel, draw_evenly, fit_model
+from skdp.synthesis._records import (
     complete_domain,
     declared_orders,
     derived_from,
+    make_undeclared_error,
+    undeclared,
+    with_target,
+)
+from skdp.synthesis._rows import (
+    MAX_ROUNDS,
+    DrawnRows,
+    check_decodable,
     draw_numbers,
     draw_valid,
     make_frame,
     make_generator,
     make_template,
-    make_undeclared_error,
-    undeclared,
-    with_target,
     write_rows,
 )
+from skdp.synthesis.selection import NoiseBudget
 from skdp.tables import Table, is_frame, read_table
 
 MAX_COMBINATIONS = 1 << 12

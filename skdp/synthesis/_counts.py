@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from skdp.central.statistics import find_range
 from skdp.domain import Categories, Domain, Interval
+from skdp.synthesis._cells import Shape
 from skdp.synthesis.model import Marginal, project
 from skdp.synthesis.selection import find_columns
-from skdp.synthesis.tables import Shape
 from skdp.tables import is_missing, to_objects
 
 Weights = NDArray[np.float64]

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
+from skdp.synthesis._cells import Shape, with_edges
+from skdp.synthesis._rows import make_template
 from skdp.synthesis.model import Clique, Marginal, fit_model, shape_of
 from skdp.synthesis.selection import (
     CellCounts,
@@ -18,7 +20,6 @@ from skdp.synthesis.selection import (
     make_shape,
     structure_of,
 )
-from skdp.synthesis.tables import Shape, make_template, with_edges
 
 PARTS = {
     "domain",

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnName, check_confidence_level
 from skdp.domain import Interval
+from skdp.synthesis._cells import Shape, Steps, find_middles
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import Table, estimate_counts
 from skdp.synthesis.selection import find_columns
-from skdp.synthesis.tables import Shape, Steps, find_middles
 
 N_ROWS = 20_000
 """Rows of the table at which a statistic is differentiated: one row more changes little."""

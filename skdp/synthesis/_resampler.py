@@ -18,8 +18,8 @@ from skdp.base import (
 )
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._column_synthesizer import DPColumnSynthesizer
+from skdp.synthesis._rows import assemble, check_n_samples, make_frame
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.tables import assemble, check_n_samples, make_frame
 from skdp.tables import is_frame
 
 

@@ -36,6 +36,7 @@ from skdp.domain import Domain, DomainLike, Interval
 from skdp.oracles import check_size
 from skdp.persistence import load, save
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.synthesis._cells import Shape, cut_domain
 from skdp.synthesis._counts import (
     ModelCount,
     combine_counts,
@@ -43,6 +44,33 @@ from skdp.synthesis._counts import (
     read_conditions,
 )
 from skdp.synthesis._file import describe_fit, restore_fit
+from skdp.synthesis._records import (
+    CodedRecords,
+    LargeRecords,
+    Policy,
+    Records,
+    check_computable,
+    check_policy,
+    check_replacements,
+    complete_domain,
+    open_rows,
+    read_codes,
+    with_target,
+)
+from skdp.synthesis._rows import (
+    DrawnRows,
+    assemble,
+    check_decodable,
+    check_n_samples,
+    compute_derived,
+    draw_numbers,
+    draw_valid,
+    find_broken,
+    learn_ranks,
+    make_generator,
+    make_template,
+    write_rows,
+)
 from skdp.synthesis.model import (
     MAX_TABLE_CELLS,
     Marginal,
@@ -61,33 +89,6 @@ from skdp.synthesis.selection import (
     measure_and_fit,
     measure_cells,
     warn_excluded,
-)
-from skdp.synthesis.tables import (
-    CodedRecords,
-    DrawnRows,
-    LargeRecords,
-    Policy,
-    Records,
-    Shape,
-    assemble,
-    check_computable,
-    check_decodable,
-    check_n_samples,
-    check_policy,
-    check_replacements,
-    complete_domain,
-    compute_derived,
-    cut_domain,
-    draw_numbers,
-    draw_valid,
-    find_broken,
-    learn_ranks,
-    make_generator,
-    make_template,
-    open_rows,
-    read_codes,
-    with_target,
-    write_rows,
 )
 from skdp.tables import LargeTable, Table, open_large, read_table
 

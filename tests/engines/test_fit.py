@@ -15,7 +15,7 @@ import pytest
 from pyarrow.compute import field
 
 from skdp import Domain, DPMarginalSynthesizer, PrivacyLedger
-from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
+from skdp.synthesis._records import CodedRecords, LargeRecords, read_codes
 from skdp.tables import open_large, read_table
 from tests.engines.tables import SURVEY, survey
 

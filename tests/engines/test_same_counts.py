@@ -11,7 +11,7 @@ import pytest
 
 from skdp import Domain, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
-from skdp.synthesis.tables import CodedRecords, LargeRecords, read_codes
+from skdp.synthesis._records import CodedRecords, LargeRecords, read_codes
 from skdp.tables import open_large, read_table
 from tests.conftest import each, often
 

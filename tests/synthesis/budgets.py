@@ -11,8 +11,8 @@ import pytest
 
 from skdp.privacy import Share
 from skdp.randomness import SeededSource, watch_draws
+from skdp.synthesis._records import CodedRecords
 from skdp.synthesis.selection import NoiseBudget, PrivateCounts
-from skdp.synthesis.tables import CodedRecords
 
 
 class OpenBudget(NoiseBudget):

@@ -10,8 +10,8 @@ import pytest
 
 import skdp.engines  # noqa: F401 so that `fit` knows the engines
 from skdp import Domain, DPMarginalSynthesizer, Interval
+from skdp.synthesis._cells import cut_domain
 from skdp.synthesis.selection import NoiseBudget, measure_cells
-from skdp.synthesis.tables import cut_domain
 from tests.conftest import each
 from tests.synthesis.budgets import OpenBudget, private_counts
 

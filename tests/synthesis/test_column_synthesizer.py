@@ -27,7 +27,7 @@ from skdp import (
 )
 from skdp.privacy import Mu, Rho, Share
 from skdp.randomness import SeededSource
-from skdp.synthesis.columns import Cross, PrivateColumns
+from skdp.synthesis._column_counts import Cross, PrivateColumns
 from skdp.synthesis.selection import NoiseBudget
 from skdp.testing import check_curator, replay_release
 from tests.conftest import each

@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from skdp.synthesis._records import CodedRecords
 from skdp.synthesis.model import (
     JunctionTree,
     Marginal,
@@ -17,7 +18,6 @@ from skdp.synthesis.model import (
     group,
     merge,
 )
-from skdp.synthesis.tables import CodedRecords
 from tests.conftest import each, often
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows
 from tests.synthesis.conftest import GRAPHS, graphs, project

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from skdp.domain import Domain, Interval
-from skdp.synthesis.tables import draw_numbers, make_template, with_target, write_rows
+from skdp.synthesis._records import with_target
+from skdp.synthesis._rows import draw_numbers, make_template, write_rows
 from skdp.tables import Table, read_table, to_dates
 from tests.conftest import each
 

@@ -14,8 +14,8 @@ from skdp.central.statistics import Noise
 from skdp.domain import Domain
 from skdp.privacy import Loss, Share, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource
+from skdp.synthesis._records import Records
 from skdp.synthesis.model import Clique, Groups, Marginal, group
-from skdp.synthesis.tables import Records
 
 MIN_STD_ERROR = 1e-3
 """Noise that is nearly always 0 still gets a finite weight."""

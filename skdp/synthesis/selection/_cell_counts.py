@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval, copy_guarantee
+from skdp.synthesis._cells import Shape, Steps, find_intervals, find_points, with_edges
 from skdp.synthesis.model import Clique
 from skdp.synthesis.selection._budget import PrivateCounts
-from skdp.synthesis.tables import Shape, Steps, find_intervals, find_points, with_edges
 
 # Tuned by benchmarks/synthesis_numbers.py.
 CLEAR_STD_ERRORS = 3.0

@@ -15,8 +15,8 @@ from scipy.special import ndtr, ndtri
 from skdp.base import draw_seed
 from skdp.domain import Domain, Interval, dtype_of_attribute
 from skdp.oracles import check_size
+from skdp.synthesis._cells import Shape, draw_within
 from skdp.synthesis.model import GraphicalModel
-from skdp.synthesis.tables._cells import Shape, draw_within
 from skdp.tables import (
     Table,
     column_of,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from skdp.synthesis.columns._counts import (
+from skdp.synthesis._column_counts import (
     Codes,
     Cross,
     NoisyCounts,
