@@ -16,6 +16,7 @@ from skdp.central._logistic_regression import DPLogisticRegression
 from skdp.central._means import DPGroupBy, DPMean
 from skdp.central._naive_bayes import DPCategoricalNB, DPGaussianNB
 from skdp.central._pca import DPPCA
+from skdp.central._ranges import find_range as find_range
 from skdp.central._scalers import (
     DPKBinsDiscretizer,
     DPMinMaxScaler,

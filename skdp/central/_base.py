@@ -34,13 +34,13 @@ from skdp.base import (
     refuse_no_public_rows,
     warn_of_release,
 )
+from skdp.central._quantiles import QuantilePlan
+from skdp.central._sums import read_values
 from skdp.central.statistics import (
     Batches,
     Noise,
-    QuantilePlan,
     limit_persons,
     read_persons,
-    read_values,
     rows_within,
 )
 from skdp.oracles import check_size

@@ -24,18 +24,15 @@ from skdp.base import (
     read_input,
 )
 from skdp.central._base import CentralTransformer, Plan, Unknown, check_different
+from skdp.central._sums import GRID, shrunk_shifts, sum_by_cells, to_values
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.statistics import (
-    GRID,
     MAX_NOISY_COUNT,
     Batches,
     Floats,
     Noise,
     declared_domain,
     encode_declared,
-    shrunk_shifts,
-    sum_by_cells,
-    to_values,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share

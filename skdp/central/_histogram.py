@@ -22,20 +22,22 @@ from skdp.central._base import (
     Unknown,
     check_different,
 )
+from skdp.central._ranges import (
+    Hierarchy,
+    count_interval,
+    count_std,
+    find_range,
+    plan_hierarchy,
+)
 from skdp.central.statistics import (
     Batches,
     Estimate,
-    Hierarchy,
     Noise,
     count_cells,
-    count_interval,
-    count_std,
     declared_domain,
-    find_range,
     is_ordered,
     library_of,
     make_frame,
-    plan_hierarchy,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.oracles import project_to_simplex

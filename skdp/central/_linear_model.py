@@ -20,16 +20,8 @@ from skdp.base import (
     read_numbers,
 )
 from skdp.central._base import Plan
-from skdp.central._supervised import (
-    SupervisedStatistic,
-    read_all_bounds,
-    rows_with_target,
-)
-from skdp.central.statistics import (
+from skdp.central._rows import (
     UNIT,
-    Batches,
-    Floats,
-    Noise,
     Rows,
     find_limits,
     in_units,
@@ -38,6 +30,12 @@ from skdp.central.statistics import (
     warn_of_few,
     widths,
 )
+from skdp.central._supervised import (
+    SupervisedStatistic,
+    read_all_bounds,
+    rows_with_target,
+)
+from skdp.central.statistics import Batches, Floats, Noise
 from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource

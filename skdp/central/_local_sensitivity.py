@@ -16,14 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import ColumnLike, TableLike, read_array, read_bounds, read_numbers
 from skdp.central._base import charge
-from skdp.central.statistics import (
-    GRID,
-    Noise,
-    clip_floats,
-    to_float,
-    to_positions,
-    to_values,
-)
+from skdp.central._sums import GRID, clip_floats, to_positions, to_values
+from skdp.central.statistics import Noise, to_float
 from skdp.exact import exp_bounds, log_upper
 from skdp.oracles import check_size
 from skdp.pages import warn

@@ -17,20 +17,17 @@ from sklearn.preprocessing import StandardScaler
 from skdp.base import Bounds, check_choice, read_bounds, read_numbers
 from skdp.central._base import RECORD, TARGET, Plan, check_column_names
 from skdp.central._linear_model import LinearModel, Placement
-from skdp.central._supervised import Classes, LogitClassifier
-from skdp.central.statistics import (
+from skdp.central._rows import (
     UNIT,
-    Batches,
-    Floats,
-    Noise,
     Rows,
     find_limits,
     in_units,
     largest_moments,
     noisy_products,
-    to_float,
     widths,
 )
+from skdp.central._supervised import Classes, LogitClassifier
+from skdp.central.statistics import Batches, Floats, Noise, to_float
 from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource

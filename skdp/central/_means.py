@@ -18,26 +18,28 @@ from skdp.base import (
     read_bounds,
 )
 from skdp.central._base import CentralStatistic, Plan, Unknown, check_different
-from skdp.central.statistics import (
+from skdp.central._ranges import count_interval
+from skdp.central._sums import (
     GRID,
-    MAX_NOISY_COUNT,
-    Batches,
-    Estimate,
-    Floats,
-    Noise,
     NoisySums,
     clip_floats,
-    count_interval,
-    declared_domain,
-    library_of,
-    make_frame,
     mean_estimates,
     n_numbers,
     sum_by_cells,
     sum_columns,
     sum_estimates,
-    to_float,
     warn_of_objects,
+)
+from skdp.central.statistics import (
+    MAX_NOISY_COUNT,
+    Batches,
+    Estimate,
+    Floats,
+    Noise,
+    declared_domain,
+    library_of,
+    make_frame,
+    to_float,
 )
 from skdp.domain import DomainLike
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share

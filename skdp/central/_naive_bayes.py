@@ -22,28 +22,30 @@ from skdp.base import (
     read_numbers,
 )
 from skdp.central._base import Plan, Unknown
+from skdp.central._rows import warn_of_few
+from skdp.central._sums import (
+    GRID,
+    GroupSums,
+    NoisySums,
+    moments_of,
+    n_numbers,
+    shrunk_shifts,
+    sums_of_groups,
+    to_values,
+)
 from skdp.central._supervised import (
     Classes,
     SupervisedStatistic,
 )
 from skdp.central.statistics import (
-    GRID,
     MAX_NOISY_COUNT,
     Batches,
     Floats,
-    GroupSums,
     Noise,
-    NoisySums,
     count_cells,
     declared_domain,
     encode_declared,
-    moments_of,
-    n_numbers,
     select_columns,
-    shrunk_shifts,
-    sums_of_groups,
-    to_values,
-    warn_of_few,
 )
 from skdp.domain import Domain, DomainLike, copy_guarantee
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share

@@ -13,18 +13,16 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
 from skdp.base import Bounds, read_bounds, read_numbers
 from skdp.central._base import Columns, InvertibleTransformer, Plan
-from skdp.central.statistics import (
+from skdp.central._rows import (
     UNIT,
-    Batches,
-    Noise,
     Rows,
     find_limits,
     in_units,
     largest_moments,
     noisy_products,
-    warn_user,
     widths,
 )
+from skdp.central.statistics import Batches, Noise, warn_user
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource

@@ -17,22 +17,18 @@ from sklearn.utils import Tags
 
 from skdp.base import Bounds, check_choice, check_flag, read_bounds
 from skdp.central._base import CentralTransformer, Columns, InvertibleTransformer, Plan
-from skdp.central.statistics import (
+from skdp.central._quantiles import plan_quantiles, read_probability
+from skdp.central._sums import (
     GRID,
-    Batches,
-    Floats,
-    Noise,
     NoisySums,
     moments_of,
     n_numbers,
-    plan_quantiles,
-    read_probability,
     read_values,
     sum_columns,
     to_values,
     warn_of_objects,
-    warn_user,
 )
+from skdp.central.statistics import Batches, Floats, Noise, warn_user
 from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource

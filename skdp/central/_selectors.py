@@ -17,6 +17,16 @@ from skdp.central._base import (
     CentralTransformer,
     Plan,
 )
+from skdp.central._rows import UNIT, Rows, warn_of_few
+from skdp.central._sums import (
+    GRID,
+    GroupSums,
+    NoisySums,
+    moments_of,
+    n_numbers,
+    sum_columns,
+    to_values,
+)
 from skdp.central._supervised import (
     Classes,
     SupervisedStatistic,
@@ -24,22 +34,12 @@ from skdp.central._supervised import (
     rows_with_target,
 )
 from skdp.central.statistics import (
-    GRID,
-    UNIT,
     Batches,
     Floats,
-    GroupSums,
     Noise,
-    NoisySums,
-    Rows,
     choice_name,
     choose,
-    moments_of,
-    n_numbers,
-    sum_columns,
     to_float,
-    to_values,
-    warn_of_few,
 )
 from skdp.domain import Domain
 from skdp.oracles import check_size

@@ -19,21 +19,17 @@ from skdp.central._base import (
     Plan,
     Unknown,
 )
+from skdp.central._quantiles import plan_quantiles
+from skdp.central._sums import GRID, NoisySums, mean_estimates, n_numbers, sum_columns
 from skdp.central.statistics import (
-    GRID,
     Batches,
     Noise,
-    NoisySums,
     choice_loss,
     choice_name,
     choose,
     count_cells,
     declared_domain,
     find_missing,
-    mean_estimates,
-    n_numbers,
-    plan_quantiles,
-    sum_columns,
 )
 from skdp.domain import DomainLike
 from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share

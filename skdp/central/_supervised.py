@@ -29,13 +29,8 @@ from skdp.base import (
     target_of,
 )
 from skdp.central._base import RECORD, TARGET, CentralStatistic
-from skdp.central.statistics import (
-    Batches,
-    Floats,
-    Rows,
-    count_cells,
-    without_column,
-)
+from skdp.central._rows import Rows
+from skdp.central.statistics import Batches, Floats, count_cells, without_column
 from skdp.domain import Categories, Domain, Interval
 from skdp.tables import ColumnError, LargeTable, Table, call_safely
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics import find_range
+from skdp.central import find_range
 from skdp.domain import Categories, Domain, Interval
 from skdp.synthesis._cells import Shape
 from skdp.synthesis.model import Marginal, project

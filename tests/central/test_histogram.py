@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from skdp import Domain, DPHistogram, Interval
 from skdp.central import Estimate
-from skdp.central.statistics import Hierarchy, count_interval, plan_hierarchy
+from skdp.central._ranges import Hierarchy, count_interval, plan_hierarchy
 from skdp.privacy import Share
 from tests.conftest import each
 

@@ -20,7 +20,8 @@ from skdp import (
     PrivacyGuarantee,
     privacy_statement,
 )
-from skdp.central.statistics import GRID, Noise, choose
+from skdp.central._sums import GRID
+from skdp.central.statistics import Noise, choose
 from skdp.privacy import Mu, Rho, Share, read_share
 from skdp.randomness import SeededSource
 from tests.conftest import each

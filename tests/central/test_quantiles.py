@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from skdp import DPKBinsDiscretizer
-from skdp.central.statistics import _quantiles, read_probability
-from skdp.central.statistics._quantiles import QuantilePlan, count_cells
+from skdp.central import _quantiles
+from skdp.central._quantiles import QuantilePlan, count_cells, read_probability
 from skdp.privacy import Mu, Share
 from tests.conftest import each
 from tests.sensitivity import check_sensitivity

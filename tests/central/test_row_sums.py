@@ -9,12 +9,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from skdp.central import _rows
 from skdp.central._linear_model import noises_of_products, sum_products
 from skdp.central._logistic_regression import CERTAIN, BinaryLoss, SoftmaxLoss, gradient, largest_change
 from skdp.central._pca import _noise_of_products
+from skdp.central._rows import UNIT, Rows, choose_limit, find_limits
 from skdp.central._selectors import Contrasts
-from skdp.central.statistics import UNIT, Noise, Rows, _rows, find_limits
-from skdp.central.statistics._rows import choose_limit
+from skdp.central.statistics import Noise
 from skdp.privacy import Mu, read_share
 from skdp.randomness import SeededSource
 

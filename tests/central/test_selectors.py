@@ -8,7 +8,8 @@ import pytest
 from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 
 from skdp import DPSelectKBest
-from skdp.central.statistics import UNIT, Noise
+from skdp.central._rows import UNIT
+from skdp.central.statistics import Noise
 from skdp.privacy import Mu, Rho
 from tests.conftest import each
 from tests.sensitivity import check_sensitivity

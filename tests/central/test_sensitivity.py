@@ -9,15 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.central.statistics import (
-    GRID,
-    GroupSums,
-    Noise,
-    join_codes,
-    sums_of_groups,
-    to_positions,
-    to_values,
-)
+from skdp.central._sums import GRID, GroupSums, sums_of_groups, to_positions, to_values
+from skdp.central.statistics import Noise, join_codes
 from skdp.domain import Domain
 from skdp.privacy import Share
 from tests.conftest import each

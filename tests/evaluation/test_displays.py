@@ -210,9 +210,9 @@ class TestMarginals:
         assert left.get_clim() == right.get_clim()
 
     def test_rare_values_are_drawn_together(self):
-        real = pd.DataFrame({"job": [f"j{i}" for i in range(20)] + ["j0"]})
+        real = pd.DataFrame({"job": [f"j{i}" for i in range(25)] + ["j0"]})
         (axes,) = MarginalDisplay.from_tables(real, real, ["job"]).ax_
-        assert len(axes.get_yticklabels()) == 15
+        assert len(axes.get_yticklabels()) == 20
         assert texts(axes.get_yticklabels())[-1] == "(6 others)"
 
 

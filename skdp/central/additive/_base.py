@@ -19,6 +19,7 @@ from skdp.base import (
     read_bounds,
 )
 from skdp.central._base import Plan, Unknown, check_column_names
+from skdp.central._sums import read_values, warn_of_objects
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.additive._backfitting import Start, backfit
 from skdp.central.additive._smoothing import fine_cells, merge_cells
@@ -28,9 +29,7 @@ from skdp.central.statistics import (
     Noise,
     declared_domain,
     encode_declared,
-    read_values,
     select_columns,
-    warn_of_objects,
 )
 from skdp.domain import (
     Categories,

@@ -13,6 +13,8 @@ from sklearn.base import RegressorMixin
 
 from skdp.base import Bounds, TableLike, read_numbers
 from skdp.central._base import Plan, Unknown
+from skdp.central._rows import warn_of_few
+from skdp.central._sums import GRID, to_positions
 from skdp.central._supervised import (
     Classes,
     LogitClassifier,
@@ -31,15 +33,7 @@ from skdp.central.additive._base import (
     SIZE_PART,
     AdditiveModel,
 )
-from skdp.central.statistics import (
-    GRID,
-    Batches,
-    Floats,
-    Noise,
-    to_float,
-    to_positions,
-    warn_of_few,
-)
+from skdp.central.statistics import Batches, Floats, Noise, to_float
 from skdp.domain import Domain, DomainLike, copy_guarantee
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
 from skdp.randomness import ByteSource

@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import read_domain, read_numbers
+from skdp.base import read_domain
 from skdp.base import undeclared_error as error_of_undeclared
-from skdp.central.statistics._batches import Batches, find_missing, select_columns
-from skdp.central.statistics._sums import GroupSums, read_values, sums_of_groups
+from skdp.central.statistics._batches import Batches, find_missing
 from skdp.domain import Categories, Codes, Domain, Interval
 from skdp.tables import ORDERED_KINDS, Table, kind_of, present
 
@@ -136,60 +135,6 @@ def encode_declared(
     if undeclared:
         raise undeclared_error(undeclared[0], domain, name)
     return codes
-
-
-def sum_by_cells(
-    rows: Batches,
-    domain: Domain,
-    cliques: Sequence[Sequence[int]],
-    bounds: NDArray[np.float64],
-    handle_unknown: str,
-    name: str,
-    *,
-    missing: bool = False,
-) -> list[GroupSums]:
-    """Sum the last columns of a table by the cells of marginals of the first columns; () stands for all rows."""
-    sums_of = partial(
-        _sums_by_cells,
-        domain=domain,
-        cliques=cliques,
-        bounds=bounds,
-        handle_unknown=handle_unknown,
-        missing=missing,
-    )
-    has_undeclared, *parts = rows.add_up(sums_of)
-    for column, n in zip(domain.columns, has_undeclared, strict=True):
-        if n:
-            raise undeclared_error(column, domain, name)
-    size = len(parts) // len(cliques)
-    starts = range(0, len(parts), size)
-    return [GroupSums.read(parts[start : start + size], bounds) for start in starts]
-
-
-def _sums_by_cells(
-    table: Table,
-    *,
-    domain: Domain,
-    cliques: Sequence[Sequence[int]],
-    bounds: NDArray[np.float64],
-    handle_unknown: str,
-    missing: bool,
-) -> list[NDArray[np.int64]]:
-    """Return by column of the domain whether values are undeclared, and the sums of each marginal."""
-    n_keys = len(domain.columns)
-    keys = select_columns(table, table.names[:n_keys])
-    numbers = select_columns(table, table.names[n_keys:])
-    codes, undeclared = encode_columns(keys, domain, handle_unknown)
-    values = read_values(numbers) if missing else read_numbers(numbers, missing=True)
-    parts = [np.array([column in undeclared for column in domain.columns], np.int64)]
-    for clique in cliques:
-        if clique:
-            part = part_of(domain, clique)
-            groups = join_codes(part, [codes[column] for column in clique])
-            parts += sums_of_groups(values, bounds, groups, part.size)
-        else:
-            parts += sums_of_groups(values, bounds)
-    return parts
 
 
 def undeclared_error(

@@ -12,18 +12,25 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import read_bounds, read_numbers
-from skdp.central.statistics._batches import Batches, Integers
-from skdp.central.statistics._noise import (
+from skdp.base import read_bounds, read_numbers, undeclared_error
+from skdp.central.statistics import (
     MAX_NOISY_COUNT,
+    Batches,
     Estimate,
     Floats,
     Noise,
+    encode_columns,
+    join_codes,
+    part_of,
+    select_columns,
     to_float,
     warn_user,
 )
+from skdp.domain import Domain
 from skdp.randomness import ByteSource
 from skdp.tables import Table
+
+Integers = NDArray[np.int64]
 
 # Steps from the middle between the bounds to either of them: a value moves by at most a
 # billionth of the width, and sums over 2**33 rows are integers of 64 bits.
@@ -331,3 +338,62 @@ def shrunk_shifts(
     shifts = np.zeros(n.shape)
     np.divide(spread * n * excesses, variance, out=shifts, where=variance > 0)
     return shifts
+
+
+def sum_by_cells(
+    rows: Batches,
+    domain: Domain,
+    cliques: Sequence[Sequence[int]],
+    bounds: NDArray[np.float64],
+    handle_unknown: str,
+    name: str,
+    *,
+    missing: bool = False,
+) -> list[GroupSums]:
+    """Sum the last columns of a table by the cells of marginals of the first columns; () stands for all rows."""
+    sums_of = partial(
+        _sums_by_cells,
+        domain=domain,
+        cliques=cliques,
+        bounds=bounds,
+        handle_unknown=handle_unknown,
+        missing=missing,
+    )
+    has_undeclared, *parts = rows.add_up(sums_of)
+    for column, n in zip(domain.columns, has_undeclared, strict=True):
+        if n:
+            raise undeclared_error(
+                column,
+                domain[column],
+                what="a value, or a NaN or inf,",
+                where=f"declared {name}",
+            )
+    size = len(parts) // len(cliques)
+    starts = range(0, len(parts), size)
+    return [GroupSums.read(parts[start : start + size], bounds) for start in starts]
+
+
+def _sums_by_cells(
+    table: Table,
+    *,
+    domain: Domain,
+    cliques: Sequence[Sequence[int]],
+    bounds: NDArray[np.float64],
+    handle_unknown: str,
+    missing: bool,
+) -> list[NDArray[np.int64]]:
+    """Return by column of the domain whether values are undeclared, and the sums of each marginal."""
+    n_keys = len(domain.columns)
+    keys = select_columns(table, table.names[:n_keys])
+    numbers = select_columns(table, table.names[n_keys:])
+    codes, undeclared = encode_columns(keys, domain, handle_unknown)
+    values = read_values(numbers) if missing else read_numbers(numbers, missing=True)
+    parts = [np.array([column in undeclared for column in domain.columns], np.int64)]
+    for clique in cliques:
+        if clique:
+            part = part_of(domain, clique)
+            groups = join_codes(part, [codes[column] for column in clique])
+            parts += sums_of_groups(values, bounds, groups, part.size)
+        else:
+            parts += sums_of_groups(values, bounds)
+    return parts

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics._noise import Noise, to_float, warn_user
-from skdp.central.statistics._sums import BLOCK
+from skdp.central._sums import BLOCK
+from skdp.central.statistics import Noise, to_float, warn_user
 from skdp.privacy import Share
 from skdp.randomness import ByteSource
 

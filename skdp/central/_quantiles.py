@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.base import read_bounds
-from skdp.central.statistics._batches import Batches
-from skdp.central.statistics._sums import read_values, warn_of_objects
+from skdp.central._sums import read_values, warn_of_objects
+from skdp.central.statistics import Batches
 from skdp.domain import cut_evenly
 from skdp.privacy import Loss, Share, exponential_loss
 from skdp.randomness import ByteSource, unimodal_choice

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics._noise import (
+from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Floats,
     Noise,
