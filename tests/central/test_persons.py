@@ -20,7 +20,6 @@ from skdp import (
     PrivacyGuarantee,
     privacy_statement,
 )
-from skdp.central._sums import GRID
 from skdp.central.statistics import Noise, choose
 from skdp.privacy import Mu, Rho, Share, read_share
 from skdp.randomness import SeededSource
@@ -32,7 +31,7 @@ class TestNoise:
     def test_it_is_in_proportion_to_the_rows_and_costs_as_much(self, given):
         one = read_share(given)
         three = replace(one, rows=3)
-        for make in (lambda share: Noise.of(share, 7), lambda share: Noise.joint(share, GRID, 5)):
+        for make in (lambda share: Noise.of(share, 7), lambda share: Noise.joint(share, 1 << 29, 5)):
             assert float(make(three).error) == pytest.approx(3 * float(make(one).error), rel=0.02)
             # More links of a chain, which are together no more.
             losses = [make(share).loss for share in (one, three)]

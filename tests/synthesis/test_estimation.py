@@ -8,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from skdp.synthesis._records import CodedRecords
 from skdp.synthesis.model import (
     JunctionTree,
     Marginal,
@@ -117,7 +116,7 @@ def test_a_descent_goes_on_until_each_column_is_fitted():
     rows = [(((hidden + 0.5 * rng.normal(size=n)) ** 3 + 8) / 16 * size).clip(0, size - 1).astype(int) for _ in "abc"]
     marginals = []
     for clique, std_error in {(0,): 2.0, (1,): 2.0, (2,): 2.0, (0, 1): 0.7, (1, 2): 0.7}.items():
-        counts = next(CodedRecords(rows, [size] * 3).count([clique]))
+        counts = counts_of(np.array(rows).T, [size] * 3, clique)
         marginals.append(Marginal(clique, counts + rng.normal(0, std_error, counts.shape), std_error))
     model, _ = fit((size,) * 3, marginals)
     for marginal in marginals:
