@@ -239,6 +239,17 @@ def test_each_fault_is_caught_by_its_check(mutant, name):
     assert caught.value.__cause__ is None, "a mishap of the mutant, and not its fault"
 
 
+def test_missing_values_outside_the_domain_are_audited():
+    """No declared value is missing: a record of None is tried as well, and passes where it is refused."""
+    undeclared = {"size": [1, 2, 3]}
+    passed = PassesMissingThrough(categories=undeclared, handle_unknown="uniform")
+    with pytest.raises(AssertionError, match="^PassesMissingThrough: check_reports: the epsilon of an audit"):
+        dict(privatizer_checks(passed))["check_reports"]()
+    for handle_unknown in ("uniform", "error"):
+        encoder = RandomizedResponseEncoder(categories=undeclared, handle_unknown=handle_unknown)
+        dict(privatizer_checks(encoder))["check_reports"]()
+
+
 def test_every_check_catches_something():
     assert {name for _, name in MUTANTS} == set(CHECKS)
 
