@@ -10,7 +10,6 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from skdp.privacy import PrivacyGuarantee
 
@@ -152,29 +151,3 @@ class RaisesOnUnknown(RedrawnReports):
 def one(value):
     """Make a table of one record."""
     return pd.DataFrame({"value": [value]})
-
-
-class Fitted(TransformerMixin, BaseEstimator):
-    """Base: k-ary randomized response as an estimator of scikit-learn, with random bits of numpy."""
-
-    def __init__(self, epsilon=1.0, k=4, random_state=None, categories=None):
-        self.epsilon = epsilon
-        self.k = k
-        self.random_state = random_state
-        self.categories = categories
-
-    def fit(self, X, y=None):
-        self.guarantee_ = PrivacyGuarantee(self.epsilon)
-        self.rng_ = np.random.default_rng(self.random_state)
-        return self
-
-    def transform(self, X):
-        return pd.DataFrame({"value": self.respond(X["value"].to_numpy())})
-
-    def respond(self, values):
-        lies = (values + self.rng_.integers(1, self.k, len(values))) % self.k
-        truth = math.exp(self.epsilon) / (math.exp(self.epsilon) + self.k - 1)
-        return np.where(self.coins(len(values)) < truth, values, lies)
-
-    def coins(self, n):
-        return self.rng_.random(n)

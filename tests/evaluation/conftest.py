@@ -33,7 +33,9 @@ def few_trees():
         yield
 
 
-@pytest.fixture
-def no_figures(monkeypatch):
+@pytest.fixture(scope="class")
+def no_figures():
     """Leave figures out where a page is read for its words: they take half of the time."""
-    monkeypatch.setattr(_report, "_write_figure", lambda figure: "")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_report, "_write_figure", lambda figure: "")
+        yield

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import beta, binom
 
-from skdp import LocalHashingEncoder, RapporEncoder
-from skdp.evaluation.audits._audit import exact_epsilon
 from skdp.evaluation.audits._events import epsilon_lower_bound, find_bound, row_draws
 from skdp.evaluation.audits._outputs import hash_column, read_rows
-from skdp.local import LocalTableEncoder, SubsetSelectionEncoder
 from tests.conftest import each
 from tests.evaluation.broken_transformers import one
 
@@ -55,27 +50,6 @@ class TestBound:
         draw = row_draws(release, TWO)
         rejected = sum(find_bound(draw, 2, 2_000, delta=0.0, level=level).lower > 0 for _ in range(runs))
         assert rejected <= binom.isf(1e-6, runs, level)
-
-
-class TestExactValue:
-    def test_it_is_the_achieved_epsilon(self):
-        rows = pd.DataFrame({"a": [0, 1], "b": [0, 1]})
-        for k in (2, 5):
-            two = SubsetSelectionEncoder(1.0, categories={"a": range(k), "b": range(3)}).fit(rows)
-            alone = LocalHashingEncoder(1.0, categories={"a": range(k)}).fit(rows[["a"]])
-            assert exact_epsilon(two) == two.guarantee_.epsilon
-            assert exact_epsilon(alone) == alone.guarantee_.epsilon
-        rappor = RapporEncoder(1.0, n_bits=4).fit(pd.DataFrame({"word": ["a"]}))
-        assert exact_epsilon(rappor) == rappor.guarantee_.epsilon
-        assert exact_epsilon(object()) is None
-
-    def test_of_another_package_it_is_the_product_of_the_ratios_of_its_channels(self):
-        channels = [[[Fraction(1, k + 1), Fraction(k, k + 1)], [Fraction(1, 2), Fraction(1, 2)]] for k in (2, 9)]
-        assert exact_epsilon(SimpleNamespace(channel=lambda: channels)) == pytest.approx(math.log(1.5 * 5))
-
-    def test_of_sampled_attributes_it_is_that_of_the_largest(self):
-        table = LocalTableEncoder(1.5, categories={"a": [0, 1, 2], "b": [0, 1]}).fit(pd.DataFrame({"a": [0], "b": [0]}))
-        assert exact_epsilon(table) <= table.guarantee_.epsilon * (1 + 1e-12)
 
 
 class TestOutputs:

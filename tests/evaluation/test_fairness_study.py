@@ -14,7 +14,6 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
 
 from skdp import (
-    DPMean,
     Interval,
     LocalHashingEncoder,
     RandomizedResponseEncoder,
@@ -134,20 +133,8 @@ def test_the_model_learns_from_reports_and_predicts_from_the_truth():
     men = (PEOPLE["sex"] == "m").to_numpy()
     assert 0.42 < (train["protected 0 1"] == men[train_rows]).mean() < 0.63  # .525 at epsilon .1
     assert (test["protected 0 1"] == men[test_rows]).all()
-    _Watched.matrices.clear()
-    both = RandomizedResponseEncoder(strategy="joint", categories={name: DOMAIN[name] for name in ("sex", "job")})
-    study(both, estimator=_Watched(), methods=["reported"], epsilons=[0.1])
-    reported = [f"protected 0 {cell}" for cell in range(6)]
-    assert list(_Watched.matrices[0][0].columns) == ["number age", "number hours", *reported]
     # No scores, so no area under the curve.
     assert "roc_auc" not in set(result["metric"])
-
-
-@pytest.mark.filterwarnings("ignore:Setting a value")  # fairlearn's own
-@pytest.mark.long
-def test_parity_that_is_estimated_from_reports():
-    result = study(methods=["private parity"], epsilons=[3.0])
-    assert abs(rows_of(result, "private parity", PARITY).mean()) < 0.2
 
 
 @pytest.mark.filterwarnings("ignore:the noise (is about|exceeds)")
@@ -158,14 +145,6 @@ def test_releases_of_a_curator(name):
     accuracies = rows_of(result, name, "accuracy").reshape(2, 2).mean(axis=1)
     assert accuracies[1] > rows_of(result, "without privacy", "accuracy").mean() - 0.05
     assert accuracies[0] < accuracies[1]
-
-
-def test_a_table_of_protected_columns_alone():
-    """Without them, the more frequent label is predicted for all."""
-    result = study(X=PEOPLE[["sex"]], epsilons=[9.0])
-    assert rows_of(result, "columns excluded", PARITY).tolist() == [0, 0]
-    assert (rows_of(result, "columns excluded", "roc_auc") == 0.5).all()
-    assert (rows_of(result, "reported", "accuracy") > 0.6).all()
 
 
 @pytest.mark.long
@@ -197,7 +176,6 @@ def test_differences_are_those_of_compare_to_baseline():
     "options error message",
     [
         ({"X": PEOPLE.to_numpy()}, TypeError, "X must be a pandas DataFrame, got ndarray"),
-        ({"encoder": DPMean(bounds=(0, 1))}, TypeError, "encoder must be an encoder of categories, got DPMean"),
         ({"methods": ["best"]}, ValueError, "each of methods must be one of"),
         ({"methods": "reported"}, TypeError, "methods must be a list of names"),
         ({"sensitive": "wage"}, ValueError, "column 'wage' must be in X and declared"),
@@ -210,7 +188,6 @@ def test_differences_are_those_of_compare_to_baseline():
         ({"domain": {"sex": ["f", "m"]}}, ValueError, "column 'job' must be declared in domain"),
         ({"domain": DOMAIN, "methods": ["synthetic rows"]}, ValueError, "column 'hours' must be declared in domain"),
         ({"domain": DOMAIN | {"sex": ["f", "secret"]}}, ValueError, "column 'sex' has values outside the domain"),
-        ({"y": [1] * N}, ValueError, "y must have both labels 0 and 1"),
         ({"y": HIRED.map({True: "yes", False: "no"})}, ValueError, "y must have both labels 0 and 1"),
         ({"y": HIRED.sample(frac=1, random_state=0)}, ValueError, "in another order"),
         ({"n_splits": 1}, ValueError, "n_splits must be at least 2"),

@@ -26,11 +26,9 @@ def fitted(epsilon, members):
 
 @few_kinds
 def test_a_copied_table_gives_its_members_away(make_frame):
-    kinds = {name: values for name, values in VALUES.items() if name != "town"}
     rng = np.random.default_rng(0)
-    rows = {name: rng.choice(values, 200).tolist() for name, values in kinds.items()} | {
-        "age": rng.normal(40, 9, 200).tolist()
-    }
+    rows = {name: rng.choice(values, 200).tolist() for name, values in VALUES.items() if name != "town"}
+    rows["age"] = rng.normal(40, 9, 200).tolist()
     first, last = ({name: column[part] for name, column in rows.items()} for part in (slice(100), slice(100, 200)))
     result = membership_inference(make_frame(first), make_frame(first), make_frame(last), random_state=0)
     assert result.auc == result.advantage == 1.0

@@ -114,15 +114,6 @@ class TestScores:
                 expected += [(epsilon, split, "roc_auc", area, 120, 120)]
         pd.testing.assert_frame_equal(result, pd.DataFrame(expected, columns=COLUMNS))
 
-    def test_a_scorer_sees_true_rows_and_returns_several_numbers(self):
-        def score(model, X, y):
-            right = model.predict(X) == y
-            return {"all": right.mean(), "a": right[(X["group"] == "a").to_numpy()].mean()}
-
-        result = curve(scoring=score, epsilons=[1.0])
-        assert result["metric"].unique().tolist() == ["all", "a"]
-        assert values(result, "all", 1.0) == values(curve(epsilons=[1.0]), "accuracy", 1.0)
-
     def test_test_rows_are_true_within_onfitonly(self):
         inner = OnFitOnly(RandomizedResponseEncoder(categories=DOMAIN))
         result = curve(pipeline(inner), param_name=f"{ENCODER}__transformer__epsilon", epsilons=[50.0])
@@ -187,9 +178,7 @@ class TestSeedsAndSplits:
         assert not set(some) & set(seeds_of(epsilons=[0.5, 4.0], random_state=1))
         assert set(seeds_of(random_state=None)) == {None}
 
-    def test_splits_do_not_depend_on_the_randomness_and_may_be_given(self):
-        baselines = [curve(random_state=seed, epsilons=[0.5]).query("epsilon == inf") for seed in (None, 1)]
-        pd.testing.assert_frame_equal(*baselines)
+    def test_splits_may_be_given(self):
         X, y = table()
         result = curve(cv=iter(2 * list(StratifiedKFold(2).split(X, y))), epsilons=[0.5])
         baseline, private = (result.query(f"epsilon == {e}")["value"].tolist() for e in ("inf", "0.5"))
@@ -205,7 +194,6 @@ class TestBaselines:
         parameters = {"param_name": "dpstandardscaler__epsilon", "data": (X[["number"]], y)}
         given = curve(model, baseline=plain, **parameters)
         assert values(curve(model, **parameters), "accuracy", math.inf) == values(given, "accuracy", math.inf)
-        assert len(curve(model, baseline=None, **parameters)) == 4
 
     def test_a_random_encoding_has_one_that_charges_nothing(self):
         ledger = PrivacyLedger(epsilon=1.0)
@@ -240,6 +228,7 @@ def test_each_release_is_charged_and_a_refusal_passes():
         ({"epsilons": 1.0}, TypeError, "epsilons must be a list of numbers, got float"),
         ({"scoring": "no such"}, ValueError, "scoring"),
         ({"data": (table()[0], table(9)[1])}, ValueError, "inconsistent numbers of samples"),
+        ({"data": (table()[0].sample(frac=1), pd.Series(table()[1]))}, ValueError, r"has the labels of \w+ in another"),
     ],
 )
 def test_wrong_inputs_are_named_before_anything_is_released(parameters, error, message):
@@ -277,7 +266,6 @@ class TestDifferences:
         ).iloc[0]
         assert (found["n_pairs"], found["difference"]) == (2, pytest.approx(-0.05))
         alone = compare_to_baseline(scores({math.inf: [[0.5]], 1.0: [[0.4]]})).iloc[0]
-        assert alone["difference"] == pytest.approx(-0.1)
         assert alone[["std_error", "lower", "upper"]].isna().all()
 
     def test_metrics_have_rows_of_their_own(self):

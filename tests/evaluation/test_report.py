@@ -16,7 +16,7 @@ from skdp.cli import main
 from skdp.datasets import load_adult
 from skdp.evaluation import age_sex_report, study_report
 from tests.cli.commands import refuse
-from tests.conftest import each, often
+from tests.conftest import each
 
 
 class Page(HTMLParser):
@@ -65,40 +65,18 @@ def report(tmp_path_factory, few_trees):
 
 @pytest.mark.long
 class TestAdult:
-    def test_the_page_loads_nothing_and_opens_with_three_figures(self, report):
-        page, _ = report
+    def test_the_page_loads_nothing_and_shows_the_figures_and_numbers_of_its_tables(self, report):
+        page, tables = report
         assert not page.open
         assert all(address.startswith("data:image/svg+xml;base64,") for address in page.loads)
         assert page.headings == SECTIONS
         first = page.html.split("<h2>")[1]
-        labels = ("counts", "errors by epsilon", "accuracy by epsilon")
-        assert all(f'alt="{label}"' in first for label in labels)
-
-    def test_tables(self, report):
-        page, tables = report
-        assert set(tables) == {
-            "release_counts",
-            "count_errors",
-            "model_scores",
-            "fairness_audits",
-            "leakage",
-            "synthesis",
-        }
-        counts, scores = tables["release_counts"], tables["model_scores"]
+        assert all(f'alt="{label}"' in first for label in ("counts", "errors by epsilon", "accuracy by epsilon"))
+        counts, audits = tables["release_counts"], tables["fairness_audits"]
         assert counts.columns.tolist() == ["epsilon", "age", "sex", "true", "count", "std_error", "lower", "upper"]
         assert counts.groupby("epsilon")["true"].sum().tolist() == [1000, 1000]
-        assert scores["epsilon"].unique().tolist() == [np.inf, 0.5, 5.0]
-        assert len(scores) == 3 * 6
-        private = scores[np.isfinite(scores["epsilon"])]
-        assert private["difference"].notna().all()
-        leakage = tables["leakage"].set_index("epsilon")
-        without = leakage["accuracy without the report"]
-        assert without.nunique() == 1  # the same rows and folds
-        assert leakage.loc[5.0, "accuracy"] > without[5.0] > leakage.loc[5.0, "most frequent value"]
-        assert leakage.loc[0.5, "accuracy"] < 0.92  # the truth is not among the released columns
+        assert tables["model_scores"]["epsilon"].unique().tolist() == [np.inf, 0.5, 5.0]
         assert f"{tables['count_errors']['l2_rms'].iloc[0]:,.0f}" in page.text
-        audits = tables["fairness_audits"]
-        assert not audits.duplicated(["epsilon", "metric", "group", "groups"]).any()
         parity = audits[audits["metric"].str.contains("parity") & (audits["groups"] == "true groups")]
         assert f"{parity['value'].iloc[0]:.3f}" in page.text
 
@@ -127,14 +105,13 @@ class TestStudyReport:
         assert page.headings == [SECTIONS[0], *SECTIONS[3:]]
         assert "synthetic rows of sex, age" in page.text
         assert not (tmp_path / "model_scores.csv").exists()
+        assert pd.read_csv(tmp_path / "release_counts.csv")["age"].unique().tolist() == ["[0, 40)", "[40, 80]"]
 
-    @pytest.mark.parametrize("whole", often([False, True], [False]))
     @pytest.mark.long
-    def test_a_seed_repeats_and_another_does_not(self, people, domain, tmp_path, whole):
-        options, drawn = {}, ["index.html", "release_counts.csv", "count_errors.csv", "synthesis.csv"]
-        if whole:
-            options = {"target": "pay", "sensitive": "sex", "privileged": ["M"]}
-            drawn.append("fairness_audits.csv")
+    def test_a_seed_repeats_and_another_does_not(self, people, domain, tmp_path):
+        options = {"target": "pay", "sensitive": "sex", "privileged": ["M"]}
+        drawn = ["index.html", *(f"{table}.csv" for table in ("release_counts", "count_errors", "synthesis"))]
+        drawn.append("fairness_audits.csv")
         files = []
         for name, seed in (("one", 1), ("two", 1), ("three", 2)):
             self.run(people, domain, tmp_path / name, random_state=seed, **options)
@@ -169,13 +146,6 @@ class TestStudyReport:
             self.run(people, domain, tmp_path / "out", **options)
         assert not (tmp_path / "out").exists()
 
-    def test_places_that_cannot_be_written_to(self, people, domain, tmp_path):
-        (tmp_path / "file").write_text("")
-        with pytest.raises(ValueError, match="`out` must be a folder, but 'file' is a file"):
-            self.run(people, domain, tmp_path / "file")
-        with pytest.raises(TypeError, match="`out` must be a path, got int"):
-            self.run(people, domain, 3)
-
     def test_missing_targets_and_undeclared_values_show_no_value(self, people, domain, tmp_path):
         people["pay"] = people["pay"].astype(object)
         people.loc[0, "pay"] = None
@@ -187,26 +157,7 @@ class TestStudyReport:
         assert "12345" not in str(caught.value)
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("few_trees")
-def test_columns_of_any_name_are_drawn(tmp_path):
-    """Names of numbers of the report, signs of mathematics, and letters that only the reader's font has."""
-    rng = np.random.default_rng(0)
-    people = pd.DataFrame({"count": rng.choice(["F", "M"], 300), "epsilon": ["$ 1", "群体"] * 150})
-    people["pay"] = rng.random(300) < np.where(people["count"] == "M", 0.7, 0.2)
-    domain = Domain({"count": ["F", "M"], "epsilon": ["$ 1", "群体"]})
-    options = {"target": "pay", "sensitive": "count", "privileged": ["M"]}
-    page = Page(TestStudyReport.run(people, domain, tmp_path, **options))
-    assert page.headings == SECTIONS
-    counts = pd.read_csv(tmp_path / "release_counts.csv")
-    assert counts.columns[:4].to_list() == ["epsilon", "count_value", "epsilon_value", "true"]
-    scores = pd.read_csv(tmp_path / "model_scores.csv").set_index("metric")
-    assert (scores.loc["AUC", "columns excluded"] == 0.5).all()
-
-
 OF_SEX = ["--data", "OWN", "--domain", "DOMAIN", "--columns", "sex"]
-OF_SAME = [*OF_SEX[:-1], "same"]
-OF_RICH = [*OF_SEX, "--target", "rich", "--positive"]
 
 
 @pytest.mark.usefixtures("no_figures", "few_trees")
@@ -256,8 +207,6 @@ class TestCommand:
         pd.read_csv(own).to_parquet(parquet)
         words = ["--data", parquet, "--columns", "sex", "age", "--domain", domain, "--out", tmp_path / "other"]
         assert self.run(*words) == 0
-        counts = pd.read_csv(tmp_path / "other" / "release_counts.csv")
-        assert counts["age"].unique().tolist() == ["[0, 38)", "[38, 120]"]
 
     @each(
         "words, message",
@@ -265,16 +214,12 @@ class TestCommand:
             (["--columns", "sex"], "--columns requires --data"),
             (["--target", "rich"], "--target requires --data"),
             (["--data", "OWN", "--columns", "sex"], "--data requires --domain and --columns"),
-            ([*OF_SEX, "--target", "none"], "own <table>.csv has no columns ['none']; it has"),
-            ([*OF_SEX, "--target", "mark"], "missing values"),
-            ([*OF_SEX, "--sensitive", "sex", "--privileged", "M"], "--sensitive requires --target"),
             ([*OF_SEX, "--out", "OWN"], "--out must be a folder, but 'own <table>.csv' is"),
-            ([*OF_SAME], "--columns must have at least two declared values"),
+            ([*OF_SEX[:-1], "same"], "--columns must have at least two declared values"),
             (
-                [*OF_RICH, "1", "--sensitive", "sex", "--privileged", "X"],
+                [*OF_SEX, "--target", "rich", "--positive", "1", "--sensitive", "sex", "--privileged", "X"],
                 "--privileged must be some, but not all, of the declared values of",
             ),
-            (["--data", "no such file.csv", "--columns", "sex", "--domain", "DOMAIN"], "no such file.csv"),
         ],
     )
     def test_mistakes_are_explained(self, own, domain, tmp_path, capsys, words, message):
@@ -283,29 +228,20 @@ class TestCommand:
         assert not (tmp_path / "out").exists()
 
 
-class TestDraftDomain:
-    @pytest.fixture
-    def table(self, tmp_path):
-        path = tmp_path / "people.csv"
-        people = {"age": range(20, 80), "sex": ["f", "m", None] * 20, "name": [f"p{index}" for index in range(60)]}
-        pd.DataFrame(people).to_csv(path, index=False)
-        pd.DataFrame(people).to_parquet(path.with_suffix(".parquet"))
-        return path
-
-    @each("suffix", [".csv", ".parquet"])
-    def test_a_draft_is_written_once_with_its_warning(self, table, tmp_path, capsys, suffix):
-        out = tmp_path / f"domain{suffix}.toml"
-        words = ["draft-domain", str(table.with_suffix(suffix)), str(out), "--bins", "12", "--max-values", "50"]
-        assert main(words) == 0
-        text = out.read_text(encoding="utf-8")
-        assert Domain.from_toml(text) == Domain({"age": Interval(20, 80, bins=12), "sex": ["f", "m", None]})
-        shown = capsys.readouterr()
-        assert shown.out == f"Wrote {out}\n"
-        for phrase in ("edit it from public knowledge", "Column 'name' is excluded"):
-            assert phrase in text.split("[columns")[0]
-            assert phrase in shown.err
-        for place, message in (
-            (out, "File exists"),
-            ("no/a.toml", "No such file"),
-        ):
-            assert message in refuse(capsys, *words[:2], tmp_path / place)
+@each("suffix", [".csv", ".parquet"])
+def test_a_draft_is_written_once_with_its_warning(tmp_path, capsys, suffix):
+    people = {"age": range(20, 80), "sex": ["f", "m", None] * 20, "name": [f"p{index}" for index in range(60)]}
+    pd.DataFrame(people).to_csv(tmp_path / "people.csv", index=False)
+    pd.DataFrame(people).to_parquet(tmp_path / "people.parquet")
+    out = tmp_path / f"domain{suffix}.toml"
+    words = ["draft-domain", f"{tmp_path}/people{suffix}", str(out), "--bins", "12", "--max-values", "50"]
+    assert main(words) == 0
+    text = out.read_text(encoding="utf-8")
+    assert Domain.from_toml(text) == Domain({"age": Interval(20, 80, bins=12), "sex": ["f", "m", None]})
+    shown = capsys.readouterr()
+    assert shown.out == f"Wrote {out}\n"
+    for phrase in ("edit it from public knowledge", "Column 'name' is excluded"):
+        assert phrase in text.split("[columns")[0]
+        assert phrase in shown.err
+    for place, message in ((out, "File exists"), ("no/a.toml", "No such file")):
+        assert message in refuse(capsys, *words[:2], tmp_path / place)

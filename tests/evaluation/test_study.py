@@ -1,27 +1,14 @@
-"""The experiments of a report: errors of counts, scores and fairness of models, attacks, and synthetic rows."""
+"""The experiments of a report: errors of counts, and the tables of models, fairness, attacks and synthetic rows."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from skdp import Domain, Interval
-from skdp.evaluation import count_study
-from skdp.evaluation.report._experiments import (
-    DEBIASED,
-    NAIVE,
-    TRUE_GROUPS,
-    attack_releases,
-    errors_by_trust,
-    fairness_audits,
-    score_models,
-    synthesize,
-)
-from skdp.evaluation.report._study import Study
+from skdp import Domain
+from skdp.evaluation import count_study, study_report
 
 
 class TestCounts:
@@ -57,112 +44,74 @@ class TestCounts:
         with pytest.raises(ValueError, match="n_repeats must be"):
             self.sexes(n_repeats=0)
 
-    def test_the_more_somebody_is_trusted_the_smaller_the_error(self):
-        errors = errors_by_trust(np.array([12_000, 10_000, 13_000, 10_222]), epsilons=[0.1, 1.0, 2.0], delta=1e-6)
-        assert (errors["central"] < errors["shuffled"] / 3).all()
-        assert (errors["shuffled"] < errors["local"] / 10).all()
-        assert errors.loc[1.0].round(0).tolist() == [585, 16, 3]
-        few = errors_by_trust(np.array([3, 4]), epsilons=[1.0], delta=1e-6)
-        assert few["shuffled"].item() == pytest.approx(few["local"].item(), rel=1e-3)
-        # Discrete Laplace noise: P(x) = (1 - r) / (1 + r) r^|x|, added to each of two counts.
-        r, x = math.exp(-1), np.arange(-200, 201)
-        assert few["central"].item() ** 2 == pytest.approx(2 * ((1 - r) / (1 + r) * r ** abs(x) * x**2).sum())
+
+N = 1200
 
 
 @pytest.fixture(scope="module")
 def people():
-    """The label follows the protected group; the public columns say nothing of it, or a little."""
+    """The label follows the protected group; the number tells a little of it, and the kind nothing."""
     rng = np.random.default_rng(0)
-    group = rng.choice(["a", "b"], 1200)
-    columns = {"group": group, "number": rng.normal(size=1200) + 0.7 * (group == "a")}
-    label = rng.random(1200) < np.where(group == "a", 0.85, 0.2)
-    return pd.DataFrame({**columns, "kind": rng.choice(["u", "v"], 1200), "label": label})
+    group = rng.choice(["a", "b"], N)
+    columns = {"group": group, "number": rng.normal(size=N) + 0.7 * (group == "a")}
+    label = rng.random(N) < np.where(group == "a", 0.85, 0.2)
+    return pd.DataFrame({**columns, "kind": rng.choice(["u", "v"], N), "label": label})
 
 
-def read(people, domain=None, **options):
-    given = {"columns": ["group"], "target": "label", "sensitive": "group"}
-    given |= {"privileged": "a", "epsilons": [0.001, 20.0], "random_state": 0, "n_jobs": None}
-    return Study.read(people, domain or Domain({"group": ["a", "b"]}), **given | options)
+@pytest.fixture(scope="class")
+def tables(people, tmp_path_factory, no_figures, few_trees):
+    """All tables of one report with a moderate and a large epsilon."""
+    out = tmp_path_factory.mktemp("study")
+    options = {"target": "label", "sensitive": "group", "privileged": ["a"], "epsilons": [1.0, 20.0]}
+    study_report(people, Domain({"group": ["a", "b"]}), out, random_state=0, n_jobs=1, **options)
+    return {file.stem: pd.read_csv(file) for file in out.glob("*.csv")}
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("few_trees")
-def test_epsilon_leads_from_excluding_the_column_to_using_it(people):
-    curve, excluded = score_models(read(people), 2)
-    means = curve.groupby(["metric", "epsilon"])["value"].mean()
-    accuracy, parity = means["accuracy"], means["statistical parity difference"]
-    assert accuracy[20.0] == pytest.approx(accuracy[np.inf])
-    assert accuracy[np.inf] > 0.75
-    assert max(accuracy[0.001], excluded["accuracy"]) < 0.7
-    # The true group is used for scoring: at a tiny epsilon predictions depend on it by the number only.
-    assert parity[np.inf] < -0.8
-    assert parity[0.001] > -0.5
+class TestTables:
+    def test_the_more_somebody_is_trusted_the_smaller_the_error(self, tables):
+        errors = tables["count_errors"].set_index("epsilon").loc[1.0]
+        assert errors["l2_rms_curator"] < errors["l2_rms_shuffled"] / 3 < errors["l2_rms_local"] / 9
+        # Discrete Laplace noise: P(x) = (1 - r) / (1 + r) r^|x|, added to each of two counts.
+        r, x = np.exp(-1), np.arange(-200, 201)
+        assert errors["l2_rms_curator"] ** 2 == pytest.approx(2 * ((1 - r) / (1 + r) * r ** abs(x) * x**2).sum())
+
+    def test_epsilon_leads_from_excluding_the_column_to_using_it(self, tables):
+        scores = tables["model_scores"].set_index(["metric", "epsilon"])
+        accuracy, parity = scores.loc["accuracy"], scores.loc["statistical parity difference"]
+        assert accuracy.loc[20.0, "mean"] == pytest.approx(accuracy.loc[np.inf, "mean"])
+        assert accuracy.loc[np.inf, "mean"] > 0.75 > accuracy.loc[1.0, "mean"] > accuracy["columns excluded"].max()
+        # True groups are used for scoring.
+        assert parity.loc[np.inf, "mean"] < -0.8 < parity.loc[1.0, "mean"] < parity["columns excluded"].max()
+
+    def test_audits_of_one_classifier(self, tables):
+        """Reports that are noise hide the difference, nearly true reports do not; debiased reports reveal it."""
+        audits = tables["fairness_audits"]
+        assert not audits.duplicated(["epsilon", "metric", "group", "groups"]).any()
+        parity = audits[audits["metric"] == "statistical parity difference"].set_index(["groups", "epsilon"])
+        value, width = parity["value"], parity["upper"] - parity["lower"]
+        true = value["true groups", 1.0]
+        assert -0.6 < true < -0.2  # by the number; with the group itself it is nearly -1
+        for groups in ("true groups", "reports taken for groups", "debiased reports"):
+            assert value[groups, 20.0] == pytest.approx(true, abs=1e-6)
+        assert abs(value["reports taken for groups", 1.0]) < 0.6 * abs(true)
+        assert abs(value["debiased reports", 1.0] - true) < width["debiased reports", 1.0]  # 3.9 standard errors
+        assert width["debiased reports", 1.0] > 1.5 * width["true groups", 1.0]
+
+    def test_attacks_see_reports_and_no_truth(self, tables):
+        leakage = tables["leakage"].set_index("epsilon")
+        without = leakage["accuracy without the report"]
+        assert without[1.0] == without[20.0]  # the same rows and folds
+        assert without[1.0] < leakage.loc[1.0, "accuracy"] < 0.9
+        assert leakage.loc[20.0, "accuracy"] > 0.99
+        assert leakage.loc[1.0, "bound of guesses from the report"] == pytest.approx(np.e / (1 + np.e))
+
+    def test_synthetic_rows_are_scored_on_other_rows(self, tables):
+        scores = tables["synthesis"].set_index("epsilon").loc[20.0]
+        assert scores["error of 2-way marginals"] < 0.02
+        names = [f"accuracy, trained on {rows} rows" for rows in ("synthetic", "real")]
+        assert scores[names[0]] == scores[names[1]] == pytest.approx(0.825, abs=0.05)
 
 
-def test_audits_of_one_classifier(people):
-    """Reports that are noise hide the difference; reports that are nearly true do not; the debiased ones hold it."""
-    audits = fairness_audits(read(people, epsilons=[0.001, 3.0, 20.0]))
-
-    def parity(epsilon, name, column="value"):
-        return audits[epsilon][name].set_index("metric").loc["statistical parity difference", column]
-
-    true = parity(20.0, TRUE_GROUPS)
-    assert true == parity(0.001, TRUE_GROUPS)
-    assert -0.6 < true < -0.2  # by the number; with the group itself it is nearly -1
-    assert abs(parity(0.001, NAIVE)) < 0.12
-    assert parity(20.0, NAIVE) == pytest.approx(true)
-    assert parity(20.0, DEBIASED) == pytest.approx(true, abs=1e-6)
-    width = parity(3.0, DEBIASED, "upper") - parity(3.0, DEBIASED, "lower")
-    assert abs(parity(3.0, DEBIASED) - true) < width  # 3.9 standard errors
-    assert parity(0.001, DEBIASED, "upper") - parity(0.001, DEBIASED, "lower") > 1  # of at most 2
-    again = fairness_audits(read(people, epsilons=[20.0], random_state=1))
-    assert again[20.0][TRUE_GROUPS].equals(audits[20.0][TRUE_GROUPS])  # no coin of a report is in what is predicted
-
-
-@pytest.mark.usefixtures("few_trees")
-class TestAttacks:
-    @pytest.mark.long
-    def test_they_see_reports_and_no_truth(self, people):
-        results = attack_releases(read(people))
-        few, many = results[0.001], results[20.0]
-        assert few.accuracy < 0.85
-        assert many.accuracy > 0.99
-        assert few.bayes_bound == pytest.approx(few.baseline, abs=1e-3)
-        # What is guessed without reports is measured once: its rows and folds are the same at each epsilon.
-        assert few.accuracy_without_report == many.accuracy_without_report
-
-
-def test_synthetic_rows_are_scored_on_rows_that_were_not_synthesised(people):
-    """A column that names each row predicts nothing of others, and everything of the rows that were copied."""
-    domain = Domain({"group": ["a", "b"], "label": [False, True]})
-    study = read(people, domain, epsilons=[1.0, 20.0])
-    table, real, _ = synthesize(study, 1e-9)
-    assert len(real) == 900
-    scores = table.set_index("epsilon").loc[20.0]
-    assert scores["error of 2-way marginals"] < 0.02
-    test = people.drop(real.index)
-    right = ((test["group"] == "a") == test["label"]).mean()
-    names = [f"accuracy, trained on {rows} rows" for rows in ("synthetic", "real")]
-    assert scores[names].tolist() == pytest.approx([right, right])
-
-
-def test_bins_are_called_by_their_labels(people):
-    people = people.assign(age=[10, 50, None] * 400)
-    domain = Domain({"group": ["a", "b"], "age": Interval(edges=[0, 20, 60], missing=True)})
-    study = read(people, domain, columns=["group", "age"], epsilons=[0.1, 0.7, 2.0])
-    assert study.frame["age"].iloc[:2].tolist() == ["[0, 20)", "[20, 60]"]
-    assert study.frame["age"].isna().tolist() == people["age"].isna().tolist()
-    assert list(study.protected["age"].labels) == ["[0, 20)", "[20, 60]", None]
-    assert study.encoder(2.0).transform(study.frame[study.columns]).shape == (1200, 2)
-    assert study.example == 0.7  # the epsilon nearest to 1
-
-
-def test_names_of_columns_must_be_text(people):
+def test_names_of_columns_must_be_text(people, tmp_path):
     with pytest.raises(TypeError, match=r"the names of the columns must be text, got \[5\]"):
-        read(people.rename(columns={"number": 5}))
-
-
-def test_no_two_parts_share_their_randomness(people):
-    study = read(people)
-    assert len({study.seed(*key) for key in [(0,), (1,), (1, 0), (1, 1), (2, 0), (3, 0)]}) == 6
-    assert read(people, random_state=None).seed(1) is None
+        study_report(people.rename(columns={"number": 5}), Domain({"group": ["a", "b"]}), tmp_path)

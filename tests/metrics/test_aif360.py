@@ -7,7 +7,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import RandomizedResponseEncoder
 from skdp.metrics import from_aif360, to_aif360
 from tests.conftest import each
 
@@ -68,9 +67,8 @@ def test_several_sensitive_features_and_several_privileged_values():
     ],
 )
 def test_declared_values_are_columns_whether_they_occur_or_not(frame):
-    for rows in (frame, frame[1:]):
-        dataset = to_aif360(rows, LABELS[-len(rows) :], "sex", privileged="Male", positive_label="yes")
-        assert dataset.feature_names[3:] == ["job=Tech", "job=Sales", "job=Craft", "job=Never"]
+    dataset = to_aif360(frame[1:], LABELS[1:], "sex", privileged="Male", positive_label="yes")
+    assert dataset.feature_names[3:] == ["job=Tech", "job=Sales", "job=Craft", "job=Never"]
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
@@ -93,18 +91,12 @@ def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
         ({"privileged": {"gender": "Male"}}, r"keys \['sex'\], got \['gender'\]"),
         ({"privileged": "male"}, "sensitive feature 'sex' has no row with a privileged value"),
         ({"X": pd.DataFrame(COLUMNS | {"label": 1})}, "X must not have a column 'label'"),
-        ({"y": pd.DataFrame({"a": LABELS, "b": LABELS})}, "y must be one column, got 2"),
         ({"X": pd.DataFrame(COLUMNS | {"job=Craft": 1})}, "name of another column"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, message):
-    arguments = {
-        "X": pd.DataFrame(COLUMNS),
-        "y": LABELS,
-        "sensitive_features": "sex",
-        "privileged": "Male",
-        "positive_label": "yes",
-    }
+    arguments = {"X": COLUMNS_TABLE, "y": LABELS, "sensitive_features": "sex"}
+    arguments |= {"privileged": "Male", "positive_label": "yes"}
     with pytest.raises(ValueError, match=message):
         to_aif360(**arguments | change)
 
@@ -113,30 +105,14 @@ ODD_COLUMNS = {
     "sex": ["Female", "Male", "Male"],
     "price": [Decimal("1.5"), Decimal("2"), Decimal("-3.25")],
     "member": [True, False, True],
-    "tiny": [1, 2, 3],
 }
 
 
-@pytest.mark.parametrize(
-    "library",
-    [
-        pd.DataFrame,
-        lambda data: pd.DataFrame(data).convert_dtypes(),
-        lambda data: pa.table(data).to_pandas(types_mapper=pd.ArrowDtype),
-        lambda data: pd.DataFrame(data, dtype=object),
-        pl.DataFrame,
-        pa.table,
-    ],
-)
+@each("library", [lambda data: pd.DataFrame(data, dtype=object), pl.DataFrame, pa.table])
 def test_what_is_a_number_in_some_sense_stays_one_column(library):
     dataset = to_aif360(library(ODD_COLUMNS), [0, 1, 0], "sex", privileged="Male", positive_label=1)
     assert dataset.feature_names == list(ODD_COLUMNS)
-    assert dataset.features.dtype == float
-    assert dataset.features.tolist() == [
-        [0, 1.5, 1, 1],
-        [1, 2, 0, 2],
-        [1, -3.25, 1, 3],
-    ]
+    assert dataset.features.tolist() == [[0, 1.5, 1], [1, 2, 0], [1, -3.25, 1]]
 
 
 @pytest.mark.parametrize("missing", ["aif360", "aif360.datasets"])
@@ -151,10 +127,8 @@ def test_there_and_back_again():
     """All that `to_aif360` takes comes back, protected attributes as whether they are privileged."""
     weights = [1.0, 2.0, 0.5, 1.0]
     frame = pd.DataFrame(COLUMNS, index=list("abcd"))
-    metadata = {
-        "label_maps": [{1.0: "yes", 0.0: "no"}],
-        "protected_attribute_maps": [{1.0: "Male", 0.0: "other"}],
-    }
+    names = [{1.0: "yes", 0.0: "no"}], [{1.0: "Male", 0.0: "other"}]
+    metadata = dict(zip(("label_maps", "protected_attribute_maps"), names, strict=True))
     options = {"privileged": "Male", "positive_label": "yes"}
     dataset = to_aif360(frame, LABELS, "sex", **options)
     dataset.instance_weights = np.array(weights)
@@ -171,15 +145,10 @@ def test_there_and_back_again():
     assert list(table.domain["job"].values) == ["Craft", "Sales", "Tech"]
     assert (table.protected, table.privileged, table.positive_label) == (["sex"], {"sex": ["Male"]}, "yes")
     assert table.sample_weight.tolist() == weights
-    encoder = RandomizedResponseEncoder(1.0, categories=table.domain.select(["sex"]))
-    assert set(encoder.fit_transform(table.data[["sex"]])["sex"]) <= {"other", "Male"}
     # Without names, numbers.
-    table = from_aif360(
-        to_aif360(frame, LABELS, ["sex", "age"], privileged={"sex": "Male", "age": 50}, positive_label="yes")
-    )
+    table = from_aif360(to_aif360(frame, LABELS, "sex", **options))
     assert table.data["sex"].tolist() == [0, 1, 0, 1]
-    assert table.privileged == {"sex": [1], "age": [1]}
-    assert table.positive_label == 1
+    assert (table.privileged, table.positive_label) == ({"sex": [1]}, 1)
 
 
 def test_true_and_predicted_labels_make_datasets_that_aif360_compares():
@@ -195,7 +164,7 @@ def test_true_and_predicted_labels_make_datasets_that_aif360_compares():
 def test_columns_with_a_sign_that_are_no_indicators_stay():
     frame = pd.DataFrame({"sex": [0, 1, 1], "a=b": [0.5, 1.0, 0.0], "a=c": [0.5, 0.0, 1.0], "k=v": [1, 1, 1]})
     dataset = to_aif360(frame, [0, 1, 0], "sex", privileged=1)
-    assert from_aif360(dataset).data.columns.tolist() == ["sex", "a=b", "a=c", "k=v"]
+    assert from_aif360(dataset).data.columns.tolist() == list(frame)
     dataset.unprivileged_protected_attributes = [np.array([2.0])]
     with pytest.raises(ValueError, match="protected attribute 'sex' has values that the dataset declares neither"):
         from_aif360(dataset)
@@ -210,30 +179,3 @@ def test_a_column_with_the_name_before_the_sign_stays():
     assert table.data.columns.tolist() == ["sex", "job", "job=A", "job=B", "k"]
     assert table.data["job"].tolist() == [0, 1, 1]
     assert table.data["k"].tolist() == ["A", "B", "B"]
-    only_one = from_aif360(to_aif360(frame[["sex", "job", "job=A"]], [0, 1, 0], "sex", privileged=1))
-    assert only_one.data.columns.tolist() == ["sex", "job", "job=A"]
-
-
-def test_reports_in_the_row_index_are_the_groups_of_aif360_sklearn():
-    """The recipe of the guide: groups and weights are those of the reports."""
-    from aif360.sklearn.metrics import statistical_parity_difference
-    from aif360.sklearn.preprocessing import Reweighing
-
-    from skdp.metrics import fairness_report
-
-    rng = np.random.default_rng(0)
-    people = pd.DataFrame({"sex": rng.choice(["f", "m"], 500), "score": rng.normal(size=500)})
-    labels = pd.Series(1 * (people["score"] + (people["sex"] == "m") > 0.3), name="hired")
-    encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}, random_state=0)
-    reports = encoder.fit_transform(people[["sex"]]).set_index("sex", drop=False)
-    assert (reports["sex"].to_numpy() != people["sex"].to_numpy()).any()
-    target = labels.set_axis(reports.index)
-    features = people[["score"]].set_axis(reports.index)
-    difference = statistical_parity_difference(target, prot_attr="sex", priv_group="m")
-    table = fairness_report(labels, labels, reports["sex"], privileged="m").set_index("metric")["value"]
-    assert difference == pytest.approx(table["statistical_parity_difference"])
-    _, weights = Reweighing("sex").fit_transform(features, target)
-    rates = (target * weights).groupby(reports["sex"].to_numpy()).sum() / pd.Series(weights).groupby(
-        reports["sex"].to_numpy()
-    ).sum()
-    assert rates["f"] == pytest.approx(rates["m"])

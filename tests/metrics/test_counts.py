@@ -63,14 +63,12 @@ def test_a_missing_label_is_one_label(dtype, missing):
         (pd.Series({"a": 1}), pd.Series({"b": 1}), "same labels"),
         (pd.Series({"a": 1, "b": 1}), pd.Series([1, 1], index=["a", "a"]), "distinct labels"),
         (pd.Series([1, 1], index=["a", "a"]), pd.Series([1, 1], index=["a", "a"]), "distinct labels"),
-        (pd.Series({"1": 1}), pd.Series({1: 1}), "same labels"),
         ([1, 2], [1], r"same shape, got \(2,\) and \(1,\). Count the true values by Domain.value_counts"),
         ([[1, 2]], [[1, 2]], "1-D"),
         ([1, float("nan")], [1, 2], "true must be finite"),
         ([1, 2], [1, math.inf], "estimate must be finite, got a missing or infinite"),
         (["1", "2"], [1, 2], "true must be numeric"),
         ([1, 2], np.array(["1", 2], dtype=object), "estimate must be numeric"),
-        ([True, False], [1, 2], "true must be numeric"),
         ({"a": 1}, [1], "got dict"),
     ],
 )
@@ -79,18 +77,12 @@ def test_what_cannot_be_compared_is_refused(error, true, estimate, message):
         error(true, estimate)
 
 
-@each(
-    "true, estimate, metric, message",
-    [
-        (1, 2, "l1", "1-D"),
-        ([1], [1], "l3", "metric must be one of"),
-        ([0, 0], [1, 1], "total_variation", "counts of true must add up"),
-        ([1, 1], [2, -2], "total_variation", "counts of estimate must add up"),
-    ],
-)
-def test_what_a_metric_cannot_compare_is_refused(true, estimate, metric, message):
+@each("true, estimate, message", [([0, 0], [1, 1], "counts of true"), ([1, 1], [2, -2], "counts of estimate")])
+def test_proportions_of_no_counts_are_refused(true, estimate, message):
     with pytest.raises(ValueError, match=message):
-        count_error(true, estimate, metric=metric)
+        count_error(true, estimate, metric="total_variation")
+    with pytest.raises(ValueError, match="metric must be one of"):
+        count_error(true, estimate, metric="l3")
 
 
 @each(
@@ -119,7 +111,7 @@ def test_percent_error_returns_the_kind_it_got():
         percent_error([-1], [1])
 
 
-@pytest.mark.parametrize("error", [count_error, percent_error])
+@each("error", [count_error, percent_error])
 def test_the_table_of_estimates_is_read_by_its_counts(error):
     encoder = RandomizedResponseEncoder(1.0, categories=[["no", "yes"]], random_state=0)
     reports = encoder.fit_transform(pd.DataFrame({"smokes": ["no"] * 7 + ["yes"] * 3}))

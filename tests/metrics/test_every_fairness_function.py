@@ -91,12 +91,6 @@ def test_the_same_labels_in_another_order_are_refused(name):
             run(name, **{key: rows.sample(frac=1, random_state=1)})
 
 
-def test_a_reordered_input_is_refused_among_arrays():
-    reordered = PREDICTED.sample(frac=1, random_state=1)
-    with pytest.raises(ValueError, match="sensitive_features has the labels of y_pred in another order"):
-        fairness_report(TRUE.to_numpy(), reordered, GROUP, privileged="b")
-
-
 @pytest.mark.long
 @each("name", FUNCTIONS)
 def test_reports_of_one_column_of_any_kind_are_the_table(name):
@@ -142,9 +136,6 @@ def test_scores_are_refused_where_classes_are_expected(name):
 @each("name", WITH_PRIVILEGED)
 def test_a_mapping_of_privileged_values_is_that_of_a_named_column(name):
     np.testing.assert_array_equal(run(name, privileged={"group": "b"}), run(name))
-
-
-def test_a_mapping_of_privileged_values_needs_a_named_column():
     for groups in (GROUP.to_numpy(), GROUP.rename(None), pl.Series(GROUP).rename("")):
         with pytest.raises(ValueError, match="without a name"):
             run("fairness_report", sensitive_features=groups, privileged={"group": "b"})

@@ -102,11 +102,10 @@ def test_scores_are_named():
     assert scores(own).loc["synthetic", "own"] == 7
 
 
-@pytest.mark.parametrize(
-    ("model", "labels", "label", "dtype"),
+@each(
+    "model, labels, label, dtype",
     [
-        (LogisticRegression(), ("no", "yes"), "yes", object),
-        (HistGradientBoostingClassifier(), ("no", "yes"), "no", "category"),
+        (HistGradientBoostingClassifier(), ("no", "yes"), "yes", "category"),
         (LogisticRegression(), (0, 1), 1, object),
     ],
 )
@@ -136,7 +135,6 @@ FRAME = pd.DataFrame({"age": [20, 30], "buys": ["no", "yes"]})
         (FRAME.assign(buys=["no", None]), FRAME, "buys", "target of synthetic has missing values"),
         (FRAME.assign(buys=[0, 1]), FRAME, "buys", "values of one type"),
         (FRAME[["buys"]], FRAME[["buys"]], "buys", "columns besides the target"),
-        (FRAME.to_numpy(), FRAME, "buys", "synthetic must be a dataframe, got ndarray"),
         (pl.LazyFrame({"a": [1]}), FRAME, "a", "collect"),
     ],
 )

@@ -13,22 +13,12 @@ import pandas as pd
 from imblearn.pipeline import make_pipeline as make_resampling_pipeline
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
-from sklearn.ensemble import (
-    BaggingRegressor,
-    VotingClassifier,
-)
+from sklearn.ensemble import BaggingRegressor, VotingClassifier
 from sklearn.experimental import enable_halving_search_cv, enable_iterative_imputer  # noqa: F401
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import (
-    GridSearchCV,
-)
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import (
-    MinMaxScaler,
-    OneHotEncoder,
-    StandardScaler,
-    TargetEncoder,
-)
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler, TargetEncoder
 from sklearn.utils import Bunch
 
 from skdp import (

@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 from skdp.privacy import Mu, gaussian_delta, gaussian_epsilon, largest_mu, zcdp_epsilon
 from tests.conftest import each
 
-MUS = st.floats(1e-9, 50)
-EPSILONS = st.floats(1e-6, 1e4)
-DELTAS = st.floats(1e-300, 0.999)
+DELTAS = st.floats(1e-300, 0.99)
 DIGITS = 700
 
 
@@ -63,14 +61,14 @@ def test_delta_is_above_the_truth_and_hardly(mu, near):
     assert truth <= delta <= truth * (1 + Fraction(1, 10**8))
 
 
-@given(EPSILONS, DELTAS)
+@given(st.floats(1e-6, 1e4), DELTAS)
 def test_the_largest_mu_keeps_the_promise_and_a_larger_one_does_not(epsilon, delta):
     mu = largest_mu(epsilon, delta)
     assert gaussian_delta(mu, epsilon) <= delta
     assert gaussian_delta(Fraction(mu) * (1 + Fraction(1, 10**7)), epsilon) > delta
 
 
-@given(MUS, DELTAS)
+@given(st.floats(1e-9, 50), DELTAS)
 def test_epsilon_keeps_the_promise_and_a_smaller_one_does_not(mu, delta):
     epsilon = gaussian_epsilon(mu, delta)
     assert gaussian_delta(mu, epsilon) <= delta
@@ -106,19 +104,18 @@ def test_delta_of_extremes():
 
 
 @each(
-    "call error message",
+    "convert, numbers, message",
     [
-        (lambda: gaussian_delta(-1, 1), ValueError, "mu must be"),
-        (lambda: gaussian_epsilon(1, 0), ValueError, r"delta must be in \(0, 1\), got 0"),
-        (lambda: gaussian_epsilon(1e200, 0.1), ValueError, "mu must be at most"),
-        (lambda: largest_mu(1, 0), ValueError, "Gaussian noise requires delta > 0"),
-        (lambda: largest_mu(1, Fraction(1, 10**400)), ValueError, r"delta must be in \(0, 1\), got 0"),
-        (lambda: zcdp_epsilon(1, 0), ValueError, r"delta must be in \(0, 1\), got 0"),
+        (gaussian_delta, (-1, 1), "mu must be"),
+        (gaussian_epsilon, (1, 0), r"delta must be in \(0, 1\), got 0"),
+        (gaussian_epsilon, (1e200, 0.1), "mu must be at most"),
+        (largest_mu, (1, 0), "Gaussian noise requires delta > 0"),
+        (zcdp_epsilon, (1, 0), r"delta must be in \(0, 1\), got 0"),
     ],
 )
-def test_impossible_parameters_are_refused(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
+def test_impossible_parameters_are_refused(convert, numbers, message):
+    with pytest.raises(ValueError, match=message):
+        convert(*numbers)
 
 
 @each("epsilon", [5e-324, 1e-300, 1e-15])
@@ -129,10 +126,6 @@ def test_the_share_of_a_tiny_epsilon_is_found(epsilon):
     assert gaussian_epsilon(mu, 1e-6) <= epsilon
 
 
-RHOS = st.floats(1e-6, 100)
-DELTAS = st.floats(1e-300, 0.99)
-
-
 def implied_delta(rho, epsilon, alpha):
     """The bound of Canonne, Kamath and Steinke for one order, as they write it, to 60 digits."""
     with localcontext(prec=60):
@@ -141,7 +134,7 @@ def implied_delta(rho, epsilon, alpha):
 
 
 @settings(deadline=None)
-@given(RHOS, DELTAS)
+@given(st.floats(1e-6, 100), DELTAS)
 def test_some_order_proves_it_and_none_proves_much_more(rho, delta):
     epsilon = zcdp_epsilon(rho, delta)
     # The sign of rho (alpha - 1)**2 + log(delta alpha) changes at the best order; here the root is found by Newton.

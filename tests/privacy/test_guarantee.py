@@ -13,10 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skdp import PrivacyGuarantee
+from skdp import PrivacyGuarantee, PrivacyLedger
 from skdp.exact import exp_bounds
 from skdp.privacy import GaussianLoss, PureLoss, StatedLoss, check_delta, check_epsilon
-from skdp.privacy._losses import pure_mu, pure_rho
 from tests.conftest import each
 
 EPSILONS = st.floats(0, 100)
@@ -67,7 +66,6 @@ def test_rhos_add_and_a_pure_release_has_one():
 def test_rho_of_a_replacement_is_that_of_a_group_of_two():
     removed = PrivacyGuarantee(**GAUSSIAN, relation="add_remove", trust="central")
     assert removed.to("replace").rho == 2
-    assert PrivacyGuarantee(1, rho=0.1, relation="add_remove").to("replace").rho == 0.4
     # A pure release among them is converted first: 2 epsilon, so (2 epsilon)**2 / 2.
     assert (removed + PrivacyGuarantee(1, relation="add_remove")).to("replace").rho == 4
     assert (removed + PrivacyGuarantee(1)).rho == 2.5
@@ -97,7 +95,6 @@ def test_replace_does_not_imply_add_remove():
     "arguments error",
     [
         ({"epsilon": -1}, ValueError),
-        ({"epsilon": float("nan")}, ValueError),
         ({"epsilon": True}, TypeError),
         ({"epsilon": 1, "delta": 1.0}, ValueError),
         ({"epsilon": Fraction(sys.float_info.max) + 1}, ValueError),
@@ -151,5 +148,7 @@ def test_what_is_no_number_in_range(check, value, error):
 @each("epsilon", [5e-324, 1e-323, 1e-310, 1e-170, 1e-160, 1e-150, 1e-20])
 def test_the_smallest_losses_count_in_every_budget(epsilon):
     exact = Fraction(epsilon)
-    assert pure_mu(exact) >= exact * Fraction("1.2533")  # the root of pi / 2
-    assert Fraction(pure_rho(epsilon)) >= exact**2 / 2
+    for unit, least in (("mu", exact * Fraction("1.2533")), ("rho", exact**2 / 2)):  # the root of pi / 2
+        ledger = PrivacyLedger(**{unit: 1.0})
+        ledger.charge(PrivacyGuarantee(epsilon), "answer")
+        assert Fraction(ledger.balance().loc["spent", unit]) >= least

@@ -66,25 +66,15 @@ def test_the_relation_is_that_of_the_first_charge(make):
     assert ledger.relation is None
     for number, charge in enumerate([local, central, central]):
         ledger.charge(charge, f"{number}")
-    assert ledger.spent == (2.25, 0)
-    assert ledger.relation == "replace"
+    assert ledger.report()["epsilon"].tolist() == [0.25, 1.0, 1.0]
+    assert repr(ledger) == "PrivacyLedger(epsilon=2.25, delta=0.0, relation='replace', spent=(2.25, 0.0))"
+    with pytest.raises(BudgetExceeded, match=r"requires epsilon=1\.0 for relation='replace', .* has 0\.0 of"):
+        ledger.charge(central, "third")
     assert set(ledger.report()["relation"]) == {"replace"}
     total = privacy_statement(ledger).total
     assert (total.epsilon, total.relation) == (2.25, "replace")
     if ledger.path is not None:
         assert PrivacyLedger(path=ledger.path).report().equals(ledger.report())
-
-
-def test_a_charge_for_adding_or_removing_counts_twice(make):
-    ledger = make(epsilon=1.5, relation="replace")
-    central = PrivacyGuarantee(0.5, relation="add_remove", trust="central")
-    ledger.charge(PrivacyGuarantee(0.25), "report")
-    ledger.charge(central, "mean")
-    assert ledger.report()["epsilon"].tolist() == [0.25, 1.0]
-    assert repr(ledger) == "PrivacyLedger(epsilon=1.5, delta=0.0, relation='replace', spent=(1.25, 0.0))"
-    refusal = r"requires epsilon=1\.0 for relation='replace', but the ledger has 0\.25 of 1\.5"
-    with pytest.raises(BudgetExceeded, match=refusal):
-        ledger.charge(central, "second mean")
 
 
 def test_a_ledger_of_central_charges_refuses_local_ones_with_the_remedy(make):
@@ -142,17 +132,11 @@ def test_the_statement_adds_no_deltas_of_charges_to_a_budget_without_one(budget)
     assert "do not add up" in str(privacy_statement(ledger))
 
 
-@each(
-    "budget message",
-    [
-        ({"rho": 1.0, "mu": 1.0}, "one of epsilon"),
-        ({"rho": 1.0, "delta": 1e-6}, "delta requires a budget of epsilon"),
-        ({"epsilon": 1, "delta": 1}, "delta must be a number in"),
-    ],
-)
-def test_impossible_budgets_are_refused(budget, message):
-    with pytest.raises(ValueError, match=message):
-        PrivacyLedger(**budget)
+def test_impossible_budgets_are_refused():
+    with pytest.raises(ValueError, match="one of epsilon"):
+        PrivacyLedger(rho=1.0, mu=1.0)
+    with pytest.raises(ValueError, match="delta requires a budget of epsilon"):
+        PrivacyLedger(rho=1.0, delta=1e-6)
 
 
 def test_an_empty_ledger_is_stated_in_a_sentence():

@@ -9,19 +9,11 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 
-import numpy as np
-import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
-from sklearn.base import BaseEstimator
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from skdp import (
-    DPMean,
     PrivacyGuarantee,
-    RandomizedResponseEncoder,
-    privacy_statement,
 )
 from skdp.exact import exp_bounds
 from skdp.privacy import compose
@@ -222,19 +214,6 @@ def test_sums_hold_and_what_is_refused_does_not(first, second):
             assert total.relation != "replace_values"
 
 
-def test_the_union_of_what_two_releases_protect_is_not_protected():
-    channel, of_both = MECHANISMS["a and b"]
-    other_channel, of_a = MECHANISMS["a beside b"]
-    total = of_both + of_a
-    assert total.scope == ("a",)
-    both = together(channel, other_channel)
-    assert holds(both, total)
-    assert not promises(both, "replace_values", "a", "b")
-    # Nor is a whole record.
-    for relation in ("replace", "add_remove"):
-        assert not promises(both, relation)
-
-
 class TestGuarantee:
     def test_scope_is_never_empty(self):
         with pytest.raises(ValueError, match="scope must name the protected columns"):
@@ -296,81 +275,3 @@ class TestLedger:
                 charge(stated, "release")
         assert ledger.spent == (0, 0)
         assert ledger.relation == relation
-
-
-class ProtectsValues(BaseEstimator):
-    """An estimator that reads all columns but some exactly."""
-
-    protects_rows = False
-
-    def __init__(self, columns=("income",), epsilon=1.0):
-        self.columns = columns
-        self.epsilon = epsilon
-
-    def fit(self, X, y=None):
-        self.feature_names_in_ = np.array(list(X.columns), object) if hasattr(X, "columns") else np.array(["x0", "x1"])
-        self.n_features_in_ = X.shape[1]
-        self.guarantee_ = promise(self.epsilon, "replace_values", *self.columns)
-        return self
-
-    def predict(self, X):
-        return np.zeros(len(X))
-
-
-class KeepsRows(ProtectsValues):
-    """The same, with rows that leave it as they are."""
-
-    def transform(self, X):
-        return X
-
-
-def state(*estimators):
-    statement = privacy_statement(list(estimators), trusted=[ProtectsValues, KeepsRows])
-    record = statement.to_dict()
-    Draft202012Validator(SCHEMA).validate(record)
-    assert statement.to_html()
-    return statement
-
-
-class TestStatement:
-    X = pd.DataFrame({"age": [30.0, 40.0], "job": [1.0, 2.0]})
-
-    def protections(self, statement):
-        return dict(zip(statement.rows["column"], statement.rows["protection"], strict=True))
-
-    @each("kind", [ProtectsValues, KeepsRows])
-    def test_of_a_private_target(self, kind):
-        statement = state(kind().fit(self.X))
-        assert self.protections(statement) == {
-            "age": "unprotected: true values are learned",
-            "job": "unprotected: true values are learned",
-            "income": "private statistics only",
-        }
-        assert statement.total == promise(1.0, "replace_values", "income")
-        meaning = statement.to_dict()["meaning"]
-        assert meaning["protected"] == "replacing the values of income in one record, all other columns are public"
-
-    def test_behind_other_steps(self):
-        scaled = make_pipeline(StandardScaler(), ProtectsValues()).fit(self.X)
-        assert state(scaled).total == promise(1.0, "replace_values", "income")
-        # A protected column that several others are made into is none of X.
-        hidden = make_pipeline(StandardScaler(), ProtectsValues(("x0",))).fit(self.X)
-        statement = state(hidden)
-        assert statement.total is None
-        assert "so they have no guarantee" in " ".join(statement.notes)
-
-    def test_reports_that_are_public_for_a_further_step(self):
-        table = pd.DataFrame({"sex": ["f", "m"]})
-        encoder = RandomizedResponseEncoder(2.0, categories=[["f", "m"]])
-        statement = state(make_pipeline(encoder, ProtectsValues()).fit(table))
-        assert (statement.total.scope, statement.total.epsilon) == (("income",), 1.0)
-
-    def test_several_steps(self):
-        first, second = ProtectsValues(("age", "income"), 0.5).fit(self.X), ProtectsValues(("age",)).fit(self.X)
-        statement = state(first, second)
-        assert (statement.total.scope, statement.total.epsilon) == (("age",), 1.5)
-        assert state(first, ProtectsValues(("job",)).fit(self.X)).total is None
-        third = DPMean(0.25, bounds={"age": (0, 100)}).fit(self.X[["age"]])
-        statement = state(first, third)
-        assert statement.total.epsilon == 1.0  # the mean counts twice
-        assert statement.total.scope == ("age", "income")

@@ -20,17 +20,6 @@ PARTS = 0.01, 0.3, 0.6, 0.9
 """Of the local epsilon: delta is from about the largest one to next to 0."""
 
 
-class Given:
-    """An oracle that is known by a pair only."""
-
-    def __init__(self, pair):
-        self.pair = pair
-        self.epsilon = math.log(pair.largest_ratio) + 1e-9
-
-    def shuffle_pair(self):
-        return self.pair
-
-
 SIZES = [(2, 1), (2, 2), (2, 3), (2, 5), (2, 8), (3, 2), (3, 3), (3, 4), (4, 2), (4, 3)]
 LARGE = [(3, 5), (3, 6), (3, 7), (3, 8), (4, 4), (4, 5), (4, 6)]
 
@@ -46,12 +35,6 @@ def test_no_table_of_others_reveals_more_than_is_promised(size, epsilon):
     for delta in (0.3, 0.02, 1e-3):
         promise = shuffled_guarantee(oracle, n=n, delta=delta)
         assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
-
-
-def test_the_largest_ratio_is_over_both_orders_of_two_values():
-    half, quarter = Fraction(1, 2), Fraction(1, 4)
-    pair = ReportPair(((half, quarter, quarter), (half, 3 * quarter, half)))
-    assert pair.largest_ratio == pair.swapped().largest_ratio == 2
 
 
 @each("swapped", [False, True])
@@ -142,16 +125,6 @@ def test_randomized_response_is_nearly_attained(case):
     assert attained(math.exp(bound / ratio)) > delta
 
 
-@pytest.mark.parametrize("epsilon", often([0.2, 1.0, 4.0], [4.0]))
-@pytest.mark.parametrize("n", often([1_000, 45_222, 10**7], [45_222]))
-def test_two_values_are_within_45_percent_of_what_is_attained(epsilon, n):
-    pair = RandomizedResponse(2, epsilon).shuffle_pair()
-    # All others hold the first value too: their reports are a blanket of the same law.
-    same = Given(ReportPair(tuple((a, b, a) for a, b, _ in pair.classes)))
-    bound, attained = (shuffled_guarantee(one, n=n, delta=1e-6).epsilon for one in (Given(pair), same))
-    assert attained <= bound <= 1.45 * attained
-
-
 @each("oracle, n", [(RandomizedResponse(3, 0.5), 4), (RandomizedResponse(2, 2.0), 6)])
 def test_the_losses_dominate_all_tables(oracle, n):
     tables = AllTables(oracle.channel(), n)
@@ -201,7 +174,6 @@ def test_the_largest_local_epsilon_reaches_what_is_asked_for():
         ({"delta": 1.0}, ValueError, r"delta must be a number in \[0, 1\), got 1.0"),
         ({"released": "all"}, ValueError, "released must be one of"),
         ({"reporter": object()}, TypeError, "reporter must be a fitted local transformer, its protocol, or an oracle"),
-        ({"reporter": RandomizedResponse}, TypeError, "reporter must be a fitted local transformer"),
     ],
 )
 def test_what_is_out_of_range_is_refused(changes, error, match):
@@ -209,7 +181,7 @@ def test_what_is_out_of_range_is_refused(changes, error, match):
         local_epsilon(1.0, delta=1e-6, n=100, reporter="randomized_response")
     with pytest.raises(TypeError, match="got RandomizedResponseEncoder that is not fitted"):
         local_epsilon(1.0, delta=1e-6, n=100, reporter=RandomizedResponseEncoder)
-    for wrong in ({"epsilon": 0}, {"delta": 0}, {"n": 0}, {"released": "rows"}):
+    for wrong in ({"epsilon": 0}, {"delta": 0}, {"released": "rows"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             local_epsilon(**({"epsilon": 1.0, "delta": 1e-6, "n": 100, "reporter": HeavyHitters} | wrong))
     given = {"reporter": RandomizedResponse(4, 1.0), "n": 100, "delta": 1e-6} | changes

@@ -18,8 +18,8 @@ from sklearn.feature_selection import GenericUnivariateSelect, SelectFromModel, 
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
-from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from skdp import (
@@ -51,20 +51,12 @@ def sex(epsilon=1.0, **options):
     return RandomizedResponseEncoder(epsilon, categories={"sex": SEXES}, **options)
 
 
-def both(epsilon=1.0):
-    return RandomizedResponseEncoder(epsilon, categories={"sex": SEXES, "job": JOBS})
-
-
 def numbers(epsilon=1.0):
     return NumericPerturber(epsilon, bounds=(0, 40))
 
 
 def logistic(**options):
     return DPLogisticRegression(1.0, bounds=(-3, 3), **options)
-
-
-def scaler(epsilon=1.0):
-    return DPStandardScaler(epsilon, bounds=(-3, 3))
 
 
 def at_fit(epsilon=1.0):
@@ -135,26 +127,10 @@ class Statistic(BaseEstimator):
         return self
 
 
-class AtFitAlone(Statistic):
-    """Says that the rows of `fit_transform` are protected, and has no such method."""
-
-    protects_rows = "fit"
-
-    def transform(self, X):
-        return X
-
-
 class RowsAtFit(Synthesizer):
     """Its rows are made up where it is fitted: as many as there are."""
 
     protects_rows = "fit"
-
-
-class Resampler(Statistic):
-    """Made-up rows at fit, as imbalanced-learn has it."""
-
-    def fit_resample(self, X, y):
-        return X, y
 
 
 class Nameless(TransformerMixin, BaseEstimator):
@@ -166,15 +142,6 @@ class Nameless(TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         return X
-
-
-class Half(Synthesizer):
-    """Protects the first column of an array."""
-
-    def fit(self, X, y=None):
-        self.n_features_in_ = X.shape[1]
-        self.guarantee_ = PrivacyGuarantee(0.5, trust="central", scope=("x0",))
-        return self
 
 
 class Keeper(BaseEstimator):
@@ -192,12 +159,9 @@ class Keeper(BaseEstimator):
         return self.estimator_.predict(X)
 
 
-TRUSTED = [Central, Synthesizer, Half, AtFitAlone, Statistic, Resampler]
-
-
 def privacy_statement(estimator, X=None):
     """Believe the classes of this file that promise something."""
-    return state(estimator, X, trusted=TRUSTED)
+    return state(estimator, X, trusted=[Central, Synthesizer, Statistic])
 
 
 def total_of(statement):
@@ -264,17 +228,6 @@ def of_columns():
             "sex:RA job:RR age:RA pay:RA",
             "2 replace local: job",
         ),
-        "a scope of columns that cannot be followed": Case(
-            lambda: make_pipeline(Nameless(), Synthesizer(scope=("age",))).fit(NUMBERS), "age:RA pay:RA", None, NUMBERS
-        ),
-        "a scope of columns behind what learns nothing": Case(
-            lambda: make_pipeline(FunctionTransformer(np.log1p), Synthesizer(scope=("age",))).fit(NUMBERS),
-            "age:RA pay:RA",
-            None,
-        ),
-        "a scope of one of two copies": Case(
-            lambda: ColumnTransformer([("half", Half(), [0, 0])]).fit(NUMBERS.to_numpy()), "x0:RA x1:-", None
-        ),
         "columns without names beside reports": Case(
             lambda: [sex().fit(SEX), Nameless().fit(AGE)], "sex:R (all_columns):A", None
         ),
@@ -287,7 +240,6 @@ def of_a_curator():
     wide = Statistic(("age",), "add_remove", 20.0, 1e-6)
     shown = make_pipeline(by_columns((StandardScaler(), ["pay"]), rest="passthrough"))
     pure = Statistic(("age",), "add_remove")
-    made_up = Resampler(("age",), "add_remove")
     return {
         "a private scaler before reports": Case(
             # Adding or removing .5 is replacing 1.
@@ -297,11 +249,6 @@ def of_a_curator():
         ),
         "statistics": Case(lambda: Central().fit(NUMBERS), "age:SA pay:SA", None),
         "a mean": Case(lambda: Statistic().fit(AGE), "age:S", "0.5 replace central: age"),
-        "rows that are made up at fit": Case(
-            lambda: Pipeline([("rows", made_up.fit(AGE)), ("model", LogisticRegression().fit(AGE, Y))]),
-            "age:F",
-            "1 replace central: age",
-        ),
         "adding or removing alone": Case(lambda: [pure.fit(AGE)], "age:S", "0.5 add_remove central: age"),
         "beside a column that leaves": Case(
             lambda: [pure.fit(AGE), by_columns(("passthrough", ["pay"])).fit(X[["pay"]])],
@@ -333,17 +280,9 @@ def of_estimators():
             "age:AA",
             None,
         ),
-        "rows that are protected at fit alone, by what has no fit_transform": Case(
-            lambda: make_pipeline(AtFitAlone().fit(AGE)), "age:SA", None
-        ),
         "an unknown class": Case(lambda: Keeper(always()).fit(SEX, Y), "sex:A", None, SEX),
         "an unknown class behind reports": Case(
             lambda: make_pipeline(sex(), Keeper(make_pipeline(OneHotEncoder(), LogisticRegression()))).fit(SEX, Y),
-            "sex:R",
-            "1 replace local: sex",
-        ),
-        "a search of a private model behind reports": Case(
-            lambda: make_pipeline(sex(), words(), GridSearchCV(logistic(), {}, cv=2)).fit(SEX, Y),
             "sex:R",
             "1 replace local: sex",
         ),
@@ -355,19 +294,15 @@ SICK = pd.Series(["no", "yes"] * 50, name="sick")
 PUBLIC = {"sex": SEXES, "job": JOBS, "age": Interval(0, 40, bins=4), "sick": ["no", "yes"]}
 
 
-def synthesizer(*, target=True, **options):
-    domain = PUBLIC if target else {name: PUBLIC[name] for name in TABLE}
-    return DPMarginalSynthesizer(1.0, **{"domain": domain, "marginals": "independent"} | options)
-
-
 def encoded_model():
     return make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
 
 
 def of_synthetic_rows():
     scale = by_columns((StandardScaler(), ["age"]), rest="passthrough", output="pandas")
-    scaled = {"domain": PUBLIC | {"age": Interval(-3, 3, bins=4, real=True)}}
-    cases = {
+    scaled = PUBLIC | {"age": Interval(-3, 3, bins=4, real=True)}
+    rows = SyntheticResampler(DPMarginalSynthesizer(1.0, domain=scaled, marginals="independent"))
+    return {
         "resampled columns before a model": Case(
             lambda: make_pipeline(
                 DPColumnSynthesizer(["age", "sex"], domain=PUBLIC).set_output(transform="pandas"), encoded_model()
@@ -376,14 +311,11 @@ def of_synthetic_rows():
             "1 replace_values central: sex, age",
         ),
         "a resampler behind a scaler": Case(
-            lambda: make_resampling_pipeline(scale, SyntheticResampler(synthesizer(**scaled)), encoded_model()).fit(
-                TABLE, SICK
-            ),
+            lambda: make_resampling_pipeline(scale, rows, encoded_model()).fit(TABLE, SICK),
             "sex:F job:F age:FA sick:F",
             "2 replace central: sex, job, sick",
         ),
     }
-    return cases
 
 
 CASES = {
@@ -454,14 +386,8 @@ def test_what_learns_the_target_is_named(selector, learns):
 def test_x_gives_the_names_of_further_columns():
     for table in (X, pl.DataFrame(X.to_dict("list")).lazy()):
         assert said(privacy_statement(sex().fit(SEX), table)) == {"sex": "R", "job": "0", "age": "0", "pay": "0"}
-
-
-def test_x_names_the_columns_of_a_model_that_saw_an_array():
-    encoder = RandomizedResponseEncoder(categories=[SEXES, JOBS]).fit(X[["sex", "job"]].to_numpy())
-    for given, names in ((None, ["x0", "x1"]), (X[["sex", "job"]], ["sex", "job"])):
-        assert said(privacy_statement(encoder, given)) == dict.fromkeys(names, "R")
-    with pytest.raises(ValueError, match=r"X must have the columns .* fitted on, got 4"):
-        privacy_statement(encoder, X)
+    of_array = RandomizedResponseEncoder(categories=[SEXES, JOBS]).fit(X[["sex", "job"]].to_numpy())
+    assert said(privacy_statement(of_array, X[["sex", "job"]])) == {"sex": "R", "job": "R"}
 
 
 def test_only_names_of_x_are_read():
@@ -482,7 +408,6 @@ def test_only_names_of_x_are_read():
 @each(
     "estimator, table, error, message",
     [
-        (5, None, TypeError, "estimator must be an estimator, got int"),
         (RandomizedResponseEncoder, None, TypeError, "got the class RandomizedResponseEncoder"),
         ([], None, ValueError, "got no estimator"),
         (sex().fit(SEX), 5, TypeError, "X must be a DataFrame or a 2D array, got int"),
@@ -505,16 +430,16 @@ def test_the_headline_says_first_what_is_released_unprotected():
         assert said_first in str(privacy_statement(fitted))
 
 
-@each("plain", [False, True])
-def test_a_charge_that_counts_twice_is_noted(plain):
-    model = logistic(classes=[0, 1])
-    steps = [StandardScaler(), model] if plain else [model]
-    statement = state(make_pipeline(*steps).fit(NUMBERS, pd.Series(Y, name="ill")))
-    own = "epsilon = 1, delta = 0.000001"
-    total = "epsilon = 2, delta = 0.00000371829" if plain else own
-    assert f"Guarantee: {total}" in str(statement)
-    assert ("count twice: dplogisticregression: DPLogisticRegression." in str(statement)) is plain
-    assert set(statement.rows["epsilon"].dropna()) == {steps[-1].guarantee_.epsilon}
+def test_a_charge_that_counts_twice_is_noted():
+    pipeline = make_pipeline(StandardScaler(), logistic(classes=[0, 1])).fit(NUMBERS, pd.Series(Y, name="ill"))
+    for fitted, total, is_twice in (
+        (pipeline, "epsilon = 2, delta = 0.00000371829", True),
+        (pipeline[-1], "epsilon = 1, delta = 0.000001", False),
+    ):
+        statement = state(fitted)
+        assert f"Guarantee: {total}" in str(statement)
+        assert ("count twice: dplogisticregression: DPLogisticRegression." in str(statement)) is is_twice
+        assert set(statement.rows["epsilon"].dropna()) == {1.0}
 
 
 def test_a_seed_is_stated_where_no_column_has_a_guarantee():

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -54,20 +54,14 @@ class Truth(RandomizedResponse):
         return codes
 
 
-def oracle_encoder():
-    return FrequencyOracleEncoder(1.0, oracle="truth", categories={"sex": ["F", "M"]})
-
-
 def test_registered_oracles_of_others_are_not_believed(monkeypatch):
     monkeypatch.setitem(ORACLES, "truth", Truth)
     people = PEOPLE[["sex"]]
-    encoder = oracle_encoder().fit(people)
-    assert encoder.transform(people)["sex"].tolist() == [0, 1] * 10
-    for estimator in (encoder, make_pipeline(encoder), OnFitOnly(oracle_encoder()).fit(people)):
+    encoder = FrequencyOracleEncoder(1.0, oracle="truth", categories={"sex": ["F", "M"]}).fit(people)
+    for estimator in (encoder, make_pipeline(encoder), OnFitOnly(clone(encoder)).fit(people)):
         statement = privacy_statement(estimator, people)
         assert statement.total is None
         assert protected(statement) == []
-        assert "unprotected" in str(statement)
     assert privacy_statement(encoder, trusted=[FrequencyOracleEncoder]).total.epsilon == 1
 
 
@@ -116,9 +110,8 @@ def test_a_class_may_be_trusted_by_name():
     scaler = StandardScaler().fit(NUMBERS)  # a guarantee that was put on a known class
     scaler.guarantee_ = PrivacyGuarantee(1, scope=("age", "hours"))
     assert privacy_statement(scaler).total is None
-    for wrong in (Duck, [duck], ["Duck"]):
-        with pytest.raises(TypeError, match="trusted must be a sequence of classes"):
-            privacy_statement(duck, trusted=wrong)
+    with pytest.raises(TypeError, match="trusted must be a sequence of classes"):
+        privacy_statement(duck, trusted=[duck])
 
 
 class LeakingEncoder(RandomizedResponseEncoder):

@@ -83,22 +83,9 @@ def test_stated_rhos_are_converted_together():
         compose([*parts, PrivacyGuarantee(0.5, delta=1e-7)], delta=1e-8)
 
 
-D = 1e-6
-
-
-def charged(*guarantees, **budget):
-    ledger = PrivacyLedger(**budget)
-    for guarantee in guarantees:
-        ledger.charge(guarantee, "release")
-    return ledger
-
-
-@each(
-    "guarantees, delta, error",
-    [([], None, ValueError), ([1.0], None, TypeError), ([PrivacyGuarantee(1)], 1.0, ValueError)],
-)
-def test_impossible_requests_are_refused(guarantees, delta, error):
-    with pytest.raises(error, match=r"at least one|PrivacyGuarantees, got float|delta must be a number"):
+@each("guarantees, delta", [([], None), ([1.0], None), ([PrivacyGuarantee(1)], 1.0)])
+def test_impossible_requests_are_refused(guarantees, delta):
+    with pytest.raises((TypeError, ValueError), match=r"at least one|PrivacyGuarantees, got float|delta must be"):
         compose(guarantees, delta=delta)
 
 
@@ -122,16 +109,18 @@ def test_the_mu_of_nearly_all_reports_is_not_too_small(epsilon, share):
 def test_the_rarest_reports_are_counted(epsilon, share):
     report = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share=share),))
     for budget in ({"mu": 1e3}, {"rho": 1e6}):
-        spent = charged(report, **budget).balance().loc["spent"]
+        ledger = PrivacyLedger(**budget)
+        ledger.charge(report, "release")
+        spent = ledger.balance().loc["spent"]
         assert 0 < spent["mu"] <= float(pure_mu(Fraction(epsilon))) * (1 + 1e-9)
         assert 0 < spent["rho"] <= epsilon**2 / 2 * (1 + 1e-9)
     # The total variation of three is less than delta.
-    assert compose([report] * 3, delta=D).epsilon <= 3 * epsilon * (1 + 1e-9)
+    assert compose([report] * 3, delta=1e-6).epsilon <= 3 * epsilon * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("loss", [PureLoss(1e308, count=1 << 38), StatedLoss(1e308, count=2)])
 def test_sums_beyond_the_floats_are_named(loss):
     huge = PrivacyGuarantee(1e308, losses=(loss,))
-    for add in (lambda: huge + huge, lambda: compose([huge] * 2, delta=D), lambda: huge + PrivacyGuarantee(1e308)):
+    for add in (lambda: huge + huge, lambda: compose([huge] * 2, delta=1e-6), lambda: huge + PrivacyGuarantee(1e308)):
         with pytest.raises(ValueError, match="epsilon must be a finite number"):
             add()
