@@ -1,4 +1,4 @@
-"""What a statement believes: exact classes, and of them what each does with its table, its target and its weights."""
+"""What a statement believes: exact classes, and what each does with its table, target and weights; attacks on it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
+from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
 
 from skdp import (
     Domain,
+    DPCategoricalNB,
     DPMarginalSynthesizer,
     DPRidge,
     FrequencyOracleEncoder,
@@ -147,7 +151,7 @@ def test_our_wrappers_are_not_believed_around_what_is_not_ours(make):
         assert statement.total is None
 
 
-def encoded(encoder, table):
+def learns_nothing(encoder, table):
     model = make_pipeline(encoder, DPRidge(1.0, bounds=(0, 1), target_bounds=(0, 1)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # so few rows
@@ -158,11 +162,11 @@ def encoded(encoder, table):
 def test_an_encoder_learns_nothing_only_of_what_it_declares():
     declared, table = [["F", "M"]], PEOPLE[["sex"]]
     dense = {"sparse_output": False}
-    assert encoded(OneHotEncoder(categories=declared, **dense), table)
-    assert encoded(OrdinalEncoder(categories=declared), table)
-    assert not encoded(OneHotEncoder(**dense), table)
-    assert not encoded(OneHotEncoder(categories=declared, max_categories=2, **dense), table)
-    assert not encoded(OneHotEncoder(categories=declared, min_frequency=1, **dense), table)
+    assert learns_nothing(OneHotEncoder(categories=declared, **dense), table)
+    assert learns_nothing(OrdinalEncoder(categories=declared), table)
+    assert not learns_nothing(OneHotEncoder(**dense), table)
+    assert not learns_nothing(OneHotEncoder(categories=declared, max_categories=2, **dense), table)
+    assert not learns_nothing(OneHotEncoder(categories=declared, min_frequency=1, **dense), table)
 
 
 def test_a_function_that_selects_columns_sees_them():
@@ -181,3 +185,43 @@ def test_a_function_that_selects_columns_sees_them():
     passed = ColumnTransformer([("rows", "passthrough", chosen)])
     later = make_pipeline(perturber().set_output(transform="pandas"), passed)
     assert set(protected(privacy_statement(later.fit(NUMBERS)))) == {"age", "hours"}
+
+
+ROWS = pd.DataFrame({"a": ["x", "y"] * 10, "b": ["y", "x", "x", "y"] * 5})
+LABELS = np.array([0, 1, 1, 0] * 5)
+
+
+def encoded(*names):
+    return RandomizedResponseEncoder(1.0, categories={name: ["x", "y"] for name in names})
+
+
+TARGETS = TargetEncoder(target_type="binary", cv=2)
+
+
+def search(*steps, **options):
+    return GridSearchCV(make_pipeline(*steps, KMeans(2)), {"kmeans__n_init": [1]}, cv=2, **options)
+
+
+SEARCHES = {
+    "columns": search(make_column_transformer((TARGETS, ["a", "b"]))),
+    "union": search(make_union(TARGETS)),
+    "scores": search(OneHotEncoder(), scoring="rand_score"),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_that_learns_the_target_leaves_it_out_of_the_total(name):
+    reports = encoded("a", "b").set_output(transform="pandas")
+    searched = make_pipeline(reports, SEARCHES[name]).fit(ROWS, LABELS)
+    classifier = DPCategoricalNB(1.0, categories={"a": ["x", "y"], "b": ["x", "y"]}, classes=[0, 1])
+    statement = privacy_statement([classifier.fit(ROWS, pd.Series(LABELS, name="y")), searched], ROWS)
+    assert statement.total is None or "y" not in statement.total.scope
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_what_was_fitted_before_may_hold_true_rows(fitted):
+    numbers = OneHotEncoder(sparse_output=False)
+    frozen = FrozenEstimator(PCA(1).fit(numbers.fit_transform(ROWS)))
+    pipeline = make_pipeline(encoded("a", "b").set_output(transform="pandas"), numbers, frozen)
+    statement = privacy_statement(pipeline.fit(ROWS) if fitted else pipeline, ROWS)
+    assert statement.total is None
