@@ -104,10 +104,8 @@ GRID = {"logisticregression__C": [1.0, 2.0]}
 OF_NUMBERS = {
     "scaler, model": lambda: make_pipeline(StandardScaler(), classifier(bounds=(-3, 3))),
     "minmax, regression": lambda: make_pipeline(MinMaxScaler(), regressor(bounds=(0, 1))),
-    "one scaled": lambda: make_pipeline(of_columns((StandardScaler(), ["age"]), remainder="passthrough"), classifier()),
     "model": classifier,
     "model, classes read": lambda: classifier(classes=None),
-    "bayes": lambda: DPGaussianNB(2.0, bounds=BOUNDS, classes=[0, 1]),
     "bayes, classes read": lambda: DPGaussianNB(2.0, bounds=BOUNDS),
     "mean": lambda: DPMean(1.0, bounds=BOUNDS),
     "private scaler, private model": lambda: make_pipeline(scaler(), classifier(bounds=(-9, 9))),
@@ -129,7 +127,6 @@ OF_SEX = {
     "two reports": lambda: FeatureUnion([("one", reports()), ("two", reports())]),
     "reports at fit": lambda: reports_at_fit(LOGIT),
     "search of reports": lambda: GridSearchCV(reports(LOGIT), GRID, cv=2),
-    "search after reports": lambda: reports(GridSearchCV(LOGIT, {"C": [1.0, 2.0]}, cv=2)),
     "posteriors": lambda: make_pipeline(PosteriorFeatures(sex()), LOGIT),
 }
 OF_WORDS = {
@@ -137,7 +134,6 @@ OF_WORDS = {
     "histogram": lambda: DPHistogram(1.0, domain={"sex": SEXES, "job": JOBS}),
     "reports and a column": lambda: of_columns((sex(), ["sex"]), remainder="passthrough"),
     "synthetic rows": lambda: make_pipeline(synthesizer(), words(), LOGIT),
-    "synthetic rows, private model": lambda: make_pipeline(synthesizer(), words(), classifier(bounds=(0, 1))),
     "resampler": lambda: make_resampling_pipeline(SyntheticResampler(synthesizer()), words(), LOGIT),
 }
 PIPELINES = {

@@ -242,20 +242,6 @@ OF_A = {"relation": "replace_values", "columns": ["a"]}
 
 
 class TestLedger:
-    def test_takes_all_that_protects_its_columns(self, make):
-        ledger = make(epsilon=20, delta=0.5, **OF_A)
-        for name, (_, stated) in MECHANISMS.items():
-            if name == "b beside a":
-                before = ledger.spent
-                with pytest.raises(ValueError, match=r"values of b does not cover the values of a\. The ledger has"):
-                    ledger.charge(stated, name)
-                assert ledger.spent == before
-                continue
-            ledger.charge(stated, name)
-        report = ledger.report()
-        assert set(report["relation"]) == {"replace_values"}
-        assert set(report["scope"]) == {"a"}
-
     @each("names", [("reports of a", "a by b"), ("count of b", "a beside b"), ("a and b", "reports of records")])
     def test_spent_bounds_the_loss_of_its_columns(self, names, make):
         ledger = make(epsilon=20, **OF_A)

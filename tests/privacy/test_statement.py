@@ -26,16 +26,17 @@ from skdp import (
     DPColumnSynthesizer,
     DPLogisticRegression,
     DPMarginalSynthesizer,
+    DPMean,
     DPStandardScaler,
     Interval,
     NumericPerturber,
     OnFitOnly,
-    PrivacyGuarantee,
     PrivacyLedger,
     RandomizedResponseEncoder,
     SyntheticResampler,
+    privacy_statement,
 )
-from skdp import privacy_statement as state
+from skdp.privacy import Mu
 from tests.conftest import each
 
 # So few rows, and classes that are read from them.
@@ -51,8 +52,17 @@ def sex(epsilon=1.0, **options):
     return RandomizedResponseEncoder(epsilon, categories={"sex": SEXES}, **options)
 
 
-def numbers(epsilon=1.0):
-    return NumericPerturber(epsilon, bounds=(0, 40))
+def numbers():
+    return NumericPerturber(1.0, bounds=(-40, 40))
+
+
+def scaler():
+    """Private statistics, plain rows."""
+    return DPStandardScaler(0.5, bounds=(0, 40))
+
+
+def mean(epsilon=0.5):
+    return DPMean(epsilon, bounds=(0, 40))
 
 
 def logistic(**options):
@@ -78,57 +88,14 @@ def by_columns(*parts, rest="drop", output="default"):
     return made.set_output(transform=output)
 
 
-class Central(TransformerMixin, BaseEstimator):
-    """A scaler of a curator: private statistics, plain rows."""
-
-    protects_rows = False
-
-    def __init__(self, epsilon=0.5, scope=None, delta=0.0):
-        self.epsilon = epsilon
-        self.scope = scope
-        self.delta = delta
-
-    def fit(self, X, y=None):
-        self.feature_names_in_ = np.array(list(X.columns), object)
-        scope = tuple(self.feature_names_in_) if self.scope is None else self.scope
-        self.guarantee_ = PrivacyGuarantee(
-            self.epsilon, delta=self.delta, relation="add_remove", trust="central", scope=scope, mechanism="noise"
-        )
-        return self
-
-    def transform(self, X):
-        return X
-
-    def get_feature_names_out(self, input_features=None):
-        return self.feature_names_in_
-
-
-class Synthesizer(Central):
-    """The same, but its rows are made up."""
+class RowsAlways(DPStandardScaler):
+    """Claims that its rows are made up."""
 
     protects_rows = True
 
 
-class Statistic(BaseEstimator):
-    """A mean: it has no rows to give."""
-
-    def __init__(self, scope=None, relation="replace", epsilon=0.5, delta=0.0):
-        self.scope, self.relation, self.epsilon, self.delta = scope, relation, epsilon, delta
-
-    def fit(self, X, y=None):
-        self.feature_names_in_ = np.array(X.columns, object)
-        self.guarantee_ = PrivacyGuarantee(
-            self.epsilon,
-            delta=self.delta,
-            relation=self.relation,
-            trust="central",
-            scope=self.scope or tuple(X.columns),
-        )
-        return self
-
-
-class RowsAtFit(Synthesizer):
-    """Its rows are made up where it is fitted: as many as there are."""
+class RowsAtFit(DPStandardScaler):
+    """Claims that its rows are made up where it is fitted."""
 
     protects_rows = "fit"
 
@@ -157,11 +124,6 @@ class Keeper(BaseEstimator):
 
     def predict(self, X):
         return self.estimator_.predict(X)
-
-
-def privacy_statement(estimator, X=None):
-    """Believe the classes of this file that promise something."""
-    return state(estimator, X, trusted=[Central, Synthesizer, Statistic])
 
 
 def total_of(statement):
@@ -204,7 +166,7 @@ class Case(NamedTuple):
 def of_columns():
     sex_of = by_columns((sex(), ["sex"]), (StandardScaler(), ["age"]))
     twice = by_columns((sex(), ["sex"]), ("passthrough", ["job", "sex"]))
-    beside = by_columns((sex(), ["sex"]), (Central(), ["age"]), ("passthrough", ["pay"]))
+    beside = by_columns((sex(), ["sex"]), (scaler(), ["age"]), ("passthrough", ["pay"]))
     jobs = by_columns(
         (RandomizedResponseEncoder(categories={"job": JOBS}), ["job"]), rest="passthrough", output="pandas"
     )
@@ -237,21 +199,18 @@ def of_columns():
 
 
 def of_a_curator():
-    wide = Statistic(("age",), "add_remove", 20.0, 1e-6)
     shown = make_pipeline(by_columns((StandardScaler(), ["pay"]), rest="passthrough"))
-    pure = Statistic(("age",), "add_remove")
     return {
         "a private scaler before reports": Case(
             # Adding or removing .5 is replacing 1.
-            lambda: make_pipeline(Central(), numbers()).fit(NUMBERS),
+            lambda: make_pipeline(scaler(), numbers()).fit(NUMBERS),
             "age:SR pay:SR",
             "2 replace central: age, pay",
         ),
-        "statistics": Case(lambda: Central().fit(NUMBERS), "age:SA pay:SA", None),
-        "a mean": Case(lambda: Statistic().fit(AGE), "age:S", "0.5 replace central: age"),
-        "adding or removing alone": Case(lambda: [pure.fit(AGE)], "age:S", "0.5 add_remove central: age"),
+        "statistics": Case(lambda: scaler().fit(NUMBERS), "age:SA pay:SA", None),
+        "adding or removing alone": Case(lambda: [mean().fit(AGE)], "age:S", "0.5 add_remove central: age"),
         "beside a column that leaves": Case(
-            lambda: [pure.fit(AGE), by_columns(("passthrough", ["pay"])).fit(X[["pay"]])],
+            lambda: [mean().fit(AGE), by_columns(("passthrough", ["pay"])).fit(X[["pay"]])],
             "age:S pay:A",
             "1 replace central: age",
         ),
@@ -260,7 +219,9 @@ def of_a_curator():
             "age:S pay:S ill:SC",
             "2 replace central: age, pay",
         ),
-        "a delta that would be 1": Case(lambda: [wide.fit(AGE), shown.fit(X[["pay"]])], "age:S pay:A", None),
+        "a delta that would be 1": Case(
+            lambda: [mean(Mu(8.0, 1e-6)).fit(AGE), shown.fit(X[["pay"]])], "age:S pay:A", None
+        ),
         "a target whose name is taken": Case(
             lambda: make_pipeline(StandardScaler(), logistic(classes=[0, 1])).fit(
                 NUMBERS.set_axis(["target", "pay"], axis=1), pd.Series(Y, name="pay")
@@ -332,12 +293,10 @@ def test_what_is_said_of_each_column_and_in_total(case):
     assert (said(statement), total_of(statement)) == (expected, case.total)
 
 
-@each("kind", [Synthesizer, RowsAtFit])
+@each("kind", [RowsAlways, RowsAtFit])
 def test_rows_show_how_many_there_are(kind):
     """Also where those of fit_transform alone are protected: a promise for adding a record would not hold."""
-    fitted = kind(0.5).fit(TABLE)
-    assert len(fitted.fit_transform(TABLE)) != len(kind(0.5).fit_transform(TABLE[1:]))
-    total = state(fitted, trusted=[kind]).total
+    total = privacy_statement(kind(0.5, bounds=(0, 40)).fit(AGE), trusted=[kind]).total
     assert (total.relation, total.epsilon) == ("replace", 1.0)
 
 
@@ -420,7 +379,7 @@ def test_what_is_no_estimator_or_no_table(estimator, table, error, message):
 
 
 def test_the_headline_says_first_what_is_released_unprotected():
-    parts = by_columns((sex(), ["sex"]), (Central(), ["age"]), ("passthrough", ["pay"])).fit(X)
+    parts = by_columns((sex(), ["sex"]), (scaler(), ["age"]), ("passthrough", ["pay"])).fit(X)
     for fitted, said_first in (
         (parts, "Unprotected columns: age, pay. Guarantee: epsilon = 1, local model, replacing"),
         (always().fit(SEX, Y), "Unprotected columns: none. The target is unprotected. Guarantee: "),
@@ -436,15 +395,15 @@ def test_a_charge_that_counts_twice_is_noted():
         (pipeline, "epsilon = 2, delta = 0.00000371829", True),
         (pipeline[-1], "epsilon = 1, delta = 0.000001", False),
     ):
-        statement = state(fitted)
+        statement = privacy_statement(fitted)
         assert f"Guarantee: {total}" in str(statement)
         assert ("count twice: dplogisticregression: DPLogisticRegression." in str(statement)) is is_twice
-        assert set(statement.rows["epsilon"].dropna()) == {1.0}
+        assert set(statement.rows["epsilon"].dropna()) == {pipeline[-1].guarantee_.epsilon}
 
 
 def test_a_seed_is_stated_where_no_column_has_a_guarantee():
     scaler = DPStandardScaler(1.0, bounds=(0, 100), random_state=0).fit(pd.DataFrame({"a": np.arange(100.0)}))
-    assert "come from a seed: DPStandardScaler." in str(state(scaler))
+    assert "come from a seed: DPStandardScaler." in str(privacy_statement(scaler))
 
 
 @pytest.mark.filterwarnings("ignore:Setting an? ")  # within fairlearn
