@@ -149,6 +149,7 @@ def test_what_is_no_number_in_range(check, value, error):
 def test_the_smallest_losses_count_in_every_budget(epsilon):
     exact = Fraction(epsilon)
     for unit, least in (("mu", exact * Fraction("1.2533")), ("rho", exact**2 / 2)):  # the root of pi / 2
-        ledger = PrivacyLedger(**{unit: 1.0})
-        ledger.charge(PrivacyGuarantee(epsilon), "answer")
-        assert Fraction(ledger.balance().loc["spent", unit]) >= least
+        for losses in ((), (PureLoss(epsilon),)):
+            ledger = PrivacyLedger(**{unit: 1.0})
+            ledger.charge(PrivacyGuarantee(epsilon, losses=losses), "answer")
+            assert Fraction(ledger.balance().loc["spent", unit]) >= least

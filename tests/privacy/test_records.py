@@ -60,6 +60,8 @@ def test_any_guarantee_comes_back(epsilon, delta, rho, scope, mechanism):
 def test_what_is_no_record(text):
     with pytest.raises(ValueError, match=r"text must (be a JSON object|have at most 16,777,216 characters)"):
         PrivacyGuarantee.from_json(text)
+    with pytest.raises(TypeError, match="text must be a str"):
+        PrivacyGuarantee.from_json(text.encode())
 
 
 SEED = 918273645
@@ -132,6 +134,7 @@ WRONG = [
     ("more", 1, "the record must have the fields format, version, epsilon"),
     ("losses", [PURE | {"count": 0}], "count must be from 1"),
     ("losses", [PURE | {"share": 2.0}], r"share must be in \[0, 1\], got 2"),
+    ("losses", [PURE | {"count": 1.5}], "count must be an int"),
     ("losses", [{"kind": "other"}], "losses must have a kind of"),
 ]
 

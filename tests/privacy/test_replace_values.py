@@ -222,6 +222,8 @@ class TestGuarantee:
         with pytest.raises(ValueError, match="scope must name"):
             PrivacyGuarantee.from_json(json.dumps(record))
         assert not Draft202012Validator(SCHEMA).is_valid(record)
+        text = str(promise(1.0, "replace_values", "a"))
+        assert text.endswith("replacing the values of a in one record, all other columns are public")
 
     @each(
         "relation columns message",
