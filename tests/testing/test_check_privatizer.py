@@ -243,7 +243,7 @@ def test_missing_values_outside_the_domain_are_audited():
     """No declared value is missing: a record of None is tried as well, and passes where it is refused."""
     undeclared = {"size": [1, 2, 3]}
     passed = PassesMissingThrough(categories=undeclared, handle_unknown="uniform")
-    with pytest.raises(AssertionError, match="^PassesMissingThrough: check_reports: the epsilon of an audit"):
+    with pytest.raises(AssertionError, match=r"^PassesMissingThrough: check_reports: the epsilon of an audit"):
         dict(privatizer_checks(passed))["check_reports"]()
     for handle_unknown in ("uniform", "error"):
         encoder = RandomizedResponseEncoder(categories=undeclared, handle_unknown=handle_unknown)
