@@ -107,6 +107,7 @@ PANDAS = {
 }
 ARROW = {
     "pyarrow": under_nulls,
+    "pyarrow, string view": lambda column: pa.array(column, "string_view" if is_text(column) else None),
     "pyarrow, dictionary": lambda column: pa.array(column).dictionary_encode(),
 }
 POLARS = {
