@@ -6,7 +6,6 @@ from skdp.central._encoders import DPOneHotEncoder, DPTargetEncoder
 from skdp.central._histogram import DPHistogram
 from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._linear_model import DPLinearRegression, DPRidge
-from skdp.central._local_sensitivity import Release as Release
 from skdp.central._local_sensitivity import (
     propose_test_release,
     sample_and_aggregate,
@@ -27,7 +26,6 @@ from skdp.central._scalers import (
 from skdp.central._selectors import DPSelectKBest
 from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central.additive import DPAdditiveClassifier, DPAdditiveRegressor
-from skdp.central.statistics import Estimate as Estimate
 
 __all__ = [
     "DPPCA",

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp import Domain, DPHistogram, Interval
-from skdp.central import Estimate
 from skdp.central._ranges import Hierarchy, count_interval, plan_hierarchy
+from skdp.central.statistics import Estimate
 from skdp.privacy import Share
 from tests.conftest import each
 
