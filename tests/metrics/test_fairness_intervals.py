@@ -103,6 +103,19 @@ def test_the_interval_of_a_ratio_ends_where_that_of_a_difference_meets_0():
     assert high * bottom.value - top.value == pytest.approx(distance)
 
 
+def test_distances_of_average_odds_add_up_as_squares():
+    """The differences of true and of false positive rates are independent; their mean has half of the distance."""
+    cells = [(0, 0, 30), (0, 1, 20), (0, 2, 10), (0, 3, 25), (1, 0, 40), (1, 1, 15), (1, 2, 20), (1, 3, 35)]
+    groups, codes, counts = np.transpose(cells)
+    sums = sum_known_groups(np.repeat(codes, counts), np.repeat(groups, counts), 2)
+    odds = compare_with_privileged(sums, "population")[3]
+    rates = subtract_rates(score_rates(sums, "population"), np.array([0]), np.array([1]))
+    true, false = rates[1, 0], rates[2, 0]
+    assert odds.value == pytest.approx((true.value + false.value) / 2)
+    assert odds.value - odds.lower == pytest.approx(np.hypot(true.value - true.lower, false.value - false.lower) / 2)
+    assert odds.upper - odds.value == pytest.approx(np.hypot(true.upper - true.value, false.upper - false.value) / 2)
+
+
 METRICS = [
     "statistical_parity_difference",
     "disparate_impact",
