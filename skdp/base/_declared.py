@@ -101,7 +101,7 @@ def _observed(name: Any, column: Any) -> Categories:
         raise ValueError(f"column {name!r} {error}; declare its categories") from None
     if has_missing:
         raise ValueError(
-            f"column {name!r} holds missing values (NaN); declare its categories, with "
+            f"column {name!r} contains missing values (NaN); declare its categories, with "
             "None among them for missing"
         )
     try:

@@ -220,12 +220,12 @@ def read_numbers(
         if is_object and not others and _has_other(column, numbers):
             # The check of scikit-learn requires the words "argument must be".
             raise TypeError(
-                f"column {name!r} holds text or other objects; argument must be "
+                f"column {name!r} contains text or other objects; argument must be "
                 "numeric: convert strings to numbers"
             )
         if not missing:
             raise ValueError(
-                f"column {name!r} holds a missing value, a NaN or an inf. Fill it in, "
+                f"column {name!r} contains a missing value, a NaN or an inf. Fill it in, "
                 "or drop the record, by a public rule."
             )
     return columns

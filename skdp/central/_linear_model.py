@@ -321,7 +321,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns, is not numeric, or holds a missing value.
+            Before `fit`, or if X has other columns, is not numeric, or contains a missing value.
         """
         return self._respond(X)
 

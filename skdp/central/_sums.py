@@ -63,10 +63,9 @@ def warn_of_objects(table: Table) -> None:
             names.append(name)
     if names:
         warn_user(
-            f"the columns {names} are of dtype object: what is not a number in them "
-            "counts as missing, without an error, since it would reveal that there "
-            "is such a record. Convert them to a dtype of numbers, in a dataframe if "
-            "other columns hold text",
+            f"columns {names} have dtype object: cells that are not numbers count as "
+            "missing, because an error would reveal them. Convert the columns to a "
+            "numeric dtype, in a dataframe if other columns contain text",
             "guide/preprocessing#missing-values",
         )
 
@@ -121,7 +120,7 @@ class GroupSums:
         for name, n_odd in zip(names, self.n_odd, strict=True):
             if n_odd:
                 raise ValueError(
-                    f"column {name!r} holds a missing value, a NaN or an inf. Fill it "
+                    f"column {name!r} contains a missing value, a NaN or an inf. Fill it "
                     "in, or drop the record, by a public rule."
                 )
         return self

@@ -273,8 +273,8 @@ class Classes:
 
 def _undeclared_class(_: Any) -> ValueError:
     return ValueError(
-        "y holds a missing value, or one that classes does not declare. Declare all "
-        "classes that can occur, and leave out rows without one before"
+        "y must have no missing values, and only the values of `classes`. Declare all "
+        "classes that can occur, or drop the rows without a class first"
     )
 
 

@@ -220,7 +220,7 @@ def _find_key(options: argparse.Namespace) -> SecretKey | None:
     # A seed would have no effect.
     if options.random_state is not None:
         raise ValueError(
-            "--seed must not be given with --record-id: a key decides reports"
+            "--seed must not be given with --record-id: the key determines the reports"
         )
     return _load_key(path) if options.key is not None else _draw_key(path)
 

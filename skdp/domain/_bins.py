@@ -84,7 +84,7 @@ def _read_edge(edge: Any) -> Edge:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ValueError("edges of an Interval must be finite, got an infinite one")
+        raise ValueError("edges of an Interval must be finite, got an infinite edge")
     return number
 
 

@@ -228,9 +228,7 @@ class Domain:
             If `columns` is a single name, has an unknown column, or has a column twice.
         """
         if isinstance(columns, str):
-            raise TypeError(
-                "columns must be several names, such as a list, got one str"
-            )
+            raise TypeError("columns must be a list of names, got a str")
         columns = list(columns)
         absent = [column for column in columns if column not in self._attributes]
         if absent:
@@ -547,8 +545,8 @@ class Domain:
                 return self._derived[name].evaluate(read)
             if name not in columns:
                 raise ValueError(
-                    f"X lacks column {name!r}, which an expression of the domain reads; "
-                    f"it has {list(columns)}"
+                    f"X lacks column {name!r} of an expression of the domain, got "
+                    f"columns {list(columns)}"
                 )
             with name_errors(name):
                 return call_safely(self._operands[name].read, columns[name])

@@ -92,9 +92,7 @@ class TableFile:
         self.format = format_of(self.name)
         self.is_csv = is_csv(self.format)
         if delimiter is not None and not self.is_csv:
-            raise ValueError(
-                f"delimiter is for CSV files, and {self.name} is another one"
-            )
+            raise ValueError(f"`delimiter` requires a CSV file, got {self.name}")
         self.delimiter = delimiter or _delimiter_of(self.format)
         # Opening a missing dataset is no error, and it may be a folder.
         if self.filesystem.get_file_info(self.path).type != fs.FileType.File:

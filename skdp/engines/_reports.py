@@ -372,7 +372,7 @@ def estimate_file(
     if hasattr(fitted, "estimate_mean"):
         if postprocess != "none":
             raise ValueError(
-                f"postprocess is for counts, not for means, got {postprocess!r}"
+                f"`postprocess` must be 'none' for means, got {postprocess!r}"
             )
         estimates = fitted.estimate_mean(tally, confidence_level=confidence_level)
     elif hasattr(fitted, "estimate_counts") and not isinstance(fitted, RapporEncoder):

@@ -49,4 +49,4 @@ def check_table(
     is_number = pd.api.types.is_numeric_dtype
     texts = [column for column in numbers if not is_number(table[column].dtype)]
     if texts:
-        raise TypeError(f"{name} must hold numbers in the columns {', '.join(texts)}")
+        raise TypeError(f"{name} must have numbers in the columns {', '.join(texts)}")

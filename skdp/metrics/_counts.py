@@ -197,7 +197,9 @@ def _match_labels(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
     labels = labels_of(true)
     positions = {label: number for number, label in enumerate(labels_of(estimate))}
     if len(set(labels)) < len(labels) or len(positions) < len(estimate):
-        raise ValueError("true and estimate must have distinct labels, got one twice")
+        raise ValueError(
+            "true and estimate must have distinct labels, got a repeated label"
+        )
     if positions.keys() != set(labels):
         raise ValueError(
             "true and estimate must have the same labels. Use `domain.value_counts(X)` "

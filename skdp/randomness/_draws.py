@@ -365,7 +365,9 @@ def bernoulli_ratio(
     numerator = check_size(numerator, least=0, most=None, name="numerator")
     denominator = check_size(denominator, least=1, most=None, name="denominator")
     if numerator > denominator:
-        raise ValueError("numerator must be at most the denominator, got a larger one")
+        raise ValueError(
+            "numerator must be at most the denominator, got a larger numerator"
+        )
     if numerator == denominator:
         return np.ones(size, bool)
 

@@ -435,9 +435,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         rows, broken = draw_valid(draw, find_broken, len(table.columns[0]))
         if broken.size > 0:
             _warn(
-                f"some rows break the constraints {list(constrained.constraints)} with "
-                f"each of {MAX_ROUNDS} draws of their private columns, and keep the "
-                "first one"
+                f"some rows break the constraints {list(constrained.constraints)} after "
+                f"{MAX_ROUNDS} draws of their private columns, and keep the first draw"
             )
         columns = dict(zip(table.names, table.columns, strict=True))
         columns |= zip(names, write_rows(template, rows), strict=True)

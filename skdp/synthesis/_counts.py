@@ -223,7 +223,7 @@ def _weigh_values(name: Any, values: Categories | Interval, condition: Any) -> W
     codes = values.encode(to_objects(listed))
     if (codes == len(values)).any():
         raise ValueError(
-            f"A value for column {name!r} is not one of its declared values, {values!r}."
+            f"The condition on column {name!r} must have declared values, {values!r}."
         )
     weights[codes] = 1
     return weights

@@ -66,7 +66,7 @@ def text_of(metadata: Mapping[bytes, bytes]) -> str | None:
     texts = {text for text in texts if isinstance(text, str)}
     if len(texts) > 1:
         raise ValueError(
-            "reports must have one protocol, got a table whose metadata has two"
+            "reports must have one protocol, got two in the metadata of the table"
         )
     return texts.pop() if texts else None
 

@@ -194,7 +194,7 @@ def test_a_proposal_is_replayed_on_neighbors():
         ({"statistic": "median"}, "`statistic` must be"),
         ({"statistic": np.median}, "`local_sensitivity` must be callable"),
         ({"X": np.ones((3, 2))}, "one column"),
-        ({"X": ["8.5123"]}, "holds text or other objects"),
+        ({"X": ["8.5123"]}, "contains text or other objects"),
         ({"statistic": lambda X: X["8.5123"], "local_sensitivity": lambda X, k: 1}, "failed"),
         ({"statistic": np.mean, "local_sensitivity": lambda X, k: math.nan}, "failed"),
         ({"ledger": 3}, "ledger"),

@@ -91,7 +91,7 @@ def test_bounds(name, bounds, match):
             (name, {"classes": [0]}, "classes must have at least 2 values")
             for name in ("DPGaussianNB", "DPLogisticRegression")
         ),
-        *((name, {"classes": [0, 2]}, "one that classes does not") for name in ("DPGaussianNB", "DPSelectKBest")),
+        *((name, {"classes": [0, 2]}, "only the values of `classes`") for name in ("DPGaussianNB", "DPSelectKBest")),
         ("DPLogisticRegression", {"classes": [0, 1, None]}, "classes must not contain missing values"),
         ("DPRidge", {"target_bounds": 3}, "target_bounds of column 'y' must be a pair"),
         ("DPRidge", {"target_bounds": None}, "target_bounds must be"),
@@ -112,16 +112,16 @@ def test_parameters(name, parameters, match):
 def test_a_missing_value_may_be_an_error(name):
     for hole in (math.nan, math.inf):
         table = whole(name).assign(b=NUMBERS["b"].where(np.arange(60) != 7, hole))
-        refuse(name, table, "column 'b' holds a missing value")
+        refuse(name, table, "column 'b' contains a missing value")
 
 
 @each(
     "name, y, match",
     [
         ("DPRidge", Y[:-1], "y has 59 rows; X has 60"),
-        ("DPRidge", Y.where(Y == 0), "holds a missing value"),
+        ("DPRidge", Y.where(Y == 0), "contains a missing value"),
         ("DPRidge", Y.astype(str), "expected numbers|column 'y'"),
-        ("DPLogisticRegression", Y.where(Y == 0), "y holds a missing value"),
+        ("DPLogisticRegression", Y.where(Y == 0), "y must have no missing values"),
         ("DPLogisticRegression", np.column_stack([Y, Y]), "y must be one column"),
         ("DPTargetEncoder", WORDS["a"].rename("y"), "column 'y'"),
     ],
@@ -135,7 +135,7 @@ def test_targets(name, y, match):
 @each(
     "groups, match",
     [
-        ([None] * 60, "groups holds a missing value"),
+        ([None] * 60, "groups contains a missing value"),
         (np.zeros((60, 2)), "groups must be 1-dimensional"),
         (pd.DataFrame(np.zeros((60, 2))), "groups must be one column, got 2"),
         ("who", "groups must be an array with the person of each row, got str"),

@@ -12,7 +12,7 @@ from sklearn.preprocessing import MinMaxScaler
 from skdp import DPMean, DPMinMaxScaler, DPStandardScaler
 from tests.conftest import often
 
-pytestmark = pytest.mark.filterwarnings("ignore:the columns .* are of dtype object:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:columns .* have dtype object:UserWarning")
 
 
 def fits(kind, X, repeats, **parameters):

@@ -105,7 +105,7 @@ def test_other_files_are_refused(source, target, tmp_path):
         privatize_file(tmp_path / "none.csv", target, encoder())
     with pytest.raises(TypeError, match="target must be a str or a path, got NoneType"):
         privatize_file(source, None, encoder())
-    with pytest.raises(ValueError, match=r"delimiter is for CSV files, and bad\.arrow is another one"):
+    with pytest.raises(ValueError, match=r"`delimiter` requires a CSV file, got bad\.arrow"):
         privatize_file(tmp_path / "bad.arrow", target, encoder(), delimiter=";")
     target.touch()
     with pytest.raises(FileExistsError, match="never overwritten"):

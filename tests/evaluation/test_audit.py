@@ -219,7 +219,7 @@ class TestCurators:
     def test_advice_is_given_where_the_claim_is_not_known(self):
         with pytest.raises(TypeError, match="neighbours are required for DPStandardScaler"):
             audit_epsilon(DPStandardScaler(bounds=[[0, 1]]), n_draws=5_000)
-        with pytest.raises(TypeError, match="Pipeline has no one guarantee_"):
+        with pytest.raises(TypeError, match="Pipeline has no guarantee_ of its own"):
             audit_epsilon(make_pipeline(DPStandardScaler(bounds=[[0, 1]])), NUMBERS)
 
 
@@ -266,7 +266,7 @@ def test_the_result_shows_no_value(release):
         ((len,), {}, ValueError, "neighbours are required"),
         ((len, TWO), {"epsilon": None}, ValueError, "epsilon is required"),
         ((len, TWO[:1]), {}, ValueError, "at least two tables"),
-        ((len, TWO), {"random_state": 0}, ValueError, "random_state is for estimators"),
+        ((len, TWO), {"random_state": 0}, ValueError, "random_state requires an estimator"),
         ((len, TWO), {"n_draws": 99}, ValueError, "n_draws must be at least 100, got 99"),
         ((len, "ab"), {}, TypeError, "neighbours must be a list of tables, got str"),
         ((RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),

@@ -47,9 +47,9 @@ SYNTHESIZER = fitted()
     [
         ("smokes", TypeError, "must be a mapping"),
         ({"colour": "red"}, ValueError, "must name columns of the model"),
-        ({"smokes": "huge"}, ValueError, "column 'smokes' is not one of its declared"),
-        ({"n": True}, ValueError, "column 'n' is not one of"),
-        ({"wet": 1}, ValueError, "column 'wet' is not one of"),
+        ({"smokes": "huge"}, ValueError, "column 'smokes' must have declared values"),
+        ({"n": True}, ValueError, "column 'n' must have declared"),
+        ({"wet": 1}, ValueError, "column 'wet' must have declared"),
         ({"age": 30}, ValueError, "Use a range"),
         ({"age": (1, 2, 3)}, ValueError, "a pair"),
         ({"age": ("1", None)}, TypeError, "must be numbers or None"),

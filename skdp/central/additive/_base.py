@@ -130,8 +130,8 @@ class AdditiveModel(SupervisedStatistic):
             twice = [name for name in self.bounds if name in declared]
             if twice:
                 raise ValueError(
-                    f"bounds declares the columns {twice}, which categories or their "
-                    "dtype declares already: a column is declared in one of them"
+                    f"columns {twice} must be declared once, got bounds and also values "
+                    "in categories or by a dtype. Remove them from bounds"
                 )
             check_declared(
                 dict.fromkeys([*self.bounds, *declared]),
@@ -166,8 +166,8 @@ class AdditiveModel(SupervisedStatistic):
                 # Smoothing has some matrices of pairs of values: 134 MB each.
                 if n_values > 4096:
                     raise ValueError(
-                        f"column {name!r} has {n_values:,} declared values; an additive "
-                        "model takes at most 4,096: count rare ones together"
+                        f"column {name!r} must have at most 4,096 declared values, got "
+                        f"{n_values:,}. Merge rare values"
                     )
         domain = Domain({name: attributes[name] for name in features.names})
         targets, target = self._read_target(rows, bounds)

@@ -147,7 +147,9 @@ def _number_persons(groups: Any) -> NDArray[np.intp]:
 
 
 def _missing_person() -> ValueError:
-    return ValueError("groups holds a missing value: every row must be some person's")
+    return ValueError(
+        "groups contains a missing value: every row must be some person's"
+    )
 
 
 def rows_within(

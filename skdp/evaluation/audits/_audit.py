@@ -243,7 +243,7 @@ def _read_callable(release: Any, neighbours: Any, random_state: Any) -> _Audited
         raise ValueError("neighbours are required for a callable, got None.")
     if random_state is not None:
         raise ValueError(
-            "random_state is for estimators; a callable draws its own random bits"
+            "random_state requires an estimator; a callable draws its own random bits"
         )
     return _audit_calls(release, neighbours)
 
@@ -259,8 +259,8 @@ def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audit
     composed = ("steps", "transformers", "transformer_list")
     if any(hasattr(estimator, name) for name in composed):
         raise TypeError(
-            f"a {type(estimator).__name__} has no one guarantee_. Audit its private "
-            "step, or audit_epsilon(lambda rows: clone(it).fit_transform(rows), "
+            f"a {type(estimator).__name__} has no guarantee_ of its own. Audit its "
+            "private step, or audit_epsilon(lambda rows: clone(it).fit_transform(rows), "
             "neighbours=..., epsilon=...)."
         )
     clones = _Clones(estimator, seed)

@@ -129,8 +129,8 @@ def warn_excluded(domain: Domain, reasons: Mapping[Clique, str]) -> None:
     if len(reasons) > 3:
         parts.append(f"and {len(reasons) - 3} more")
     warn(
-        f"{len(reasons)} marginals of the workload are not measured, so only other "
-        f"marginals determine them: {'; '.join(parts)}",
+        f"{len(reasons)} marginals of the workload are not measured and are estimated "
+        f"from other marginals: {'; '.join(parts)}",
         UserWarning,
         about="guide/synthetic_tables#accuracy",
         stacklevel=level_of_the_caller(),
