@@ -43,7 +43,6 @@ from skdp.central.statistics import (
     read_persons,
     rows_within,
 )
-from skdp.oracles import check_size
 from skdp.privacy import (
     BudgetExceeded,
     Loss,
@@ -59,7 +58,7 @@ from skdp.privacy import (
     read_share,
     spend,
 )
-from skdp.randomness import ByteSource
+from skdp.randomness import ByteSource, check_size
 from skdp.tables import LargeTable, Table, open_large
 
 Unknown = Literal["error", "ignore"]

@@ -33,7 +33,6 @@ from skdp.central.statistics import (
 )
 from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
 from skdp.exact import exp_minus_bounds
-from skdp.oracles import check_size
 from skdp.privacy import (
     Loss,
     PrivacyLedger,
@@ -42,7 +41,7 @@ from skdp.privacy import (
     check_epsilon,
     largest_mu,
 )
-from skdp.randomness import ByteSource, uniform_integers
+from skdp.randomness import ByteSource, check_size, uniform_integers
 from skdp.tables import (
     ANY,
     ColumnError,

@@ -19,7 +19,6 @@ from skdp.central._base import charge
 from skdp.central._sums import GRID, clip_floats, to_positions, to_values
 from skdp.central.statistics import Noise, to_float
 from skdp.exact import exp_bounds, log_upper
-from skdp.oracles import check_size
 from skdp.pages import warn
 from skdp.privacy import (
     Mu,
@@ -31,7 +30,7 @@ from skdp.privacy import (
     check_epsilon,
     read_share,
 )
-from skdp.randomness import ByteSource, discrete_laplace, uniform_integers
+from skdp.randomness import ByteSource, check_size, discrete_laplace, uniform_integers
 from skdp.tables import (
     is_frame,
     read_table,

@@ -23,9 +23,8 @@ from skdp.central._rows import (
     widths,
 )
 from skdp.central.statistics import Batches, Noise, warn_user
-from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
-from skdp.randomness import ByteSource
+from skdp.randomness import ByteSource, check_size
 from skdp.tables import Table
 
 

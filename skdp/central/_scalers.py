@@ -29,9 +29,8 @@ from skdp.central._sums import (
     warn_of_objects,
 )
 from skdp.central.statistics import Batches, Floats, Noise, warn_user
-from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
-from skdp.randomness import ByteSource
+from skdp.randomness import ByteSource, check_size
 
 
 class AffineScaler(InvertibleTransformer):

@@ -42,9 +42,8 @@ from skdp.central.statistics import (
     to_float,
 )
 from skdp.domain import Domain
-from skdp.oracles import check_size
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share
-from skdp.randomness import ByteSource
+from skdp.randomness import ByteSource, check_size
 from skdp.tables import Table
 
 # Values are clipped to this number of noisy standard deviations around the noisy mean, so that a row changes all scores

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from skdp.domain import Domain
 from skdp.engines._io import Extra, RefusedBatch, run_check
 from skdp.local import (
-    Codes,
     OnFitOnly,
     ReportProtocol,
     ReportTransformer,
@@ -163,7 +162,7 @@ class Release:
         frames = [nw.from_native(part, eager_only=True) for part in parts]
         return nw.concat(frames, how="horizontal").to_native()
 
-    def _read(self, batch: Any) -> tuple[Codes, Table, Any]:
+    def _read(self, batch: Any) -> tuple[list[Any], Table, Any]:
         """Code a batch; also return the table of its rows, and their ids."""
         table = read_table(batch)
         columns = dict(zip(table.names, table.columns, strict=True))

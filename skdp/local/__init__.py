@@ -26,12 +26,7 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
 from skdp.local._wrappers import OnFitOnly, PosteriorFeatures
 from skdp.local.protocol import SAMPLED as SAMPLED
-from skdp.local.protocol import Channel as Channel
-from skdp.local.protocol import Codes as Codes
 from skdp.local.protocol import Field, ReportProtocol
-from skdp.local.protocol import OracleField as OracleField
-from skdp.local.protocol import Reports as Reports
-from skdp.local.protocol import estimate_counts as estimate_counts
 
 __all__ = [
     "Field",

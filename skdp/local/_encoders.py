@@ -28,9 +28,6 @@ from skdp.oracles import (
 )
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 
-# Largest report of the oracle that FrequencyOracleEncoder chooses.
-_MAX_REPORT_BYTES = 1024
-
 
 class RandomizedResponseEncoder(OracleEncoder):
     """Privatize categorical columns with k-ary randomized response.
@@ -333,7 +330,11 @@ class UnaryEncodingTransformer(OracleEncoder):
         if self.instantaneous_epsilon is not None:
             # If p and q are given, epsilon is computed from the oracles.
             epsilon = guarantee.epsilon if self.epsilon is None else self.epsilon
-            _check_smaller(self.instantaneous_epsilon, epsilon)
+            if self.instantaneous_epsilon >= epsilon:
+                raise ValueError(
+                    "instantaneous_epsilon must be smaller than epsilon, got "
+                    f"{self.instantaneous_epsilon} and {epsilon}."
+                )
         return guarantee
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
@@ -346,18 +347,11 @@ class UnaryEncodingTransformer(OracleEncoder):
             )
 
 
-def _check_smaller(report_epsilon: float, epsilon: float) -> None:
-    if report_epsilon >= epsilon:
-        raise ValueError(
-            "instantaneous_epsilon must be smaller than epsilon, got "
-            f"{report_epsilon} and {epsilon}."
-        )
-
-
 class SubsetSelectionEncoder(OracleEncoder):
     """Privatize categorical columns with subset selection.
 
-    A report is a random set of w of the k categories. A set that contains the true
+    A report is a random set of w of the k categories, for the w with the smallest error,
+    near ``k / (e**epsilon + 1)``. A set that contains the true
     category is ``e**epsilon`` times likelier than any other [1]_. The output has a 0/1
     column ``<column>_<category>`` for each category, with w ones in each row.
 
@@ -365,10 +359,6 @@ class SubsetSelectionEncoder(OracleEncoder):
     ----------
     epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
-
-    subset_size : int, default=None
-        Number w of categories in a report. None uses the size with the smallest error,
-        near ``k / (e**epsilon + 1)``.
 
     strategy, shares, categories, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
@@ -435,7 +425,6 @@ class SubsetSelectionEncoder(OracleEncoder):
         self,
         epsilon: float = 1.0,
         *,
-        subset_size: int | None = None,
         strategy: ReportStrategy = "split",
         shares: Shares = "uniform",
         categories: Categories = "auto",
@@ -446,7 +435,6 @@ class SubsetSelectionEncoder(OracleEncoder):
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.subset_size = subset_size
         self.strategy = strategy
         self.shares = shares
         self.categories = categories
@@ -457,7 +445,7 @@ class SubsetSelectionEncoder(OracleEncoder):
         self.random_state = random_state
 
     def _make_oracle(self, k: int, epsilon: Any) -> SubsetSelection:
-        return SubsetSelection(k, epsilon, subset_size=self.subset_size)
+        return SubsetSelection(k, epsilon)
 
 
 class LocalHashingEncoder(OracleEncoder):
@@ -689,7 +677,7 @@ class FrequencyOracleEncoder(OracleEncoder):
 
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
         if self.oracle == "auto":
-            name, oracle = choose_oracle(k, epsilon, max_report_bytes=_MAX_REPORT_BYTES)
+            name, oracle = choose_oracle(k, epsilon)
         else:
             name, oracle = self.oracle, ORACLES[self.oracle](k, epsilon)
         self._names[oracle] = name

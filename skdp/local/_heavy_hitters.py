@@ -32,32 +32,19 @@ from skdp.base import (
     warn_of_levels,
 )
 from skdp.local.protocol import read_report_table
-from skdp.oracles import (
-    RandomizedResponse,
-    check_size,
-    support_variance,
-)
+from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon, spend
-from skdp.randomness import BLOCK, ByteSource, uniform_integers
+from skdp.randomness import BLOCK, ByteSource, check_size, uniform_integers
 from skdp.tables import objects_of
 
-MAX_SYMBOLS = 128
+# A symbol is a byte: 0 pads words, and 255 replaces all other characters.
 MAX_CHARACTERS = 254
 
-# Bits of the symbols by which prefixes grow: the server counts all their combinations.
-MAX_STEP_BITS = 16
-
-# The public hash of longer prefixes is a polynomial modulo this prime, evaluated at
-# 2**31 divided by the golden ratio.
+# The public hash of longer prefixes is a polynomial modulo this prime.
 PRIME = (1 << 31) - 1
-BASE = 1_327_217_885
 
 # Buckets of r bits take the server 2**r steps per report.
 MAX_BUCKET_BITS = 7
-
-# Prefixes that a step extends.
-MIN_CANDIDATES = 16
-CANDIDATES_PER_WORD = 2
 
 Symbols = NDArray[np.uint8]
 Reports = NDArray[np.int64]
@@ -252,7 +239,8 @@ class HeavyHitters(OnSite, BaseEstimator):
                 f"reports must have a row for each of the {n_groups} groups, got "
                 f"{len(rows)} rows."
             )
-        n_candidates = max(MIN_CANDIDATES, CANDIDATES_PER_WORD * self.n_top)
+        # Twice as many prefixes as words are extended in each step.
+        n_candidates = 2 * max(8, self.n_top)
         words = extend_prefixes(protocol, groups, n_candidates)
         n_considered = n_candidates * n_groups << protocol.coder.step_bits
         level = 1 - (1 - self.confidence_level) / n_considered
@@ -273,10 +261,7 @@ def check_words(values: Sequence[Any]) -> None:
 
 def read_reports(reports: Any, protocol: PrefixProtocol) -> Reports:
     """Check reports, and return them as rows of integers."""
-    try:
-        table = read_report_table(reports, protocol.columns)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{error} Pass the output of `report`.") from None
+    table = read_report_table(reports, protocol.columns)
     rows = np.column_stack([np.asarray(column) for column in table.columns])
     is_valid = rows.dtype.kind in "iuf"
     if is_valid:
@@ -294,9 +279,7 @@ class WordCoder:
     """Encoder of words as sequences of symbols; the symbol 0 pads shorter words."""
 
     def __init__(self, max_length: int, alphabet: str | None) -> None:
-        self.max_length = check_size(
-            max_length, least=1, most=MAX_SYMBOLS, name="max_length"
-        )
+        self.max_length = check_size(max_length, least=1, most=128, name="max_length")
         self.alphabet = alphabet
         self.n_symbols = 255  # the bytes of UTF-8
         if alphabet is not None:
@@ -304,7 +287,8 @@ class WordCoder:
             # The largest symbol replaces all other characters.
             self.n_symbols = len(alphabet) + 1
         self.symbol_bits = self.n_symbols.bit_length()
-        step = min(MAX_STEP_BITS // self.symbol_bits, self.max_length)
+        # The server counts all combinations of the symbols of a step: at most 2**16.
+        step = min(16 // self.symbol_bits, self.max_length)
         self.step_bits = step * self.symbol_bits
         # The number of symbols before and after the step of each group.
         self.steps = list(pairwise([*range(0, self.max_length, step), self.max_length]))
@@ -341,8 +325,9 @@ class WordCoder:
         # The first bits are a public hash of the symbols before the step. Two prefixes
         # have equal hashes with a probability of at most 128 / 2**31.
         numbers = np.zeros(len(symbols), np.int64)
+        base = 1_327_217_885  # 2**31 divided by the golden ratio
         for place in range(before):
-            numbers = (numbers * BASE + symbols[:, place] + 1) % PRIME
+            numbers = (numbers * base + symbols[:, place] + 1) % PRIME
         numbers <<= self.step_bits
         for place in range(before, length):
             shift = (length - 1 - place) * self.symbol_bits
@@ -528,9 +513,10 @@ def estimate_words(
     gain = float(protocol.p - protocol.q)
     found = (matches - n_reports * float(protocol.q)) / gain
     proportions = np.clip(found / n_reports, 0, 1)
-    variances = support_variance(
-        protocol.p, protocol.q, proportions * n_reports, n_reports
-    )
+    # Variances of the misreports of the records with the word, and of the other ones.
+    p, q = float(protocol.p), float(protocol.q)
+    variances = proportions * p * (1 - p) + (1 - proportions) * q * (1 - q)
+    variances *= n_reports / gain**2
     # The groups are a sample of the records, without replacement.
     sampling = (n - n_reports) / max(n - 1, 1)
     variances += n_reports * proportions * (1 - proportions) * sampling

@@ -87,7 +87,7 @@ def check_key(key: Any) -> bytes | None:
 
 # Values of these types have the same text in every process and version.
 WORD_KINDS = ["string", "number", "boolean"]
-WRITABLE_KINDS = [*WORD_KINDS, "bytes", "date", "datetime", "timedelta", "UUID"]
+WRITABLE_KINDS = [*WORD_KINDS, "date", "datetime"]
 
 INTEGER = re.compile("0|-?[1-9][0-9]*")
 WHOLE_FLOAT = re.compile("-?[0-9]+[.]0*")

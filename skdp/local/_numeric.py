@@ -39,15 +39,10 @@ from skdp.local.protocol import (
     concat_columns,
 )
 from skdp.oracles import (
-    SUBSTEPS,
     ClampedLaplace,
     NumericMechanism,
     Optimal,
     SquareWave,
-    bin_positions,
-    check_size,
-    check_steps,
-    estimate_frequencies,
     round_at_random,
 )
 from skdp.privacy import (
@@ -57,6 +52,7 @@ from skdp.privacy import (
     ReportPair,
     check_epsilon,
 )
+from skdp.randomness import check_size
 from skdp.tables import Table
 
 MECHANISMS: dict[str, Any] = {
@@ -64,14 +60,6 @@ MECHANISMS: dict[str, Any] = {
     "square_wave": SquareWave,
     "laplace": ClampedLaplace,
 }
-
-# Bins of a distribution by default, and about the number of cells that are smoothed and
-# then joined to bins: smoothing must stay local.
-N_BINS = 32
-N_CELLS = 512
-
-# Relative error of reports that were written with fewer digits.
-TOLERANCE = 1e-6
 
 
 def make_mechanism(
@@ -130,11 +118,11 @@ class NumberField(Field):
         return numbers
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
-        # Integers in fractions of a step of the grid. No floats are used from here to
+        # Integers in units of 2**-16 steps of the grid. No floats are used from here to
         # the noise.
         low, high = self.bounds
         position = (np.clip(self._read(columns), low, high) - low) / (high - low)
-        parts = np.rint(position * (self.mechanism.steps * SUBSTEPS))
+        parts = np.rint(position * (self.mechanism.steps << 16))
         return [parts.astype(np.int64)]
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
@@ -164,7 +152,8 @@ class NumberField(Field):
         # Each number is read as the nearest report.
         indices = np.interp(numbers, self.numbers, np.arange(len(self.numbers)))
         nearest = np.rint(indices).astype(np.intp)
-        tolerance = TOLERANCE * (self.numbers[-1] - self.numbers[0])
+        # Reports may have been written with fewer digits.
+        tolerance = 1e-6 * (self.numbers[-1] - self.numbers[0])
         if (np.abs(self.numbers[nearest] - numbers) > tolerance).any():
             raise ValueError(
                 f"Column {self.name!r} must contain reports of this transformer, got "
@@ -228,7 +217,9 @@ class NumberField(Field):
         bins = Interval(*self.bounds, bins=n_bins)
         frequencies = np.full(n_bins, np.nan)
         if sums.any():
-            n_cells = n_bins * max(1, min(N_CELLS, steps) // n_bins)
+            # About 512 cells are smoothed and then joined to bins, because smoothing
+            # must stay local.
+            n_cells = n_bins * max(1, min(512, steps) // n_bins)
             channel = np.zeros((n_cells, len(self.numbers)))
             by_report = self.mechanism.spread(bin_positions(steps, n_cells))
             np.add.at(channel.T, self._number_of_report, by_report.T)
@@ -288,6 +279,39 @@ def estimate_means(
                 sums, size, tally.n_reports, confidence_level=confidence_level
             )
     return {name: means[name] for name in protocol.columns if name in means}
+
+
+def bin_positions(steps: int, n_bins: int) -> NDArray[np.float64]:
+    """Return the distribution over the positions of numbers uniform over a bin, after `round_at_random`."""
+    edges = np.arange(n_bins + 1)[:, np.newaxis] * (steps / n_bins)
+    # A number at distance d from a position goes there with probability 1 - |d|: this
+    # is the integral over d.
+    distance = np.clip(edges - np.arange(steps + 1), -1, 1)
+    integral = 0.5 + distance - np.sign(distance) * distance**2 / 2
+    return np.diff(integral, axis=0) * (n_bins / steps)
+
+
+def estimate_frequencies(
+    channel: NDArray[np.float64], counts: NDArray[np.integer]
+) -> NDArray[np.float64]:
+    """Estimate a distribution by expectation maximization with smoothing ("EMS", [1]_)."""
+    # .. [1] Z. Li et al. (2020). Estimating numerical distributions under local
+    #    differential privacy. SIGMOD.
+    is_reported = counts > 0
+    likelihoods = np.ascontiguousarray(channel[:, is_reported].T)
+    repeats = counts[is_reported]
+    frequencies = np.full(len(channel), 1 / len(channel))
+    for _ in range(10_000):
+        slopes = (repeats / (likelihoods @ frequencies)) @ likelihoods
+        padded = np.pad(frequencies * slopes, 1, mode="edge")
+        # Neighbors are averaged with the weights 1, 2, 1.
+        updated = padded[:-2] + 2 * padded[1:-1] + padded[2:]
+        updated /= updated.sum()
+        change = np.abs(updated - frequencies).sum()
+        frequencies = updated
+        if change < 1e-6:  # far below the noise of any number of reports
+            break
+    return frequencies
 
 
 def _numbers(
@@ -475,7 +499,6 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
                 "mechanism='optimal'. Fit once without memoize, and set "
                 "mechanism=list(perturber.mechanism_.outcomes), or use 'laplace'."
             )
-        check_steps(self.grid_size)
         self._check_memo()
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
@@ -586,7 +609,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         tables = {}
         for field, sums in zip(self._fields, tally.counts, strict=True):
             steps = field.mechanism.steps
-            bins = min(N_BINS, steps) if n_bins is None else n_bins
+            bins = min(32, steps) if n_bins is None else n_bins
             bins = check_size(bins, least=1, most=steps, name="n_bins")
             tables[field.name] = field.distribution(sums, bins)
         if len(tables) == 1:

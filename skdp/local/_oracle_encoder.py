@@ -28,12 +28,11 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     CategoryField,
     ReportProtocol,
+    SampledCounts,
     Sampling,
     ShareOf,
     ValueField,
-    attributes_of,
     check_columns,
-    count_variances,
     estimate_counts,
     guarantee_of_all,
     guarantee_of_one,
@@ -53,9 +52,6 @@ Categories: TypeAlias = (
 )
 
 STRATEGIES = get_args(ReportStrategy)
-
-# Codes of joint values are words of 32 bits.
-_MAX_CELLS = 1 << 32
 
 _REASON_TO_DECLARE = (
     "memoize=True draws all permanent reports again, at their full privacy loss, if "
@@ -140,9 +136,12 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         """Return the domain of each attribute."""
         check_several_values(domain)
         attributes = []
-        for columns in attributes_of(domain, self.strategy):
+        groups: list[Any] = [(name,) for name in domain.columns]
+        if self.strategy == "joint":
+            groups = [domain.columns]
+        for columns in groups:
             values = domain.select(columns)
-            if values.size >= _MAX_CELLS:
+            if values.size >= 1 << 32:  # codes of joint values are words of 32 bits
                 raise ValueError(
                     f"strategy={self.strategy!r} has {values.size:,} joint cells, which "
                     "is too many. Use strategy='split' or fewer columns."
@@ -433,7 +432,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             have the same sum in each column.
         """
         check_is_fitted(self)
-        return count_variances(self.protocol_, counts)
+        return compute_variances(self.protocol_, counts)
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact transition probabilities of the reports.
@@ -501,3 +500,29 @@ def check_several_values(domain: Domain) -> None:
                 "sample is needed to read categories from the data). Add categories or "
                 "drop the column."
             )
+
+
+def compute_variances(
+    protocol: ReportProtocol, counts: ArrayLike
+) -> NDArray[np.float64]:
+    """Compute the variances of the unbiased counts for given true counts."""
+    oracles = protocol.oracles
+    ends = np.cumsum([oracle.k for oracle in oracles])
+    cells = np.asarray(counts, float)
+    if cells.shape != (ends[-1],):
+        raise ValueError(f"`counts` must have shape ({ends[-1]},), got {cells.shape}.")
+    parts = np.split(cells, ends[:-1])
+    totals = list(map(np.sum, parts))
+    if (cells < 0).any() or not np.allclose(totals, totals[0]):
+        raise ValueError(
+            "`counts` must be at least 0, with the same sum in each column."
+        )
+    n = totals[0]
+    # With strategy="sample", each field is reported by an equal part of the records.
+    size = n if protocol.sampling is None else n / len(oracles)
+    estimates = []
+    for oracle, part in zip(oracles, parts, strict=True):
+        reported = part * size / n
+        noise = oracle.variance(reported, size)
+        estimates.append(SampledCounts.of(reported, noise, size, n))
+    return SampledCounts.concatenate(estimates).variances

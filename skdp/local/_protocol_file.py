@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,16 +44,6 @@ _COMPARED = (
     "max_rows_per_person",
 )
 
-# Largest number of declared values of a protocol in the metadata of reports in memory,
-# because each pickle and file of the reports contains a copy.
-_MAX_VALUES_IN_MEMORY = 1 << 11
-
-# Longest class name from an untrusted text that an error shows.
-_MAX_NAME_LENGTH = 50
-
-# JavaScript represents integers up to this size exactly.
-_MAX_EXACT_INTEGER = 1 << 53
-
 
 class ProtocolJson:
     """JSON of a fitted transformer, written on first use."""
@@ -71,36 +62,10 @@ class ProtocolJson:
                 # Mappings may be changed after `fit`.
                 is_mapping = isinstance(value, Mapping)
                 self._parameters[name] = dict(value) if is_mapping else value
-        self._text: str | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_text": None}
-
-    @property
+    @cached_property
     def text(self) -> str:
         """JSON of the transformer."""
-        if self._text is None:
-            self._text = self._write()
-        return self._text
-
-    @property
-    def carried_text(self) -> str | None:
-        """JSON in the metadata of reports; None if they have none."""
-        if self._is_carried:
-            # Some declared values cannot be written as JSON.
-            with suppress(TypeError, ValueError):
-                return self.text
-        return None
-
-    @property
-    def text_in_memory(self) -> str | None:
-        """JSON in the metadata of reports in memory; None if it is large."""
-        domain = self._protocol.domain
-        if domain is not None and sum(domain.sizes) > _MAX_VALUES_IN_MEMORY:
-            return None
-        return self.carried_text
-
-    def _write(self) -> str:
         protocol = self._protocol
         parameters = {}
         for name, value in (self._parameters | protocol.declared).items():
@@ -126,6 +91,25 @@ class ProtocolJson:
             if isinstance(value, Domain) and value.guarantee is not None:
                 content["found_domain"] = {"parameter": name} | guarantee_fields(value)
         return json.dumps(content, allow_nan=False)
+
+    @property
+    def carried_text(self) -> str | None:
+        """JSON in the metadata of reports; None if they have none."""
+        if self._is_carried:
+            # Some declared values cannot be written as JSON.
+            with suppress(TypeError, ValueError):
+                return self.text
+        return None
+
+    @property
+    def text_in_memory(self) -> str | None:
+        """JSON in the metadata of reports in memory; None if it is large."""
+        # Each pickle and file of the reports contains a copy, so domains with more than
+        # 2048 values are not attached.
+        domain = self._protocol.domain
+        if domain is not None and sum(domain.sizes) > 1 << 11:
+            return None
+        return self.carried_text
 
 
 def _pack_protocol(protocol: ReportProtocol) -> Any:
@@ -157,8 +141,9 @@ def transformer_from_text(text: str, kind: type[Any]) -> Any:
             f"The protocol of {name} cannot be read: a parameter is missing, invalid or "
             "too large."
         )
-    own_content = json.loads(transformer.to_json())
-    if _comparable_parts(content, own_content) != _comparable_parts(own_content):
+    if _comparable_parts(content) != _comparable_parts(
+        json.loads(transformer.to_json())
+    ):
         raise ValueError(
             f"The protocol, guarantee or client of {name} does not follow from its "
             "parameters: the text was edited, or written by another version of skdp."
@@ -190,11 +175,9 @@ def _find_class(name: str, kind: type[Any]) -> type[Any]:
     for candidate in (kind, *_internal_subclasses(kind)):
         if candidate.__name__ == name and not inspect.isabstract(candidate):
             return candidate
-    advice = ""
-    if name.isidentifier() and len(name) < _MAX_NAME_LENGTH:
-        advice = f" Use {name}.from_json, or {name}.load for its file."
     raise ValueError(
-        f"The protocol must be of {kind.__name__}, got another class.{advice}"
+        f"The protocol must be of {kind.__name__} or a subclass, got another class. Use "
+        "ReportTransformer.from_json for every class of skdp."
     )
 
 
@@ -272,18 +255,13 @@ def _check_n_values(declared: Any) -> None:
         )
 
 
-def _comparable_parts(
-    content: Mapping[str, Any], own_content: Mapping[str, Any] | None = None
-) -> str:
+def _comparable_parts(content: Mapping[str, Any]) -> str:
     """Write the parts of a protocol that must follow from its parameters."""
     guarantee = content["guarantee"]
-    client = content.get("client")
-    if client is None and own_content is not None:
-        client = own_content["client"]
     parts = {
         "protocol": content.get("protocol"),
         "guarantee": {name: guarantee.get(name) for name in _COMPARED},
-        "client": client,
+        "client": content.get("client"),
     }
     # As text, because 1 == True in Python.
     return json.dumps(parts, sort_keys=True)
@@ -380,5 +358,6 @@ def _check_representable(name: Any, values: Categories | Interval) -> None:
 
 
 def _is_representable(value: Any) -> bool:
-    is_exact = isinstance(value, int) and abs(value) < _MAX_EXACT_INTEGER
+    # JavaScript represents integers of 53 bits exactly.
+    is_exact = isinstance(value, int) and abs(value) < 1 << 53
     return value is None or isinstance(value, str) or is_exact

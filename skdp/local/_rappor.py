@@ -39,17 +39,10 @@ from skdp.oracles import (
     UnaryEncoding,
     channel_of_bits,
     check_bits,
-    check_size,
 )
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
-from skdp.randomness import ONE, bernoulli, uniform_integers
+from skdp.randomness import ONE, bernoulli, check_size, uniform_integers
 from skdp.tables import Table
-
-MAX_FILTER_BITS = 1 << 16
-MAX_COHORTS = 1 << 16
-
-# Bits of a Bloom filter whose probabilities of all reports are enumerated for audits.
-MAX_AUDITED_BITS = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -209,7 +202,8 @@ class BloomField(Field):
         return pd.DataFrame({"count": counts, "std_error": errors}, index=index)
 
     def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
-        if self.n_bits > MAX_AUDITED_BITS or 2 << self.n_bits > max_entries:
+        # The probabilities of all reports are listed: of 12 bits in less than a second.
+        if self.n_bits > 12 or 2 << self.n_bits > max_entries:
             return None
         # Two filters that differ in as many bits as two filters can.
         first = [1] * self.n_hashes + [0] * (self.n_bits - self.n_hashes)
@@ -364,11 +358,9 @@ class RapporEncoder(ReportTransformer):
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
         key = check_key(self.secret_key)
-        n_bits = check_size(self.n_bits, most=MAX_FILTER_BITS, name="n_bits")
+        n_bits = check_size(self.n_bits, most=1 << 16, name="n_bits")
         n_hashes = check_size(self.n_hashes, least=1, most=n_bits, name="n_hashes")
-        n_cohorts = check_size(
-            self.n_cohorts, least=1, most=MAX_COHORTS, name="n_cohorts"
-        )
+        n_cohorts = check_size(self.n_cohorts, least=1, most=1 << 16, name="n_cohorts")
         epsilon = check_epsilon(self.epsilon)
         n_pairs = n_hashes * len(table.names)
         first_round = UnaryEncoding(n_bits, epsilon / n_pairs, variant="symmetric")

@@ -27,16 +27,13 @@ from skdp.local.protocol import (
 )
 from skdp.oracles import (
     SetSelection,
-    check_size,
     pad_sets,
 )
 from skdp.privacy import PrivacyLedger, check_epsilon
+from skdp.randomness import check_size
 from skdp.tables import ColumnError, Table, flatten_lists
 
 SetPostprocess = Literal["none", "clip"]
-
-# Values of a column whose channel is listed: 2**12 sets take a second.
-MAX_AUDITED_VALUES = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,7 +78,8 @@ class SetField(OracleField):
 
     def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
         oracle = self.oracle
-        if oracle.k > MAX_AUDITED_VALUES or oracle.n_reports > most_entries:
+        # Listing 2**12 sets takes a second.
+        if oracle.k > 12 or oracle.n_reports > most_entries:
             return None
         if len(oracle.sets()) * oracle.n_reports > most_entries:
             return None

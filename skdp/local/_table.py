@@ -75,9 +75,6 @@ class LocalTableEncoder(ReportTransformer):
     weights : 'uniform' or mapping of column name to number, default='uniform'
         Public weight of the error of each column. The weight of a pair is the product.
 
-    mechanism : {'optimal', 'square_wave', 'laplace'}, default='optimal'
-        Mechanism for numbers, as for `NumericPerturber`.
-
     handle_unknown : {'error', 'uniform'}, default='error'
         As for `RandomizedResponseEncoder`, for columns of categories.
 
@@ -151,7 +148,6 @@ class LocalTableEncoder(ReportTransformer):
         bounds: Mapping[Any, tuple[float, float]] | None = None,
         purpose: Purpose = "margins",
         weights: Importance = "uniform",
-        mechanism: str = "optimal",
         handle_unknown: HandleUnknown = "error",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -161,7 +157,6 @@ class LocalTableEncoder(ReportTransformer):
         self.bounds = bounds
         self.purpose = purpose
         self.weights = weights
-        self.mechanism = mechanism
         self.handle_unknown = handle_unknown
         self.ledger = ledger
         self.random_state = random_state
@@ -176,7 +171,6 @@ class LocalTableEncoder(ReportTransformer):
             table.names,
             purpose=self.purpose,
             weights=self.weights,
-            mechanism=self.mechanism,
         )
         self.plan_ = plan
         # Each report has the same part of epsilon, whatever its size: the reported
@@ -189,7 +183,7 @@ class LocalTableEncoder(ReportTransformer):
             name = group[0]
             if name in bounds:
                 low, high = map(float, bounds[name])
-                mechanism = make_mechanism(self.mechanism, group_epsilon)
+                mechanism = make_mechanism("optimal", group_epsilon)
                 field = NumberField(name, (low, high), mechanism, group_epsilon)
                 field.prepare([columns[name]])  # raises an error for text or missing
                 fields.append(field)

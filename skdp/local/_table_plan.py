@@ -15,9 +15,9 @@ import pandas as pd
 
 from skdp.base import check_choice, read_bounds
 from skdp.domain import Domain
-from skdp.local._numeric import MECHANISMS, make_mechanism
-from skdp.local.protocol import Sampling, margin_error
-from skdp.oracles import ORACLES, choose_oracle, mean_error
+from skdp.local._numeric import make_mechanism
+from skdp.local.protocol import Sampling, margin_error, read_weights
+from skdp.oracles import ORACLES, choose_oracle
 from skdp.privacy import check_epsilon
 
 Purpose: TypeAlias = Literal["margins", "pairs"]
@@ -25,9 +25,6 @@ Importance: TypeAlias = Literal["uniform"] | Mapping[Any, float]
 
 Group: TypeAlias = tuple[Any, ...]
 """The columns of one report."""
-
-# As `max_report_bytes` of the encoders by default.
-MAX_REPORT_BYTES = 1024
 
 # A table of all pairs has many groups, so their reports have at most two columns.
 PAIR_ORACLES = "randomized_response", "local_hashing"
@@ -39,12 +36,6 @@ MARGIN_ORACLES = (
     "optimized_unary_encoding",
     "symmetric_unary_encoding",
 )
-
-# A report has a bit for each cell of a group.
-MAX_MERGED_CELLS = 8 * MAX_REPORT_BYTES
-
-# Unit of the probability that a record reports a group: far below any noise.
-INCLUSION_UNITS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -122,14 +113,16 @@ class TablePlan:
 @lru_cache(1024)
 def choose_group_oracle(cells: int, epsilon: Fraction, among: Sequence[str]) -> Any:
     """Return the name of the best oracle, and the oracle."""
-    return choose_oracle(cells, epsilon, max_report_bytes=MAX_REPORT_BYTES, among=among)
+    return choose_oracle(cells, epsilon, among=among)
 
 
 @lru_cache(1024)
-def find_number_error(mechanism: str, epsilon: Fraction) -> tuple[float, float]:
-    """Return the noise of a mean, and the variance of uniform numbers."""
-    numbers = make_mechanism(mechanism, epsilon)
-    return mean_error(numbers), (1 + 2 / numbers.steps) / 12
+def find_number_error(epsilon: Fraction) -> tuple[float, float]:
+    """Return the noise of a mean in squared ranges, and the variance of uniform numbers."""
+    mechanism = make_mechanism("optimal", epsilon)
+    steps = mechanism.steps
+    noise = mechanism.variances(np.arange(steps + 1)).mean() / steps**2
+    return float(noise), (1 + 2 / steps) / 12
 
 
 @dataclass(frozen=True)
@@ -141,7 +134,6 @@ class Planner:
     sizes: Mapping[Any, int]
     importance: Mapping[Any, float]
     purpose: Purpose
-    mechanism: str
 
     def find_best(self) -> TablePlan:
         """Return the plan with the smallest error: weighted columns, groups of columns, or one pair per record."""
@@ -156,7 +148,8 @@ class Planner:
         for _ in groups[1:]:
             groups.sort(key=self.count_cells)
             merged = tuple(sorted(groups[0] + groups[1], key=[*self.sizes].index))
-            if self.count_cells(merged) > MAX_MERGED_CELLS:
+            # A report of at most 1024 bytes, with a bit for each cell.
+            if self.count_cells(merged) > 8 * 1024:
                 break
             groups = [merged, *groups[2:]]
             plans.append(self.weigh([*groups, *numbers], 1))
@@ -177,8 +170,8 @@ class Planner:
         cells = self.count_cells(group)
         weight = prod(self.importance[name] for name in group) * cells
         if group[0] not in self.sizes:
-            noise, spread = find_number_error(self.mechanism, epsilon)
-            return GroupReport(group, self.mechanism, cells, weight, noise, spread)
+            noise, spread = find_number_error(epsilon)
+            return GroupReport(group, "optimal", cells, weight, noise, spread)
         is_merged = self.purpose == "margins" and len(group) > 1
         kinds: tuple[str, ...] = MARGIN_ORACLES if is_merged else tuple(ORACLES)
         if self.purpose == "pairs":
@@ -211,7 +204,8 @@ def find_weights(reported: Sequence[GroupReport]) -> tuple[int, ...]:
     if len({*costs}) == 1:
         return (1,) * len(costs)
     roots = np.sqrt(costs)
-    units = np.ceil(roots / roots.sum() * INCLUSION_UNITS)
+    # In units of 2**-24, whose rounding is far below any noise.
+    units = np.ceil(roots / roots.sum() * (1 << 24))
     return tuple(map(int, units.tolist()))
 
 
@@ -222,7 +216,6 @@ def recommend_plan(
     bounds: Mapping[Any, tuple[float, float]] | None = None,
     purpose: Purpose = "margins",
     weights: Importance = "uniform",
-    mechanism: str = "optimal",
 ) -> TablePlan:
     """Plan how epsilon is divided among the columns of a table.
 
@@ -234,7 +227,7 @@ def recommend_plan(
     epsilon : float
         Privacy loss of one record over all columns together, > 0.
 
-    bounds, purpose, weights, mechanism : optional
+    bounds, purpose, weights : optional
         As for `LocalTableEncoder`.
 
     Returns
@@ -280,7 +273,6 @@ def recommend_plan(
         names,
         purpose=purpose,
         weights=weights,
-        mechanism=mechanism,
     )
 
 
@@ -298,11 +290,9 @@ def plan_table(
     *,
     purpose: Any,
     weights: Any,
-    mechanism: Any,
 ) -> TablePlan:
     """Check the parameters, and make the plan."""
     check_choice("purpose", purpose, get_args(Purpose))
-    check_choice("mechanism", mechanism, tuple(MECHANISMS))
     if len({*names}) < len(names) or not names:
         raise ValueError(
             "Each column must be declared once, by its values or its bounds, got "
@@ -314,23 +304,15 @@ def plan_table(
             f"{len(sizes)}. Use purpose='margins'."
         )
     importance = read_importance(weights, names)
-    return Planner(epsilon, sizes, importance, purpose, mechanism).find_best()
+    return Planner(epsilon, sizes, importance, purpose).find_best()
 
 
 def read_importance(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
     """Read the weights of columns."""
     if isinstance(weights, str) and weights == "uniform":
         return dict.fromkeys(names, 1.0)
-    if not isinstance(weights, Mapping) or set(weights) != set(names):
-        raise ValueError(
-            f"weights must be 'uniform' or a mapping of the columns {list(names)} to "
-            f"numbers, got {type(weights).__name__}."
-        )
-    importance = {}
-    for name in names:
-        title = f"the weight of column {name!r}"
-        importance[name] = float(check_epsilon(weights[name], name=title))
-    return importance
+    amounts = read_weights("weights", weights, names, "'uniform'")
+    return dict(zip(names, map(float, amounts), strict=True))
 
 
 def check_bounds(bounds: Any) -> dict[Any, Any]:

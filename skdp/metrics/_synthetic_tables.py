@@ -17,8 +17,8 @@ from sklearn.metrics import check_scoring
 from skdp.base import ColumnName, TableLike, read_array
 from skdp.domain import Categories, Domain, DomainLike, Interval
 from skdp.metrics._inputs import parse_classes, parse_column
-from skdp.oracles import check_size
 from skdp.pages import warn
+from skdp.randomness import check_size
 from skdp.tables import (
     ColumnError,
     Table,

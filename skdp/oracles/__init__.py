@@ -4,23 +4,14 @@ from skdp.oracles._base import FrequencyOracle, lie_threshold
 from skdp.oracles._base import channel_of_bits as channel_of_bits
 from skdp.oracles._base import check_bits as check_bits
 from skdp.oracles._base import draw_by_row as draw_by_row
-from skdp.oracles._base import support_variance as support_variance
 from skdp.oracles._bits import SubsetSelection, UnaryEncoding
 from skdp.oracles._bits import TwoRoundUnaryEncoding as TwoRoundUnaryEncoding
 from skdp.oracles._choice import ORACLES as ORACLES
 from skdp.oracles._choice import choose_oracle as choose_oracle
-from skdp.oracles._hashing import AffineHash as AffineHash
 from skdp.oracles._hashing import LocalHashing
-from skdp.oracles._numeric_mechanisms import SUBSTEPS as SUBSTEPS
 from skdp.oracles._numeric_mechanisms import ClampedLaplace as ClampedLaplace
 from skdp.oracles._numeric_mechanisms import NumericMechanism
 from skdp.oracles._numeric_mechanisms import SquareWave as SquareWave
-from skdp.oracles._numeric_mechanisms import bin_positions as bin_positions
-from skdp.oracles._numeric_mechanisms import check_steps as check_steps
-from skdp.oracles._numeric_mechanisms import (
-    estimate_frequencies as estimate_frequencies,
-)
-from skdp.oracles._numeric_mechanisms import mean_error as mean_error
 from skdp.oracles._numeric_mechanisms import round_at_random as round_at_random
 from skdp.oracles._optimal_mechanism import Optimal as Optimal
 from skdp.oracles._postprocess import POSTPROCESSORS as POSTPROCESSORS
@@ -28,7 +19,6 @@ from skdp.oracles._postprocess import Postprocess, project_to_simplex
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._sets import SetSelection
 from skdp.oracles._sets import pad_sets as pad_sets
-from skdp.randomness import check_size as check_size
 
 __all__ = [
     "FrequencyOracle",

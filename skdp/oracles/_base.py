@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
@@ -34,9 +34,6 @@ def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
 
 # Larger values are treated as this one: probabilities of 2**-64 achieve at most 100.
 MAX_EPSILON = Fraction(1000)
-
-# Entries of a channel that is computed for a best guess: about a second.
-MAX_ENTRIES = 1 << 20
 
 # Pairs of a record and a value in a block that fits in the cache.
 CELLS = 1 << 22
@@ -95,7 +92,6 @@ class LocalMechanism(ABC):
         return ReportPair.of_any(self.worst_ratio)
 
 
-@lru_cache(maxsize=512, typed=True)
 def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     """Return the smallest probability of a uniform report that epsilon allows, times 2**64.
 
@@ -212,10 +208,6 @@ def channel_of_bits(
     return table
 
 
-# Bytes of a digest that are read as they are. The whole digest seeds further bytes.
-HEAD_BYTES = 16
-
-
 def draw_by_row(
     draw: Callable[..., NDArray[Any]], digests: NDArray[np.uint8], *arrays: NDArray[Any]
 ) -> NDArray[Any]:
@@ -224,7 +216,8 @@ def draw_by_row(
     parts = []
     for start in range(0, max(1, len(digests)), MAX_ROWS):
         rows = slice(start, start + MAX_ROWS)
-        source = RowStreams(digests[rows], head=HEAD_BYTES)
+        # 16 bytes are read as they are. The whole digest seeds further bytes.
+        source = RowStreams(digests[rows], head=16)
         parts.append(draw(*[array[rows] for array in arrays], source))
     return np.concatenate(parts)
 
@@ -554,7 +547,8 @@ class FrequencyOracle(LocalMechanism):
             ``sum_r max_v P(v) P(r | v)`` over all reports; None if the channel has more
             than 2**20 entries, or depends on a public hash function.
         """
-        if self.shows_hash or self.k * self.n_reports > MAX_ENTRIES:
+        # A channel of 2**20 entries takes about a second.
+        if self.shows_hash or self.k * self.n_reports > 1 << 20:
             return None
         joint = np.array(self.channel(), float) * prior[:, np.newaxis]
         if groups is not None:

@@ -27,23 +27,17 @@ def choose_oracle(
     k: int,
     epsilon: float | Fraction,
     *,
-    max_report_bytes: int | None = None,
+    max_report_bytes: int = 1024,
     among: Collection[str] = tuple(ORACLES),
 ) -> tuple[str, FrequencyOracle]:
     """Return the name and the oracle with the smallest error among small enough reports."""
     oracles = {name: ORACLES[name](k, epsilon) for name in among}
     sizes = {name: oracle.report_bytes for name, oracle in oracles.items()}
-    limit = max(sizes.values()) if max_report_bytes is None else max_report_bytes
     # The errors are equal for all data, so that the choice uses no data.
     errors = {
         name: oracle.mean_squared_error
         for name, oracle in oracles.items()
-        if sizes[name] <= limit
+        if sizes[name] <= max_report_bytes
     }
-    if not errors:
-        raise ValueError(
-            f"max_report_bytes must be at least {min(sizes.values())} for {k} values "
-            f"and the oracles {[*among]}, got {max_report_bytes}"
-        )
     best = min(errors, key=errors.__getitem__)
     return best, oracles[best]

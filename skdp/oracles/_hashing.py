@@ -31,47 +31,19 @@ _SMALL_PRIME = 65_521
 # Prime for more values.
 _LARGE_PRIME = (1 << 31) - 1
 
-# With fewer reports, hashing all values of a report at once is faster than hashing each value
-# for all reports.
-MIN_REPORTS = 1000
-
 # Enough buckets for an epsilon of 11: the best number is about e^epsilon.
 MAX_BUCKETS = _SMALL_PRIME
 
 
 class AffineHash:
-    """Affine maps modulo a prime P, folded into g buckets: ``h(x) = ((a x + b) mod P) mod g``.
+    """Affine maps modulo a prime P, folded into g buckets: ``h(x) = ((a x + b) mod P) mod g``."""
 
-    For a and b uniform over the residues modulo P and x ≠ y, the pair (a x + b, a y +
-    b) takes each of its P² values for exactly one (a, b): the matrix of the two
-    equations has the determinant x - y ≠ 0 modulo the prime. The two are therefore
-    independent and uniform. With P = m g + s, s buckets have m + 1 residues and the
-    other buckets have m, and the values collide with probability exactly ``c = (s (m +
-    1)² + (g - s) m²) / P²``, the same for every pair.
-
-    Parameters
-    ----------
-    k : int
-        The number of values, below 2**31 - 1.
-    g : int
-        The number of buckets, from 2 to P.
-
-    Attributes
-    ----------
-    prime : int
-        P: 65,521 if k is at most this, else 2**31 - 1.
-    seed_bits : int
-        The width of a seed, which contains a and b: 32 or 62 bits.
-    collision : Fraction
-        The probability c.
-
-    Examples
-    --------
-    >>> from skdp.oracles import AffineHash
-    >>> family = AffineHash(1000, 4)
-    >>> family.prime, round(float(family.collision), 4)
-    (65521, 0.25)
-    """
+    # For a and b uniform over the residues modulo P and x != y, the pair (a x + b, a y +
+    # b) takes each of its P**2 values for exactly one (a, b): the matrix of the two
+    # equations has the determinant x - y != 0 modulo the prime. The two are therefore
+    # independent and uniform. With P = m g + s, s buckets have m + 1 residues and the
+    # other buckets have m, and the values collide with probability exactly ``c = (s (m +
+    # 1)**2 + (g - s) m**2) / P**2``, the same for every pair.
 
     def __init__(self, k: int, g: int) -> None:
         self.k = k
@@ -87,20 +59,7 @@ class AffineHash:
         self.collision = Fraction(n_equal, self.prime**2)
 
     def draw(self, source: ByteSource, n: int) -> NDArray[np.uint64]:
-        """Draw seeds.
-
-        Parameters
-        ----------
-        source : ByteSource
-            Source of the random bytes.
-        n : int
-            Number of seeds.
-
-        Returns
-        -------
-        ndarray of shape (n,), dtype uint64
-            Seeds, which may be public.
-        """
+        """Draw the seeds of n hash functions, which may be public."""
         seeds = uniform_integers(source, self.prime, n).astype(np.uint64)
         seeds <<= np.uint64(self._shift)
         seeds |= uniform_integers(source, self.prime, n)
@@ -120,38 +79,14 @@ class AffineHash:
         return seeds >> shift, seeds & np.uint64((1 << self._shift) - 1)
 
     def valid(self, seeds: NDArray[np.uint64]) -> bool:
-        """Check that `draw` can return all of the seeds.
-
-        Parameters
-        ----------
-        seeds : ndarray of shape (n,), dtype uint64
-            Seeds.
-
-        Returns
-        -------
-        bool
-            True if both halves are below the prime.
-        """
+        """Return True if `draw` can return all of the seeds."""
         return all(part.max(initial=0) < self.prime for part in self._parts(seeds))
 
     def count_matches(
         self, seeds: NDArray[np.uint64], buckets: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Count the reports with the bucket of each value.
-
-        Parameters
-        ----------
-        seeds : ndarray of shape (n,), dtype uint64
-            The seeds of the reports.
-        buckets : ndarray of integers, shape (n,)
-            Their buckets.
-
-        Returns
-        -------
-        ndarray of shape (k,), dtype int64
-            The counts. From one value to the next each residue increases by a: a hash
-            costs one addition.
-        """
+        """Count the reports with the bucket of each value."""
+        # From one value to the next each residue increases by a: a hash costs one addition.
         counts = np.zeros(self.k, np.int64)
         prime = self._word(self.prime)
         g = self._word(self.g)
@@ -319,7 +254,9 @@ class LocalHashing(FrequencyOracle):
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         self._check_reports(reports)
-        if len(reports) < MIN_REPORTS and len(reports) < self.k:
+        # With few reports, hashing all values of a report at once is faster than hashing
+        # each value for all reports.
+        if len(reports) < min(1000, self.k):
             return super().tally(reports)
         return self.hash_family.count_matches(reports[:, 0], reports[:, 1])
 

@@ -30,12 +30,6 @@ from skdp.randomness import (
 
 Floats = NDArray[np.float64]
 
-# Unit of the probability with which a number is rounded to one of two positions.
-SUBSTEPS = 1 << 16
-
-# Number of steps of the finest grid.
-MAX_STEPS = 1 << 16
-
 
 class NumericMechanism(LocalMechanism):
     """A local mechanism for one number, given as its position ``0, ..., steps`` on a grid.
@@ -151,60 +145,19 @@ class NumericMechanism(LocalMechanism):
         return {"mechanism": type(self).__name__, "grid_size": self.steps}
 
 
-def mean_error(mechanism: NumericMechanism) -> float:
-    """Return n times the mean squared error of a mean of n uniform numbers, in squared ranges."""
-    positions = np.arange(mechanism.steps + 1)
-    return float(mechanism.variances(positions).mean() / mechanism.steps**2)
-
-
 def check_steps(steps: Any) -> int:
     """Check the number of steps of a grid."""
-    return check_size(steps, least=1, most=MAX_STEPS, name="grid_size")
+    return check_size(steps, least=1, most=1 << 16, name="grid_size")
 
 
 def round_at_random(scaled: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
-    """Round numbers to one of the two neighbouring positions at random, without bias."""
+    """Round numbers to one of the two neighboring positions at random, without bias.
+
+    The numbers are in units of 2**-16 steps of the grid.
+    """
     below = scaled >> 16
     words = source.bytes(2 * scaled.size).view("<u2")
     return below + (words < scaled - (below << 16))
-
-
-def bin_positions(steps: int, n_bins: int) -> NDArray[np.float64]:
-    """Return the distribution over the positions of numbers uniform over a bin, after `round_at_random`."""
-    edges = np.arange(n_bins + 1)[:, np.newaxis] * (steps / n_bins)
-    # A number at distance d from a position goes there with probability 1 - |d|: this
-    # is the integral over d.
-    distance = np.clip(edges - np.arange(steps + 1), -1, 1)
-    integral = 0.5 + distance - np.sign(distance) * distance**2 / 2
-    return np.diff(integral, axis=0) * (n_bins / steps)
-
-
-# Updates of a smoothed estimate, and the sum of changes of frequencies that ends them.
-MAX_UPDATES = 10_000
-MIN_CHANGE = 1e-6
-
-
-def estimate_frequencies(
-    channel: NDArray[np.float64], counts: NDArray[np.integer]
-) -> NDArray[np.float64]:
-    """Estimate a distribution by expectation maximization with smoothing ("EMS", [1]_)."""
-    # .. [1] Z. Li et al. (2020). Estimating numerical distributions under local
-    #    differential privacy. SIGMOD.
-    is_reported = counts > 0
-    likelihoods = np.ascontiguousarray(channel[:, is_reported].T)
-    repeats = counts[is_reported]
-    frequencies = np.full(len(channel), 1 / len(channel))
-    for _ in range(MAX_UPDATES):
-        slopes = (repeats / (likelihoods @ frequencies)) @ likelihoods
-        padded = np.pad(frequencies * slopes, 1, mode="edge")
-        # Neighbors are averaged with the weights 1, 2, 1.
-        updated = padded[:-2] + 2 * padded[1:-1] + padded[2:]
-        updated /= updated.sum()
-        change = np.abs(updated - frequencies).sum()
-        frequencies = updated
-        if change < MIN_CHANGE:
-            break
-    return frequencies
 
 
 class ClampedLaplace(NumericMechanism):

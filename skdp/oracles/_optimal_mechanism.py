@@ -20,32 +20,11 @@ from skdp.randomness import ONE, ByteSource, uniform_integers
 
 Floats = NDArray[np.float64]
 
-# Candidate values of an outcome: their number, the largest one over the value of Duchi's
-# mechanism, and the largest distance from the center of a window. With twice as many, the
-# variance falls by less than 0.2 % up to epsilon 6 (benchmarks/local_accuracy.py).
-N_VALUES = 97
-MAX_VALUE_RATIO = 1.4
-MAX_CENTER_DISTANCE = 0.2
-
 # Up to this epsilon, Duchi's mechanism has at most 0.04 % more variance than the program.
 MAX_DUCHI_EPSILON = 0.05
-# Up to this epsilon, 17 nodes have at most 0.6 % more variance than 33 nodes.
-MAX_COARSE_EPSILON = 3.0
-# With a larger epsilon, rounding to the nodes determines the error.
-MAX_OPTIMAL_EPSILON = Fraction(8)
 
-# Probability of the outcome for the middle, which absorbs all rounding errors.
-SPARE = 2.0**-20
-
-# Smallest ``e**epsilon - 1`` that probabilities over 2**64 can express.
-MIN_EXCESS = Fraction(1, 1 << 50)
-
-# Unit of the estimate of an outcome, in steps, and the largest bias of a report.
+# Unit of the estimate of an outcome, in steps.
 VALUE_UNIT = Fraction(1, 1 << 32)
-MAX_BIAS = 2.0**-24
-
-# A program has up to 32 gaps between nodes.
-MAX_GAPS = 32
 
 Outcome = tuple[int, int, int]
 """Probability outside of its nodes in units of 2**-64, estimate from the middle, nodes as bits."""
@@ -67,10 +46,13 @@ def solve_program(
     unit = (odds + 1) / (odds - 1)
     positions = np.array(nodes)
     index = np.arange(len(nodes))
-    values = np.linspace(0, MAX_VALUE_RATIO, N_VALUES)
+    # Candidate values, relative to the value of Duchi's mechanism, each with the windows
+    # whose center is near. With twice as many values, the variance falls by less than
+    # 0.2 % up to epsilon 6 (benchmarks/local_accuracy.py).
+    values = np.linspace(0, 1.4, 97)
     first, last = np.triu_indices(len(nodes))
     centers = (positions[first] + positions[last]) / 2
-    is_near = np.abs(values[:, np.newaxis] * unit - centers) <= MAX_CENTER_DISTANCE
+    is_near = np.abs(values[:, np.newaxis] * unit - centers) <= 0.2
     # An unbiased estimate at the last node needs values beyond it. Windows below the
     # middle are mirror images.
     value_index, window_index = np.nonzero(
@@ -184,12 +166,15 @@ class Optimal(NumericMechanism):
         outcomes: Iterable[Sequence[int]] | None = None,
     ) -> None:
         self.steps = check_steps(steps)
-        capped = min(capped_epsilon(epsilon), MAX_OPTIMAL_EPSILON)
+        # With an epsilon above 8, rounding to the nodes determines the error.
+        capped = min(capped_epsilon(epsilon), Fraction(8))
         max_ratio = exp_bounds(capped)[0]
-        if max_ratio - 1 < MIN_EXCESS:
+        # Probabilities over 2**64 cannot express a smaller excess.
+        if max_ratio - 1 < Fraction(1, 1 << 50):
             raise pure_noise(epsilon)
         if outcomes is None:
-            n_gaps = 16 if capped <= MAX_COARSE_EPSILON else MAX_GAPS
+            # Up to epsilon 3, 17 nodes have at most 0.6 % more variance than 33 nodes.
+            n_gaps = 16 if capped <= 3 else 32
             if float(capped) <= MAX_DUCHI_EPSILON:
                 n_gaps = 1
             self.nodes = _place_nodes(self.steps, n_gaps)
@@ -222,7 +207,7 @@ class Optimal(NumericMechanism):
         probabilities = (self._rows / ONE).astype(float)
         biases = probabilities @ estimates - (self.nodes - self.steps / 2)
         # The tolerance grows with the estimates, because large estimates lose float precision.
-        if np.abs(biases).max() > MAX_BIAS + 1e-13 * np.abs(estimates).max():
+        if np.abs(biases).max() > 2.0**-24 + 1e-13 * np.abs(estimates).max():
             raise ValueError("outcomes must have unbiased estimates.")
         self._squares = probabilities @ estimates**2
         # A word of 64 bits is compared with the sums of all but the last probability.
@@ -301,7 +286,9 @@ def _solve_outcomes(
     order = np.argsort(values, kind="stable")
     unit = float(VALUE_UNIT)
     values = np.round(values[order] * half / unit) * unit
-    integers = [int(weight * (1 - SPARE) * ONE) for weight in weights[order].tolist()]
+    # The outcome for the middle has a probability of 2**-20, which absorbs all rounding.
+    scale = (1 - 2.0**-20) * ONE
+    integers = [int(weight * scale) for weight in weights[order].tolist()]
     bits = (windows[order] @ (1 << np.arange(len(nodes)))).tolist()
     zeros = [0] * len(bits)
     unvalued = list(zip(integers, zeros, bits, strict=True))

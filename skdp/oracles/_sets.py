@@ -25,9 +25,6 @@ from skdp.randomness import (
     subsets,
 )
 
-# Members of a set: exact integers take less than a second.
-MAX_MEMBERS = 1024
-
 # Values of a channel, whose reports are vectors of bits.
 MAX_VALUES = 16
 
@@ -142,7 +139,8 @@ class SetSelection(FrequencyOracle):
         subset_size: int | None = None,
     ) -> None:
         self.k = check_size(k)
-        most = min(self.k, MAX_MEMBERS)
+        # The exact integers of 1024 members take less than a second.
+        most = min(self.k, 1024)
         self.max_size = check_size(max_size, least=1, most=most, name="max_size")
         capped = capped_epsilon(epsilon)
         if subset_size is None:

@@ -30,18 +30,9 @@ from skdp.tables import is_frame, read_table
 
 Numbers = NDArray[np.float64]
 
-# Largest difference of a sum of probabilities from 1: rounding.
-ROUNDING = 1e-9
-
 # Distance from [0, 1], in standard errors, at which an estimate warns. By chance, fewer
 # than one in a million surveys exceed it (the tests enumerate the reports).
 MAX_DISTANCE = 6.0
-
-# Significance level of the chi-squared test of fit.
-MISFIT_LEVEL = 1e-4
-
-# Smallest expected count for the chi-squared distribution (Cochran 1954).
-MIN_EXPECTED_COUNT = 5.0
 
 # Value of non-compliant respondents in `ReportDesign.with_cheaters`.
 CHEATERS = "cheaters"
@@ -152,8 +143,8 @@ class ReportDesign(SavedByArguments):
                 f"a column for each report. Got {matrix.shape}."
             )
         sums = matrix.sum(axis=1)
-        # NaN fails the first comparison.
-        if not (matrix >= 0).all() or np.abs(sums - 1).max() > ROUNDING:
+        # NaN fails the first comparison, and rounding changes a sum by less than 1e-9.
+        if not (matrix >= 0).all() or np.abs(sums - 1).max() > 1e-9:
             raise ValueError(
                 "`channel` must have probabilities that add up to 1 in each row, got "
                 f"sums {np.round(sums, 6).tolist()}. Use fractions such as 10 / 12, and a "
@@ -843,14 +834,15 @@ def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Numbers) -> 
     n_reports = counts.group_totals**2 / squares
     # Proportions outside [0, 1] may have negative expected counts.
     fitted = np.clip(fitted, 0, 1)
-    # Pearson's statistic; small expected counts reduce its power, not its level.
+    # Pearson's statistic. An expected count below 5 (Cochran 1954) counts as 5, which
+    # reduces the power and not the level.
     gaps = n_reports * (observed - fitted)
-    statistic = (gaps**2 / np.maximum(n_reports * fitted, MIN_EXPECTED_COUNT)).sum()
+    statistic = (gaps**2 / np.maximum(n_reports * fitted, 5)).sum()
     # Each group has as many degrees of freedom as possible reports, less 1.
     is_possible = (fitted > 0) & (counts.group_totals > 0)
     n_groups = int(is_possible.any(axis=1).sum())
     degrees = int(is_possible.sum()) - n_groups - (len(labels) - 1)
-    if degrees > 0 and stats.chi2.sf(statistic, degrees) < MISFIT_LEVEL:
+    if degrees > 0 and stats.chi2.sf(statistic, degrees) < 1e-4:
         _warn(
             f"The groups of column {labels.name!r} do not have the same proportions "
             f"(chi-squared {statistic:.0f}, {degrees} degrees of freedom), so the "

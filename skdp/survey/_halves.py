@@ -29,6 +29,9 @@ from skdp.tables import is_frame
 
 HALVES = (0, 1)
 
+# Output column with the half of each record.
+GROUP = "half"
+
 
 class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     """Randomize two random halves with different epsilons, to estimate non-compliance.
@@ -46,8 +49,6 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     epsilons : tuple of (float, float), default=(0.5, 2.0)
         Epsilons of half 0 and half 1, which must differ. The error of the proportion
         of non-compliance decreases with their difference.
-    group : str, default="half"
-        Name of the output column with the half of each record, 0 or 1.
 
     Attributes
     ----------
@@ -105,11 +106,9 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         encoder: RandomizedResponseEncoder,
         *,
         epsilons: tuple[float, float] = (0.5, 2.0),
-        group: str = "half",
     ) -> None:
         self.encoder = encoder
         self.epsilons = epsilons
-        self.group = group
 
     @all_or_nothing
     def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
@@ -138,9 +137,9 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
             # The output is converted once, by this transformer.
             encoder.set_output(transform="default")
             encoders.append(encoder.fit(X))
-        if self.group in encoders[0].protocol_.columns:
+        if GROUP in encoders[0].protocol_.columns:
             raise ValueError(
-                f"`group` must differ from the column names, got {self.group!r}."
+                f"X must not contain the column {GROUP!r}, which transform adds. Rename it."
             )
         self.encoders_ = tuple(encoders)
         self.guarantee_: PrivacyGuarantee = self._weaker_encoder().guarantee_
@@ -164,8 +163,6 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
             raise ValueError(
                 f"`epsilons` must be two different floats > 0, got {epsilons!r}."
             )
-        if not isinstance(self.group, str):
-            raise TypeError(f"`group` must be a str, got {type(self.group).__name__}.")
 
     def _weaker_encoder(self) -> RandomizedResponseEncoder:
         """Return the encoder with the larger epsilon, which bounds the loss of every record."""
@@ -213,7 +210,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         for first, second in zip(*drawn, strict=True):
             reports.append(np.where(is_second, second, first))
         released = protocols[0].write(reports, table)
-        return apply_set_output(self, _add_column(released, self.group, is_second))
+        return apply_set_output(self, _add_halves(released, is_second))
 
     def _planned_guarantee(self) -> PrivacyGuarantee | None:
         """Return the guarantee of a call of `transform` before `fit`; None if it is unknown."""
@@ -234,7 +231,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         Returns
         -------
         ndarray of str
-            The report columns, and the column `group` with the half of each row.
+            The report columns, and the column 'half'.
 
         Raises
         ------
@@ -242,7 +239,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
             Before `fit`.
         """
         check_is_fitted(self)
-        names = [*self.encoders_[0].protocol_.report_columns, self.group]
+        names = [*self.encoders_[0].protocol_.report_columns, GROUP]
         return np.array(list(map(str, names)), dtype=object)
 
     def design(
@@ -282,7 +279,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
             for half, encoder in zip(HALVES, self.encoders_, strict=True)
         }
         values = list(domain[column].values)
-        design = ReportDesign(column, channels, values=values, group=self.group)
+        design = ReportDesign(column, channels, values=values, group=GROUP)
         return design if cheaters is None else design.with_cheaters(cheaters)
 
     def estimate_frequencies(
@@ -335,11 +332,11 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         return design.estimate_frequencies(table, confidence_level=confidence_level)
 
 
-def _add_column(frame: Any, name: str, is_second: NDArray[np.bool_]) -> Any:
+def _add_halves(frame: Any, is_second: NDArray[np.bool_]) -> Any:
     """Return a dataframe of any library with the column of the halves."""
     halves = is_second.astype(np.int64)
     if isinstance(frame, pd.DataFrame):
-        return frame.assign(**{name: halves})
+        return frame.assign(**{GROUP: halves})
     table = nw.from_native(frame, eager_only=True)
-    column = nw.new_series(name, halves, backend=table.implementation)
+    column = nw.new_series(GROUP, halves, backend=table.implementation)
     return table.with_columns(column).to_native()

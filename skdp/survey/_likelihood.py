@@ -12,15 +12,6 @@ from scipy.optimize import approx_fprime, minimize
 
 from skdp.survey._design import Numbers
 
-# Newton steps after the quasi-Newton search, which usually require three to six.
-MAX_NEWTON_STEPS = 50
-
-# Squared length of the last Newton step, in standard errors.
-MAX_SQUARED_STEP = 1e-14
-
-# Smallest eigenvalue of an information matrix with unit diagonal, above its rounding.
-MIN_EIGENVALUE = 1e-8
-
 # Log of the smallest standard deviation of the errors, relative to the target: the
 # likelihood of a target that the predictors determine has no maximum.
 MIN_LOG_SIGMA = math.log(1e-9)
@@ -248,7 +239,8 @@ def _polish(
 
     The inverse is None if the likelihood has no clear maximum.
     """
-    for _ in range(MAX_NEWTON_STEPS):
+    # Three to six steps are usual after the search.
+    for _ in range(50):
         information = np.atleast_2d(approx_fprime(parameters, gradient))
         inverse = _invert((information + information.T) / 2)
         if inverse is None:
@@ -257,7 +249,8 @@ def _polish(
         slope = gradient(parameters)
         step = -inverse @ slope
         parameters = parameters + step
-        if -slope @ step < MAX_SQUARED_STEP:
+        # The squared length of the step, in standard errors.
+        if -slope @ step < 1e-14:
             return parameters, inverse
     return parameters, None
 
@@ -268,8 +261,9 @@ def _invert(information: Numbers) -> Numbers | None:
     if not np.isfinite(information).all() or (diagonal <= 0).any():
         return None
     # With a unit diagonal, the eigenvalues do not depend on the units of the parameters.
+    # Below 1e-8, they may be rounding errors.
     scales = np.sqrt(np.outer(diagonal, diagonal))
-    if np.linalg.eigvalsh(information / scales)[0] < MIN_EIGENVALUE:
+    if np.linalg.eigvalsh(information / scales)[0] < 1e-8:
         return None
     return np.asarray(np.linalg.inv(information))
 

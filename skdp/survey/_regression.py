@@ -59,9 +59,6 @@ MIN_DISTINCT_VALUES = 10
 # which the model is misspecified. By chance, fewer than one in a million fits exceed it.
 MAX_DISTANCE = 5.0
 
-# Standard deviation of a constant column, relative to its entries: rounding.
-MAX_CONSTANT_DEVIATION = 1e-12
-
 
 class ReportRegression(OnSite, BaseEstimator):
     """A regression on true predictors, which are numbers, and on reports of categories."""
@@ -280,7 +277,8 @@ def compute_units(columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]
     centers = np.average(columns, axis=0, weights=weights)
     units = np.sqrt(np.average((columns - centers) ** 2, axis=0, weights=weights))
     largest = np.abs(columns).max(axis=0)
-    units[units <= MAX_CONSTANT_DEVIATION * largest] = 1.0
+    # The standard deviation of a constant column is a rounding error.
+    units[units <= 1e-12 * largest] = 1.0
     return centers, units
 
 

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 
 from skdp.base import draw_seed
 from skdp.domain import Domain, Interval, dtype_of_attribute
-from skdp.oracles import check_size
+from skdp.randomness import check_size
 from skdp.synthesis._cells import Shape, draw_within
 from skdp.synthesis.model import GraphicalModel
 from skdp.tables import (

@@ -33,9 +33,9 @@ from skdp.base import (
 from skdp.central import CentralEstimator
 from skdp.central.statistics import read_persons, rows_within, select_columns
 from skdp.domain import Domain, DomainLike, Interval
-from skdp.oracles import check_size
 from skdp.persistence import load, save
 from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.randomness import check_size
 from skdp.synthesis._cells import Shape, cut_domain
 from skdp.synthesis._counts import (
     ModelCount,

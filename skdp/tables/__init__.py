@@ -41,7 +41,6 @@ from skdp.tables._frames import Table as Table
 from skdp.tables._frames import convert_frame as convert_frame
 from skdp.tables._frames import flatten_index as flatten_index
 from skdp.tables._frames import is_frame as is_frame
-from skdp.tables._frames import labels_of as labels_of
 from skdp.tables._frames import lazy_error as lazy_error
 from skdp.tables._frames import missing_for_nan as missing_for_nan
 from skdp.tables._frames import open_large as open_large

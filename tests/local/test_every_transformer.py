@@ -48,7 +48,7 @@ TRANSFORMERS = {
     "best": (FrequencyOracleEncoder(categories=VALUES), PEOPLE),
     "numbers": (NumericPerturber(bounds=BOUNDS, grid_size=16), NUMBERS),
     "Laplace noise": (NumericPerturber(bounds=BOUNDS, mechanism="laplace", grid_size=16), NUMBERS),
-    "table": (LocalTableEncoder(4.0, categories=VALUES, bounds=BOUNDS, mechanism="laplace"), PEOPLE.join(NUMBERS)),
+    "table": (LocalTableEncoder(4.0, categories=VALUES, bounds=BOUNDS), PEOPLE.join(NUMBERS)),
     "pairs": (LocalTableEncoder(4.0, categories=VALUES, purpose="pairs"), PEOPLE),
     "lists": (SetValuedEncoder(categories={"tags": ["a", "b", "c", "d"]}, max_size=2), LISTS),
     "words": (RapporEncoder(n_bits=16), WORDS),

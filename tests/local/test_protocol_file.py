@@ -200,7 +200,7 @@ def test_what_is_no_protocol_is_refused(text):
             {"rho": 1e-9}, {"scope": ["x"]}, {"delta": False}, {"max_rows_per_person": 100}
         )],
         *[("permanent", permanent, "the protocol of a local") for permanent in (0, 1, "true", None, [])],
-        ("transformer", "Popen", "must be of ReportTransformer, got another"),
+        ("transformer", "Popen", "must be of ReportTransformer or a subclass"),
         ("transformer", "UnaryEncodingTransformer", "cannot be read|does not follow"),
     ],
 )  # fmt: skip
@@ -209,7 +209,7 @@ def test_another_protocol_is_refused(part, change, message):
     content[part] = content[part] | change if isinstance(change, dict) else change
     with pytest.raises(ValueError, match=message):
         ReportTransformer.from_json(json.dumps(content))
-    with pytest.raises(ValueError, match="must be of LocalHashingEncoder, got another"):
+    with pytest.raises(ValueError, match="must be of LocalHashingEncoder or a subclass"):
         LocalHashingEncoder.from_json(FITTED["response"][0].to_json())
 
 
@@ -219,8 +219,6 @@ def test_another_client_is_refused():
     content["client"]["samplers"][0] |= {"bound": 0, "threshold": "0"}
     with pytest.raises(ValueError, match="does not follow from"):
         ReportTransformer.from_json(json.dumps(content))
-    content["client"] = None
-    assert ReportTransformer.from_json(json.dumps(content)).guarantee_.epsilon == 1
 
 
 def test_whole_numbers_that_javascript_confuses_are_not_offered():

@@ -19,8 +19,6 @@ from skdp import (
     recommend_plan,
 )
 from skdp.exact import exp_bounds
-from skdp.local import estimate_counts
-from skdp.oracles import mean_error
 from tests.conftest import each, often
 
 VALUES = {"sex": ["F", "M"], "job": ["a", "b", "c", "d"], "town": [*"uvwxyz", None]}
@@ -60,7 +58,8 @@ class TestPlan:
         for share, inclusion in ((epsilon / columns, 1), (epsilon, 1 / columns)):
             mechanism = NumericPerturber(share, bounds=(0, 1)).fit([[0]]).mechanism_
             spread = (1 / inclusion - 1) * (1 + 2 / 1024) / 12
-            error = len(bounds) * 2 * (mean_error(mechanism) / inclusion + spread) / cells
+            noise = mechanism.variances(np.arange(mechanism.steps + 1)).mean() / mechanism.steps**2
+            error = len(bounds) * 2 * (noise / inclusion + spread) / cells
             for size in domain.sizes:
                 (oracle,) = FrequencyOracleEncoder(share, categories=[range(size)]).fit([[0]]).oracles_
                 spread = (1 / inclusion - 1) * (1 - 1 / size) / size
@@ -112,7 +111,7 @@ class TestPlan:
         supported = (oracle.p + (domain.size - 1) * oracle.q) * n / domain.size
         support = np.full(domain.size, round(supported))
         uniform = joint.protocol_.empty_tally().with_sums([support, np.array([n]), np.array([n])])
-        margins = [estimate_counts(joint.protocol_, uniform, [name]) for name in domain.columns]
+        margins = [joint.estimate_counts(uniform, columns=[name]) for name in domain.columns]
         assert plan.error == pytest.approx((pd.concat(margins)["std_error"] ** 2).mean() / n, rel=1e-3)
 
 
@@ -203,8 +202,8 @@ def test_columns_of_several_groups_have_no_joint_counts():
 @each(
     "parameters, error, message",
     [
-        *[({name: "other"}, ValueError, f"{name} must be one of") for name in ("purpose", "mechanism")],
-        *[({"weights": weights}, ValueError, "weights must be|the weight of column")
+        ({"purpose": "other"}, ValueError, "purpose must be one of"),
+        *[({"weights": weights}, ValueError, "`weights` must|the weight of column")
           for weights in ({"sex": 1}, "even", dict.fromkeys(PEOPLE, 0))],
         ({"bounds": {"height": (0, 1)}}, ValueError, r"bounds must be of columns of X, got \['height'\]"),
         ({"bounds": {"sex": (0, 1), "age": (0, 1)}}, ValueError, r"got both for \['sex'\]"),

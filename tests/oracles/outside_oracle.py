@@ -8,8 +8,8 @@ from itertools import product
 
 import numpy as np
 
-from skdp.oracles import FrequencyOracle, check_size, lie_threshold
-from skdp.randomness import bernoulli
+from skdp.oracles import FrequencyOracle, lie_threshold
+from skdp.randomness import bernoulli, check_size
 
 ONE = 1 << 64
 

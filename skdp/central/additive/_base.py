@@ -39,9 +39,8 @@ from skdp.domain import (
     copy_guarantee,
     domains_of_dtypes,
 )
-from skdp.oracles import check_size
 from skdp.privacy import Share
-from skdp.randomness import ByteSource
+from skdp.randomness import ByteSource, check_size
 from skdp.tables import Table, kind_of_dtype, name_of_dtype
 
 # Fractions of the budget for the number of rows and the middle of the target, and for the counts of cells from which

@@ -1,7 +1,6 @@
 """The protocol shared by client and server: from rows to reports, and from reports to estimates."""
 
 from skdp.local.protocol._columns import SAMPLED as SAMPLED
-from skdp.local.protocol._columns import attributes_of as attributes_of
 from skdp.local.protocol._columns import concat_columns as concat_columns
 from skdp.local.protocol._columns import read_report_table as read_report_table
 from skdp.local.protocol._debias import debias_reports as debias_reports
@@ -11,7 +10,6 @@ from skdp.local.protocol._debias import refuse_name as refuse_name
 from skdp.local.protocol._debias import weighted_frequencies as weighted_frequencies
 from skdp.local.protocol._estimation import ShareOf as ShareOf
 from skdp.local.protocol._estimation import check_columns as check_columns
-from skdp.local.protocol._estimation import count_variances as count_variances
 from skdp.local.protocol._estimation import estimate_counts as estimate_counts
 from skdp.local.protocol._estimation import fields_with as fields_with
 from skdp.local.protocol._estimation import margin_error as margin_error

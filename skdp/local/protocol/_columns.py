@@ -24,13 +24,6 @@ _DIGITS = re.compile(r"[0-9]{1,20}")
 _WORDS = 1 << 64
 
 
-def attributes_of(domain: Domain, strategy: str) -> list[tuple[Any, ...]]:
-    """Return the columns of each attribute."""
-    if strategy == "joint":
-        return [domain.columns]
-    return [(name,) for name in domain.columns]
-
-
 def value_labels(domain: Domain, cells: NDArray[np.intp]) -> list[str]:
     """Make labels of combinations of values of the columns."""
     texts_of_columns = []

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from skdp.base import check_choice, check_confidence_level, level_of_the_caller
 from skdp.local._tally import ReportTally, check_tally
@@ -300,27 +300,3 @@ def margin_error(oracle: FrequencyOracle, n_groups: int) -> float:
     of_member, of_nonmember = support_variances(oracle, n_groups)
     total = of_member + (n_groups - 1) * of_nonmember
     return total / n_groups / float(oracle.p - oracle.q) ** 2
-
-
-def count_variances(protocol: Any, counts: ArrayLike) -> NDArray[np.float64]:
-    """Compute the variances of the unbiased counts for given true counts."""
-    oracles = [field.oracle for field in protocol.fields]
-    ends = np.cumsum([oracle.k for oracle in oracles])
-    cells = np.asarray(counts, float)
-    if cells.shape != (ends[-1],):
-        raise ValueError(f"`counts` must have shape ({ends[-1]},), got {cells.shape}.")
-    parts = np.split(cells, ends[:-1])
-    totals = list(map(np.sum, parts))
-    if (cells < 0).any() or not np.allclose(totals, totals[0]):
-        raise ValueError(
-            "`counts` must be at least 0, with the same sum in each column."
-        )
-    n = totals[0]
-    # With strategy="sample", each field is reported by an equal part of the records.
-    size = n if protocol.sampling is None else n / len(oracles)
-    estimates = []
-    for oracle, part in zip(oracles, parts, strict=True):
-        reported = part * size / n
-        noise = oracle.variance(reported, size)
-        estimates.append(SampledCounts.of(reported, noise, size, n))
-    return SampledCounts.concatenate(estimates).variances

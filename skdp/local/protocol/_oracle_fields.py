@@ -37,9 +37,6 @@ from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import uniform_integers
 
-# With at most 64 distinct reports, an engine counts them faster than it passes all rows.
-_MAX_BITS = 6
-
 
 class OracleField(Field):
     """Base class of fields that an oracle reports."""

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from skdp.base import check_choice, level_of_the_caller
 from skdp.domain import Categories, Domain, Interval
-from skdp.oracles import check_size
 from skdp.pages import warn
+from skdp.randomness import check_size
 from skdp.synthesis.model import (
     MAX_TABLE_CELLS,
     Clique,
