@@ -11,7 +11,7 @@ import pytest
 import skdp
 from skdp import Domain, DPMarginalSynthesizer, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import estimate_file
-from skdp.local import ReportTransformer
+from skdp.local import RapporEncoder, ReportTransformer
 from skdp.oracles import POSTPROCESSORS
 from tests.cli.commands import call, refuse
 
@@ -128,6 +128,14 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
     # Nothing was charged, and the ledger has the budget that was stated first.
     assert sorted(path.name for path in files.iterdir()) == sorted([*before, "ledger"])
     assert PrivacyLedger(path="ledger").spent.epsilon == 0
+
+
+def test_a_protocol_of_words_is_loaded(files):
+    encoder = RapporEncoder(2.0, n_bits=16, n_hashes=1).fit(pd.DataFrame({"town": ["Lyon"]}))
+    encoder.save("town.json")
+    call("privatize", "in.csv", "out.parquet", "--load", "town.json")
+    reports = pd.read_parquet("out.parquet")
+    assert abs(encoder.decode(reports, ["Lyon"]).loc["Lyon", "count"] - ROWS) < 2_000
 
 
 @pytest.mark.long

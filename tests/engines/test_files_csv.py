@@ -6,6 +6,7 @@ import pytest
 from skdp import Domain, DPMarginalSynthesizer, NumericPerturber, PrivacyLedger, RandomizedResponseEncoder
 from skdp.domain import draft_domain_toml
 from skdp.engines import estimate_file, privatize_file, read_frame, synthesize_file, tally_files
+from tests.cli.commands import refuse
 from tests.conftest import each
 from tests.engines.tables import everything_said
 
@@ -116,6 +117,19 @@ def test_a_decimal_comma_is_named(tmp_path, transformer):
     (tmp_path / "in.csv").write_text("pay;x\n" + "1,5;1\n2,5;2\n" * 5)
     with pytest.raises(ValueError, match=r"column 'pay' must contain numbers, with decimal points as in 1\.5; got"):
         privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", transformer, delimiter=";")
+
+
+@pytest.mark.parametrize("command", ["draft-domain", "privatize", "report"])
+def test_a_quoted_header_with_another_delimiter_advises_to_give_it(tmp_path, capsys, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.csv").write_text('"sex";"x"\n' + '"f";"1"\n' * 5)
+    (tmp_path / "domain.toml").write_text(DOMAIN.to_toml())
+    words = {
+        "draft-domain": "in.csv out.toml",
+        "privatize": "in.csv out.csv --domain domain.toml --epsilon 1",
+        "report": "--out page.html --data in.csv --domain domain.toml --columns sex",
+    }[command]
+    assert "give --delimiter" in refuse(capsys, command, *words.split())
 
 
 def test_columns_of_one_name_are_named_where_they_are_asked_for(tmp_path):
