@@ -198,8 +198,10 @@ def test_the_noise_of_the_mean_covers_any_row(monkeypatch):
     asked, whole = [], Noise.of
     monkeypatch.setattr(Noise, "of", lambda *what: asked.append(what) or whole(*what))
     rows = placed(np.tile(WIDE, (20, 1)), None)
-    find_limits(rows, read_share(1e6), 0.5, SeededSource(0))
-    (_, (_, sensitivity, square)) = asked
+    limits = find_limits(rows, read_share(1e6), 0.5, SeededSource(0))
+    ((of_sizes,), (of_mean, sensitivity, square)) = asked
+    # The sizes are counted twice: before and after the mean is subtracted.
+    assert 2 * of_sizes.amount + of_mean.amount + limits.rest.amount == 10**6
     changes = [placed(WIDE[[place]], None).total(square).tolist() for place in range(len(WIDE))]
     assert 0.9 * sensitivity < max(sum(map(abs, change)) for change in changes) <= sensitivity
     assert 0.9 * square < max(sum(one**2 for one in change) for change in changes) <= square
