@@ -128,6 +128,14 @@ def test_the_loss_of_noise_is_that_of_the_difference_and_the_scale(noise, epsilo
     assert not replay.passed
 
 
+@each("rho, passed", [(2.0, True), (1.9, False)])
+def test_a_stated_rho_covers_what_is_drawn(rho, passed):
+    claim = replace(CLAIM, epsilon=100.0, delta=1e-6, rho=rho)
+    replay = replay_release(total(lambda source: rounded_gaussian(source, 25, 1)), X, ONE_LESS, guarantee=claim)
+    assert replay.passed == passed
+    assert replay.findings == (() if passed else ("the draws lose rho 2 together, more than the stated 1.9",))
+
+
 @each("losses", [(), (PureLoss(1.0),)])
 def test_noise_of_whole_numbers_on_numbers_that_are_none_has_no_bound(losses):
     claim = replace(CLAIM, losses=losses)
