@@ -306,3 +306,15 @@ def test_wrong_tables_are_refused(table, options, error, message):
     with pytest.raises(error, match=message) as caught:
         WARNER.estimate_frequencies(table, **options)
     assert "maybe" not in str(caught.value)
+
+
+def test_designs_are_shown_by_their_epsilon():
+    assert WARNER.epsilon == pytest.approx(np.log(3))
+    assert repr(WARNER) == "ReportDesign('smokes', 2 values, 1 channel, epsilon=1.099)"
+    assert BY_GROUP.epsilon == np.inf
+
+
+def test_reports_with_probability_0_are_refused():
+    design = ReportDesign("smokes", [[1, 0, 0], [0, 1, 0]], values=[0, 1], reports=["no", "yes", "maybe"])
+    with pytest.raises(ValueError, match="'smokes' has 30 reports that have probability 0"):
+        design.estimate_frequencies(ANSWERS.replace("yes", "maybe"))

@@ -162,3 +162,19 @@ def test_wrong_tables_are_refused():
         halves.estimate_frequencies(reports, cheaters="never")
     with pytest.raises(ValueError, match="'half' has 400 entries that are not in"):
         halves.estimate_frequencies(reports.assign(half=2))
+
+
+def test_each_column_has_its_own_cheaters():
+    values = {"copied": ["no", "yes"], "job": ["a", "b", "c"]}
+    rng = np.random.default_rng(1)
+    people = pd.DataFrame({"copied": ["no"] * 30_000, "job": rng.choice(["a", "b", "c"], 30_000)})
+    halves = halves_of(values, epsilons=(2.0, 8.0))
+    reports = halves.fit_transform(people)
+    assert list(halves.get_feature_names_out()) == ["copied", "job", "half"]
+    reports.loc[rng.random(30_000) < 0.2, "job"] = "b"
+    table = halves.estimate_frequencies(reports, column="job", cheaters="b", confidence_level=1 - 1e-6)
+    expected = np.append(np.full(3, 0.8 / 3), 0.2)
+    assert (table["lower"] < expected).all()
+    assert (expected < table["upper"]).all()
+    with pytest.raises(ValueError, match="`column` must be one of"):
+        halves.estimate_frequencies(reports)

@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import skdp
 from skdp import (
     LocalHashingEncoder,
+    NumericPerturber,
     RandomizedResponseEncoder,
     UnaryEncodingTransformer,
 )
@@ -531,3 +532,47 @@ def test_errors_do_not_depend_on_units(kind, factor, shift):
     if is_linear:
         predicted = (predicted - 1e9) / of_target
     np.testing.assert_allclose(predicted, expected.predict(X[:5]), rtol=1e-5)
+
+
+def test_direct_answers_are_true_predictors():
+    """Fits and predictions are those of least squares; columns without text names keep their order."""
+    X, sex, y, _ = generated()
+    model = ReportLinearRegression(ReportDesign.direct("sex", values=[0, 1])).fit(X.assign(sex=sex), y)
+    plain = LinearRegression().fit(X.assign(sex=sex), y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6)
+    np.testing.assert_allclose(model.predict(X.assign(sex=sex)), plain.predict(X.assign(sex=sex)), rtol=1e-6)
+    numbered = X.set_axis([1, 2], axis=1)
+    model = ReportLinearRegression().fit(numbered, y)
+    with pytest.raises(ValueError, match=r"X must have the predictors of fit, \[1, 2\], got \[2, 1\]"):
+        model.predict(numbered[[2, 1]])
+
+
+def test_without_predictors_it_is_the_log_odds():
+    reports = repeated((500, 500))
+    model = ReportLogisticRegression(target_design=UNLIKELY_WARNER).fit(reports[[]], reports)
+    assert model.intercept_[0] == pytest.approx(0, abs=1e-8)
+    with pytest.raises(ValueError, match="X must be a dataframe or an array, got None"):
+        ReportLogisticRegression(target_design=UNLIKELY_WARNER).fit(None, reports)
+
+
+def test_reports_need_names_and_categories():
+    with pytest.raises(TypeError, match="X must be a dataframe"):
+        ReportLogisticRegression(WARNER).fit(np.array([[0], [1]]), [0, 1])
+    numbers = NumericPerturber(1.0, bounds={"z": (0, 1)}, random_state=0)
+    reports = numbers.fit_transform(pd.DataFrame({"z": np.arange(10) / 9}))
+    with pytest.raises(TypeError, match=r"must report categories, got NumericPerturber.*an Interval"):
+        ReportLinearRegression(numbers).fit(reports, np.arange(10))
+
+
+def test_a_predictor_and_a_target_that_no_row_reports_both_are_refused():
+    channel = [[0.8, 0.2, 0], [0.2, 0.8, 0]]
+    split = {1: channel, 2: [[0, 0, 1], [0, 0, 1]]}
+    other = {1: split[2], 2: channel}
+    options = {"values": ["no", "yes"], "reports": ["no", "yes", None], "group": "half"}
+    predictor, target = ReportDesign("a", split, **options), ReportDesign("b", other, **options)
+    half = np.arange(600) % 2 + 1
+    answers = np.random.default_rng(0).choice(["no", "yes"], 600)
+    X = pd.DataFrame({"a": np.where(half == 1, answers, None), "half": half})
+    y = pd.DataFrame({"b": np.where(half == 2, answers, None), "half": half})
+    with pytest.raises(ValueError, match="No row has reports of both 'a' and 'b'"):
+        ReportLogisticRegression(predictor, target_design=target).fit(X, y)
