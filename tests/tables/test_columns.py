@@ -162,3 +162,18 @@ def test_distinct_values_are_sorted_and_say_whether_some_are_missing(make_frame,
 def test_numbers_and_truth_values_that_are_equal_are_not_one_value(data):
     with pytest.raises(ValueError, match="mixes values of several kinds"):
         distinct_values(np.array(data, object))
+
+
+def test_the_levels_of_a_categorical_may_be_in_any_order_and_unused():
+    series = pd.Series(pd.Categorical(["b", "a", None], categories=["z", "b", "a"], ordered=True))
+    assert ValueCoder(["a", "b", None]).encode(series).tolist() == [1, 0, 2]
+    wide = pl.Series([3, None, 9], dtype=pl.Int128)
+    assert ValueCoder([1, 2, 3, None]).encode(wide).tolist() == [2, 3, 4]
+    integers = pd.Series(pd.Categorical([3, 1]))
+    assert ValueCoder([1, 2, 3]).encode(integers).tolist() == [2, 0]
+
+
+@each("values", [["a", "a\0"], [-1, 2**63]])
+def test_a_value_that_the_usual_dtype_would_change_is_decoded_as_it_is(values):
+    for like in (np.array(values, object), pd.Series(values, dtype=object)):
+        assert list(decode(np.arange(2), values, like)) == values
