@@ -378,3 +378,12 @@ def test_estimators_ignore_columns_that_their_table_does_not_have(make, columns)
     np.testing.assert_array_equal(*map(np.asarray, drawn))
     with pytest.raises(ValueError, match=r"declares nothing for the columns \['height'\]"):
         make(WIDE).fit(people.assign(height=1.0))
+
+
+def test_an_undeclared_column_may_be_dropped():
+    with pytest.raises(
+        ValueError, match=r"declares nothing for the columns \['id'\]\. Declare .*, or drop the columns"
+    ):
+        DPMarginalSynthesizer(1.0, domain=WIDE).fit(PEOPLE.assign(id=range(150)))
+    with pytest.raises(TypeError, match=r"X must be a table, got str\. Read the file first"):
+        DPMarginalSynthesizer(1.0, domain=WIDE).fit("people.csv")

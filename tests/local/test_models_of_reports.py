@@ -183,3 +183,16 @@ def test_scikit_learn_checks(kind, failing):
     estimator = kind(RandomizedResponseEncoder(random_state=0))
     results = check_estimator(estimator, expected_failed_checks=dict.fromkeys(failing, "see above"), on_skip=None)
     assert {one["check_name"] for one in results if one["status"] == "xfail"} == {*failing}
+
+
+def test_an_attribute_that_is_not_reported_keeps_its_prior(rows):
+    inner = seeded_encoder(2.0, strategy="sample")
+    reports = inner.fit_transform(pd.DataFrame(rows))  # the same seed gives the same coins
+    features = PosteriorFeatures(inner)
+    output, sampled = features.fit_transform(pd.DataFrame(rows)).to_numpy(), reports["sampled"].to_numpy()
+    sex, job = output[:, :2], output[:, 2:]
+    assert sex[sampled == 1] == pytest.approx(np.tile(features.prior_[0], ((sampled == 1).sum(), 1)))
+    assert job[sampled == 0] == pytest.approx(np.tile(features.prior_[1], ((sampled == 0).sum(), 1)))
+    told = reports["sex"] == "Male"
+    assert (sex[told, 1] > features.prior_[0][1]).all()
+    assert (sex[(sampled == 0) & ~told, 1] < features.prior_[0][1]).all()
