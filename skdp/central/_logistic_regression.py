@@ -183,7 +183,7 @@ class PublicRows:
     """Standardized public columns, computed without the target."""
 
     scaler: StandardScaler
-    # Standardized, and a constant as the last: (n_rows, n_columns + 1).
+    # Standardized columns, and a last column of ones: (n_rows, n_columns + 1).
     inputs: Floats
     # At most 1, and less for long rows: (n_rows,).
     weights: Floats

@@ -228,7 +228,7 @@ class HeavyHitters(OnSite, BaseEstimator):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports uses no budget.
         """
         protocol = self._make_protocol()
         rows = read_reports(reports, protocol)

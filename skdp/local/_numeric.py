@@ -564,7 +564,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports uses no budget.
         """
         _, tally = self._read_reports(reports)
         means = estimate_means(self.protocol_, tally, confidence_level)
@@ -603,7 +603,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports uses no budget.
         """
         _, tally = self._read_reports(reports)
         tables = {}

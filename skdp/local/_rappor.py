@@ -439,7 +439,7 @@ class RapporEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports uses no budget.
 
         The standard error does not include collisions of words outside the list with
         candidates. List all frequent words. Rows of one record with equal permanent bits

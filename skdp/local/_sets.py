@@ -253,7 +253,7 @@ class SetValuedEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports uses no budget.
         """
         return self._estimate(
             reports,
@@ -303,7 +303,7 @@ class SetValuedEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights are not
+        **Privacy.** Post-processing of reports uses no budget. Weights are not
         privatized: the analyst has them beside the reports.
         """
         return self._estimate(

@@ -296,7 +296,7 @@ class LocalTableEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports uses no budget.
         """
         return self._marginals(
             reports,
@@ -342,7 +342,7 @@ class LocalTableEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights are not
+        **Privacy.** Post-processing of reports uses no budget. Weights are not
         private: the analyst has them beside the reports.
         """
         options: dict[str, Any] = {
@@ -414,7 +414,7 @@ class LocalTableEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports uses no budget.
         """
         check_is_fitted(self)
         protocol = self.protocol_
@@ -455,7 +455,7 @@ class LocalTableEncoder(ReportTransformer):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports uses no budget.
         """
         _, tally = self._read_reports(reports)
         means = estimate_means(self.protocol_, tally, confidence_level)

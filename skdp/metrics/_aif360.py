@@ -119,7 +119,7 @@ def to_aif360(
     numeric = _encode_frame(frame)
     label = find_positive_label(positive_label, y=labels)
     is_positive = labels.isin([label]).to_numpy(dtype=bool)
-    # All predictions of a model may be negative.
+    # If all labels are equal, they may be predictions of which none is positive.
     if not is_positive.any() and labels.nunique() > 1:
         raise ValueError("positive_label must be a label of y")
     numeric[LABEL] = is_positive.astype(np.float64)

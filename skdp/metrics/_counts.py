@@ -162,7 +162,7 @@ def _match_counts(true: Any, estimate: Any) -> tuple[Numbers, Numbers, pd.Index 
 
 def _select_counts(counts: Any) -> Any:
     """Return the column "count" of a DataFrame; return other counts unchanged."""
-    # `estimate_counts` returns such a table.
+    # `estimate_counts` returns a table with standard errors and intervals beside it.
     if isinstance(counts, pd.DataFrame) and "count" in counts.columns:
         return counts["count"]
     return counts

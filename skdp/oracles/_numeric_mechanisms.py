@@ -228,7 +228,7 @@ class ClampedLaplace(NumericMechanism):
         return laplace_loss(Fraction(self.epsilon), self.steps)
 
     def shuffle_pair(self) -> ReportPair:
-        # An upper bound with few digits: the exact ratio has millions.
+        # An upper bound with few digits, because the exact ratio has millions of digits.
         return ReportPair.of_any(exp_bounds(Fraction(self.epsilon))[1])
 
     @cached_property

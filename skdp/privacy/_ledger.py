@@ -181,7 +181,7 @@ class PrivacyLedger:
 
     @property
     def epsilon(self) -> float | None:
-        """The budget of privacy loss."""
+        """The largest total epsilon of all charges."""
         return self._book.budget.epsilon
 
     @property

@@ -486,7 +486,7 @@ class ReportDesign(SavedByArguments):
         the proportions of `estimate_frequencies` for one group and as many reports as
         values.
 
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports uses no budget.
         """
         chosen = list(self.values if values is None else values)
         if not chosen or not all(value in self.values for value in chosen):
@@ -555,7 +555,7 @@ class ReportDesign(SavedByArguments):
         least the errors at the closest proportions between 0 and 1, also if all reports
         are equal.
 
-        **Privacy.** Post-processing of reports: free, and repeatable. Weights are not
+        **Privacy.** Post-processing of reports uses no budget. Weights are not
         protected.
         """
         check_confidence_level(confidence_level)

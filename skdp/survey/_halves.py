@@ -325,7 +325,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
 
         Notes
         -----
-        **Privacy.** Post-processing of reports: free, and repeatable.
+        **Privacy.** Post-processing of reports uses no budget.
         """
         design = self.design(column, cheaters=cheaters)
         table = to_pandas(reports, report_columns(design), "reports")

@@ -393,7 +393,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
 
     Notes
     -----
-    **Privacy.** Post-processing of reports: free, and repeatable. True predictors and
+    **Privacy.** Post-processing of reports uses no budget. True predictors and
     targets are not protected.
 
     The model is the model of `ReportLogisticRegression` with a normal distribution of
@@ -540,7 +540,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
 
     Notes
     -----
-    **Privacy.** Post-processing of reports: free, and repeatable. True predictors and
+    **Privacy.** Post-processing of reports uses no budget. True predictors and
     targets are not protected.
 
     The likelihood of a row is the sum, over the true values of the reported columns, of

@@ -79,8 +79,8 @@ def find_bound(
     draw: Draw, n_tables: int, n_draws: int, *, delta: float, level: float
 ) -> Bound:
     """Choose an event by two samples of each table, and count it in fresh draws."""
-    # A tenth of the draws is used for the choice. If there are few draws, up to three tenths, because a bad choice
-    # costs more than a smaller test.
+    # A tenth of the draws is used for the choice. If there are few draws, up to three tenths are used, because
+    # a bad choice costs more than a smaller test.
     n_draws_per_sample = n_draws / (2 * n_tables)
     n_choosing = max(
         1, int(0.1 * n_draws_per_sample), min(5_000, int(0.3 * n_draws_per_sample))

@@ -72,7 +72,7 @@ def divide(numerator: Table, denominator: Table) -> Table:
 
 
 class Layout:
-    """Several tables in one vector."""
+    """Layout of several tables in one vector."""
 
     def __init__(self, shapes: Iterable[Sequence[int]]) -> None:
         self._shapes = list(map(tuple, shapes))
