@@ -3,11 +3,9 @@
 Internal: import nothing from here outside of skdp.
 """
 
-from skdp.base._declared import UNIFORM as UNIFORM
 from skdp.base._declared import declares_missing as declares_missing
 from skdp.base._declared import read_domain as read_domain
 from skdp.base._declared import undeclared_error as undeclared_error
-from skdp.base._declared import warn_of_observed as warn_of_observed
 from skdp.base._input import apply_set_output as apply_set_output
 from skdp.base._input import check_names as check_names
 from skdp.base._input import check_row_order as check_row_order
@@ -16,11 +14,9 @@ from skdp.base._input import one_column as one_column
 from skdp.base._input import read_array as read_array
 from skdp.base._input import read_input as read_input
 from skdp.base._input import read_numbers as read_numbers
-from skdp.base._input import refuse_no_public_rows as refuse_no_public_rows
 from skdp.base._input import refuse_protected_levels as refuse_protected_levels
 from skdp.base._input import refuse_shared_name as refuse_shared_name
 from skdp.base._input import rows_and_target as rows_and_target
-from skdp.base._input import target_column as target_column
 from skdp.base._input import target_of as target_of
 from skdp.base._input import warn_of_levels as warn_of_levels
 from skdp.base._parameters import AxesLike as AxesLike

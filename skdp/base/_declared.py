@@ -115,12 +115,6 @@ def declares_missing(domain: Domain) -> bool:
     return any(None in domain[name].values for name in domain.columns)
 
 
-# Advice of local transformers for values outside the domain.
-UNIFORM = (
-    "The last resort is handle_unknown='uniform': such rows become uniform random "
-    "values, which draw all estimates towards equal counts"
-)
-
 # Advice of statistics for values outside the domain.
 _IGNORE = "Or set handle_unknown='ignore', which leaves such values out of all counts"
 

@@ -297,14 +297,6 @@ def target_of(table: Table, y: Any) -> tuple[Any, Any]:
     return column, name
 
 
-def refuse_no_public_rows(n_rows: int | None) -> None:
-    """Check that a table whose number of rows is public has rows."""
-    if n_rows == 0:
-        raise ValueError(
-            "X must have at least one row if `protect` names the private columns, got 0"
-        )
-
-
 def refuse_shared_name(
     table: Table, y: Any, protected: Collection[Any] | None = None
 ) -> None:

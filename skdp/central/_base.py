@@ -31,7 +31,6 @@ from skdp.base import (
     draw_seed,
     read_bounds,
     read_input,
-    refuse_no_public_rows,
     warn_of_release,
 )
 from skdp.central._quantiles import QuantilePlan
@@ -368,8 +367,11 @@ class CentralStatistic(CentralEstimator):
         names = self._bounded(rows).names
         bounds = self._declared_bounds(names)
         plan = self._plan(rows, share, bounds)
-        if plan.protected:
-            refuse_no_public_rows(rows.n_rows)
+        if plan.protected and rows.n_rows == 0:
+            raise ValueError(
+                "X must have at least one row if `protect` names the private columns, "
+                "got 0"
+            )
 
         # Charge.
         source = self._charge(plan, share, rows)

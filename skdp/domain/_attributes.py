@@ -212,9 +212,8 @@ class Interval:
         `DPMarginalSynthesizer` draws whole numbers for whole ones.
     decimals : int, optional
         The largest number of decimals of the numbers, from 0 to 15, also of synthetic
-        numbers; 0 is for whole numbers. If it is 1 or more, `DPMarginalSynthesizer` treats
-        numbers with more decimals as outside the domain. By default any number, or 0 for
-        numbers that are whole by default.
+        numbers; 0 is for whole numbers. Numbers with more decimals are counted in their
+        bin. By default any number, or 0 for numbers that are whole by default.
 
     Attributes
     ----------

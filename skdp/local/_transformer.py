@@ -54,7 +54,6 @@ from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
     check_epsilon,
-    is_charged,
     spend,
 )
 from skdp.tables import Table, carried_text, carries_notes, with_protocol
@@ -512,7 +511,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             return self._ledger, title
         title += f", run {run}"
         # A repeated run draws the same reports.
-        is_repeated = is_charged(self._ledger, self.guarantee_, title)
+        is_repeated = self._ledger._is_charged(self.guarantee_, title)
         return None if is_repeated else self._ledger, title
 
     def _planned_guarantee(self) -> PrivacyGuarantee | None:

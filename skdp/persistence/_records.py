@@ -21,7 +21,7 @@ from skdp._json import read_value, write_value
 from skdp.base import SavedByArguments
 from skdp.domain import Categories, Domain, Interval
 from skdp.local import ReportTransformer, SecretKey
-from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, closed_ledger
+from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.tables import Table, dtype_of, empty_column, library_of
 
 _NO_LEDGER = (
@@ -80,7 +80,7 @@ class Records:
         if value.type_name == "PrivacyLedger":
             self.has_ledger = True
             if self.ledger is None:
-                self.ledger = closed_ledger(_NO_LEDGER, **state)
+                self.ledger = PrivacyLedger._closed(_NO_LEDGER, **state)
             return self.ledger
         if value.type_name in _TYPES:
             return _TYPES[value.type_name][2](state)

@@ -22,8 +22,6 @@ from skdp.privacy._guarantee import (
 )
 from skdp.privacy._guarantee import Relation as Relation
 from skdp.privacy._ledger import PrivacyLedger
-from skdp.privacy._ledger import closed_ledger as closed_ledger
-from skdp.privacy._ledger import is_charged as is_charged
 from skdp.privacy._ledger import spend as spend
 from skdp.privacy._losses import GaussianLoss, PureLoss
 from skdp.privacy._losses import Loss as Loss
@@ -31,12 +29,10 @@ from skdp.privacy._losses import StatedLoss as StatedLoss
 from skdp.privacy._losses import exponential_loss as exponential_loss
 from skdp.privacy._losses import gaussian_loss as gaussian_loss
 from skdp.privacy._losses import laplace_loss as laplace_loss
-from skdp.privacy._losses import pure_epsilon as pure_epsilon
 from skdp.privacy._losses import pure_mu as pure_mu
 from skdp.privacy._report_pair import ReportPair as ReportPair
 from skdp.privacy._result import PrivacyStatement
 from skdp.privacy._shuffled import Released as Released
-from skdp.privacy._shuffled import any_pair as any_pair
 from skdp.privacy._shuffled import local_epsilon, shuffled_guarantee
 from skdp.privacy._statement import privacy_statement
 from skdp.privacy._walk import Fact as Fact

@@ -322,6 +322,21 @@ class PrivacyLedger:
         _check_release(guarantee, what)
         self._book.charge(what, guarantee)
 
+    @classmethod
+    def _closed(cls, refusal: str, **budget: Any) -> Self:
+        """Return a ledger with the budget of another ledger that refuses all charges."""
+        ledger = cls.__new__(cls)
+        ledger._book = Book(Budget(**budget))
+        ledger._book.close(refusal)
+        return ledger
+
+    def _is_charged(self, guarantee: PrivacyGuarantee, what: str) -> bool:
+        """Check if there is a charge for a release with this name and guarantee."""
+        _, charges = self._book.snapshot()
+        # Charges in a file are read from JSON, so their text is compared.
+        request = format_text(what), guarantee.to_json()
+        return any(request == (one.what, one.guarantee.to_json()) for one in charges)
+
     def __repr__(self) -> str:
         # Without the path, because scikit-learn shows this in the HTML of estimators.
         budget, spent = self._book.budget, "unknown"
@@ -358,23 +373,7 @@ def _check_release(guarantee: Any, what: Any) -> None:
         raise TypeError(f"what must be a str, got {type(what).__name__}")
 
 
-def closed_ledger(refusal: str, **budget: Any) -> PrivacyLedger:
-    """Return a ledger with the budget of another ledger that refuses all charges."""
-    ledger = PrivacyLedger.__new__(PrivacyLedger)
-    ledger._book = Book(Budget(**budget))
-    ledger._book.close(refusal)
-    return ledger
-
-
 def spend(ledger: Any, guarantee: PrivacyGuarantee, what: str) -> None:
     """Charge a release to a ledger; None has no limit."""
     if ledger is not None:
         ledger.charge(guarantee, what)
-
-
-def is_charged(ledger: PrivacyLedger, guarantee: PrivacyGuarantee, what: str) -> bool:
-    """Check if a ledger was charged for a release with this name and guarantee."""
-    _, charges = ledger._book.snapshot()
-    # Charges in a file are read from JSON, so their text is compared.
-    request = format_text(what), guarantee.to_json()
-    return any(request == (one.what, one.guarantee.to_json()) for one in charges)

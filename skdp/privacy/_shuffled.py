@@ -300,9 +300,10 @@ def _inspect_reporter(
 ) -> tuple[tuple[ReportPair, ...], PrivacyGuarantee]:
     """Return the pairs and the local guarantee of a randomizer."""
     protocol = getattr(reporter, "protocol_", reporter)
+    pairs: tuple[ReportPair, ...] = ()
     if hasattr(reporter, "shuffle_pair") and not isinstance(reporter, type):
         local = PrivacyGuarantee(reporter.epsilon, mechanism=type(reporter).__name__)
-        pairs: tuple[ReportPair, ...] = (reporter.shuffle_pair(),)
+        pairs = (reporter.shuffle_pair(),)
     else:
         local = _get_local_guarantee(reporter)
         if getattr(protocol, "permanent_key", None) is not None:
@@ -310,13 +311,14 @@ def _inspect_reporter(
                 "reporter must not make permanent reports: two sums of them may differ by "
                 "a single report"
             )
-        if not hasattr(protocol, "shuffle_pairs"):
-            return (any_pair(local.epsilon),), local
-        pairs = tuple(protocol.shuffle_pairs(released))
+        if hasattr(protocol, "shuffle_pairs"):
+            pairs = tuple(protocol.shuffle_pairs(released))
     # A subclass may inherit the pairs of an oracle and draw with another ratio.
     revealed = sum(log_upper(pair.largest_ratio) for pair in pairs)
-    is_complete = revealed >= local.epsilon * (1 - 1e-6)
-    return pairs if is_complete else (any_pair(local.epsilon),), local
+    if not pairs or revealed < local.epsilon * (1 - 1e-6):
+        # This pair dominates every local randomizer with this epsilon.
+        pairs = (ReportPair.of_any(exp_bounds(local.epsilon)[1]),)
+    return pairs, local
 
 
 def _get_local_guarantee(reporter: Any) -> PrivacyGuarantee:
@@ -336,11 +338,6 @@ def _get_local_guarantee(reporter: Any) -> PrivacyGuarantee:
             f"guarantee: {local}"
         )
     return local
-
-
-def any_pair(epsilon: float | Fraction) -> ReportPair:
-    """Return the pair that dominates every local randomizer with this epsilon."""
-    return ReportPair.of_any(exp_bounds(epsilon)[1])
 
 
 def _check_n(n: Any) -> int:

@@ -19,7 +19,6 @@ from skdp.tables._columns import ColumnError as ColumnError
 from skdp.tables._columns import call_safely as call_safely
 from skdp.tables._columns import distinct_values as distinct_values
 from skdp.tables._columns import flatten_lists as flatten_lists
-from skdp.tables._columns import has_more_decimals as has_more_decimals
 from skdp.tables._columns import is_declarable as is_declarable
 from skdp.tables._columns import is_missing as is_missing
 from skdp.tables._columns import is_whole_number as is_whole_number
@@ -45,7 +44,6 @@ from skdp.tables._frames import lazy_error as lazy_error
 from skdp.tables._frames import missing_for_nan as missing_for_nan
 from skdp.tables._frames import open_large as open_large
 from skdp.tables._frames import read_table as read_table
-from skdp.tables._frames import without_unused_levels as without_unused_levels
 from skdp.tables._metadata import ATTRS_KEY as ATTRS_KEY
 from skdp.tables._metadata import PROTOCOL_KEY as PROTOCOL_KEY
 from skdp.tables._metadata import carried_text as carried_text

@@ -422,21 +422,6 @@ def _number(value: Any, kinds: set[str]) -> float:
         return np.nan
 
 
-def has_more_decimals(
-    numbers: NDArray[np.floating], decimals: int
-) -> NDArray[np.bool_]:
-    """Mark finite numbers that have more than some decimals, except for errors of floats."""
-    # Rounding 900.5 to two decimals multiplies it to 90,050, which overflows half
-    # precision.
-    wide = numbers.astype(float)
-    rounded = np.round(wide, decimals)
-    # Sums of a few amounts are wrong by up to 8 units in the last place. In a column of
-    # single precision, each number is the nearest number of the dtype.
-    margin = 8 * np.spacing(np.abs(numbers))
-    is_near = np.abs(wide - rounded) <= margin
-    return ~is_near
-
-
 # Dates.
 
 # Limits beyond all dates of Python, to which further dates are clipped.

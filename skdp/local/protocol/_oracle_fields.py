@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import UNIFORM, undeclared_error
+from skdp.base import undeclared_error
 from skdp.domain import Domain
 from skdp.exact import log_upper, round_up
 from skdp.local._memo import PermanentDraws
@@ -36,6 +36,12 @@ from skdp.local.protocol._field import (
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import uniform_integers
+
+# Advice for values outside the domain.
+_ADVICE = (
+    "The last resort is handle_unknown='uniform': such rows become uniform random "
+    "values, which draw all estimates towards equal counts"
+)
 
 
 class OracleField(Field):
@@ -154,7 +160,7 @@ class CategoryField(OracleField):
         # The error reveals that a value outside the domain occurs, as documented.
         if self.unknown == "error":
             for name in _columns_outside(self.domain, codes):
-                raise undeclared_error(name, self.domain[name], advice=UNIFORM)
+                raise undeclared_error(name, self.domain[name], advice=_ADVICE)
         return codes
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:

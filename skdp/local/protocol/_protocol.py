@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Categories, Domain
+from skdp.exact import exp_bounds
 from skdp.local._memo import Memo, are_distinct, read_record_ids
 from skdp.local._tally import ReportTally, check_tally, plain_field
 from skdp.local.protocol._columns import (
@@ -25,7 +26,7 @@ from skdp.local.protocol._columns import (
 from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Reports
 from skdp.local.protocol._oracle_fields import CategoryField, OracleField
 from skdp.local.protocol._sampling import Sampling, combine_pairs, mark_chosen
-from skdp.privacy import PrivacyGuarantee, Released, ReportPair, any_pair
+from skdp.privacy import PrivacyGuarantee, Released, ReportPair
 from skdp.tables import Table, missing_for_nan
 
 
@@ -642,7 +643,8 @@ class ReportProtocol:
             Pair of each field that is shuffled separately, or the pair of the worst
             randomizer with the epsilon of `guarantee`.
         """
-        worst_case = (any_pair(self.guarantee.epsilon),)
+        largest_ratio = exp_bounds(self.guarantee.epsilon)[1]
+        worst_case = (ReportPair.of_any(largest_ratio),)
         pairs = []
         for field in self.fields:
             pair = field.shuffle_pair()
