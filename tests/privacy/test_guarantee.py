@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from skdp import PrivacyGuarantee, PrivacyLedger
 from skdp.exact import exp_bounds
-from skdp.privacy import GaussianLoss, PureLoss, StatedLoss, check_delta, check_epsilon
+from skdp.privacy import GaussianLoss, PureLoss, StatedLoss, check_delta, check_epsilon, gaussian_epsilon
 from tests.conftest import each
 
 EPSILONS = st.floats(0, 100)
@@ -153,3 +153,11 @@ def test_the_smallest_losses_count_in_every_budget(epsilon):
             ledger = PrivacyLedger(**{unit: 1.0})
             ledger.charge(PrivacyGuarantee(epsilon, losses=losses), "answer")
             assert Fraction(ledger.balance().loc["spent", unit]) >= least
+
+
+def test_the_losses_of_replacing_are_those_of_two_steps():
+    stated = {"relation": "add_remove", "trust": "central", "delta": 1e-6}
+    one = PrivacyGuarantee(gaussian_epsilon(0.25, 1e-6), losses=(GaussianLoss(0.25),), **stated)
+    assert one.to("replace").losses == (GaussianLoss(0.5),)
+    # A rho is a square, so two steps have four times of it.
+    assert PrivacyGuarantee(1.0, rho=0.125, **stated).to("replace").rho == 0.5
