@@ -78,6 +78,15 @@ class Table:
             name: encode_column(frame[name], self.domain[name]) for name in self.columns
         }
 
+    def decode(self, codes: Codes) -> pd.DataFrame:
+        """Replace indices by declared values, or by the middle of bins."""
+        return pd.DataFrame(
+            {
+                name: decode_column(column, self.domain[name])
+                for name, column in zip(self.columns, codes.T, strict=True)
+            }
+        )
+
     def features(self, frame: pd.DataFrame) -> NDArray[np.int64]:
         """Codes of all columns but the target."""
         codes = self.encode(frame)
@@ -108,6 +117,14 @@ def encode_column(column: pd.Series, declared: Any) -> Codes:
     if None in index:
         codes = codes.where(values.notna(), index[None])
     return codes.to_numpy(np.int64)
+
+
+def decode_column(codes: Codes, declared: Any) -> NDArray[Any]:
+    """Replace indices by declared values, or by the middle of bins."""
+    if isinstance(declared, Interval):
+        edges = np.asarray(declared.edges, dtype=float)
+        return ((edges[1:] + edges[:-1]) / 2)[codes]
+    return np.array(declared.values, dtype=object)[codes]
 
 
 def score_trees(table: Table, rows: pd.DataFrame) -> float:

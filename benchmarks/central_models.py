@@ -6,8 +6,8 @@ explain over the variance that the best components explain; "missed", the propor
 the k best columns that are not selected. Each seed draws another split of a table.
 
 scikit-learn's models do not depend on epsilon: they run in tasks of their own. Peers:
-DP-EBM of interpret-core 0.7.3, if it is installed; diffprivlib 0.6.6 does not import
-beside scikit-learn 1.9.
+DP-EBM of interpret-core, and diffprivlib in an environment of its own (see `_peers.py`).
+Both take the number of rows as public.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from _peers import run_peer
 from _tables import Table, encode_column, load_published
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -289,19 +290,38 @@ def fit_ebm(table: ModelTable, epsilon: float, seed: int) -> Prediction:
     return predict(model, table.rows.iloc[test]), table.target[test]
 
 
+def fit_diffprivlib(
+    table: ModelTable, epsilon: float, seed: int, name: str
+) -> Prediction:
+    """Fit a model of indicators with diffprivlib."""
+    train, test = table.split(seed)
+    columns, bounds = table.indicators()
+    given = {"train": columns[train], "test": columns[test], "bounds": bounds}
+    given["target"] = table.target[train]
+    if table.target_bounds is not None:
+        given["target_bounds"] = np.array(table.target_bounds)
+    options = {"release": "model", "epsilon": epsilon, "seed": seed, "name": name}
+    prediction = run_peer("diffprivlib", given, **options)["prediction"]
+    return prediction, table.target[test]
+
+
 def classifiers() -> dict[str, Callable[..., Prediction]]:
     linear = "DPLogisticRegression", "DPGaussianNB"
     return {name: partial(fit_linear, name=name) for name in linear} | {
         "DPCategoricalNB": fit_categorical,
         "DPAdditiveClassifier": fit_additive,
         "DP-EBM": fit_ebm,
+        "diffprivlib, logistic": partial(fit_diffprivlib, name="LogisticRegression"),
+        "diffprivlib, naive Bayes": partial(fit_diffprivlib, name="GaussianNB"),
     }
 
 
 def regressors() -> dict[str, Callable[..., Prediction]]:
     linear = "DPLinearRegression", "DPRidge"
     methods = {name: partial(fit_linear, name=name) for name in linear}
-    return methods | {"DPAdditiveRegressor": fit_additive, "DP-EBM": fit_ebm}
+    peer = partial(fit_diffprivlib, name="LinearRegression")
+    peers = {"DP-EBM": fit_ebm, "diffprivlib, linear": peer}
+    return methods | {"DPAdditiveRegressor": fit_additive} | peers
 
 
 def fit_public_linear(table: ModelTable, epsilon: float, seed: int) -> Prediction:

@@ -7,8 +7,8 @@ counts are in rows. "rows missed" is the proportion of rows with a value that wa
 
 Bounds and categories that are not declared come from `discover_domain` where skdp has it,
 with a fifth of epsilon, and from ``bounds="private"`` elsewhere. The task "bounds" has 20
-columns, each in a table of its own. The peer is OpenDP, if it is
-installed; diffprivlib 0.6.6 does not import beside scikit-learn 1.9.
+columns, each in a table of its own. Peers are OpenDP, and diffprivlib in an environment of
+its own (see `_peers.py`), which takes the number of rows as public.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from _peers import run_peer
 from _tables import (
     acs,
     adult,
@@ -212,6 +213,28 @@ def release_opendp(table: NumberTable, epsilon: float, seed: int) -> Sample:
     return {"mean": list(np.column_stack(columns))}
 
 
+def release_diffprivlib(table: NumberTable, epsilon: float, seed: int) -> Sample:
+    """Release means and standard deviations with diffprivlib."""
+    given = {"values": table.values, "bounds": table.bounds}
+    releases = [
+        run_peer("diffprivlib", given, release="means", epsilon=epsilon, seed=one)
+        for one in list_seeds(seed, N_PEER_REPEATS)
+    ]
+    return {name: [found[name] for found in releases] for name in releases[0]}
+
+
+def release_peer_quantiles(table: NumberTable, epsilon: float, seed: int) -> Sample:
+    """Release quantiles with diffprivlib."""
+    given = {"values": table.values, "bounds": table.bounds}
+    given["probabilities"] = PROBABILITIES
+    options = {"release": "quantiles", "epsilon": epsilon}
+    releases = [
+        run_peer("diffprivlib", given, seed=one, **options)["quantiles"]
+        for one in list_seeds(seed, N_PEER_REPEATS)
+    ]
+    return {"5 % steps": releases}
+
+
 def mean_methods() -> dict[str, Callable[..., Sample]]:
     return {
         "DPMean": partial(release, name="DPMean", read=lambda m: {"mean": m.mean_}),
@@ -225,6 +248,7 @@ def mean_methods() -> dict[str, Callable[..., Sample]]:
             release, name="DPSimpleImputer", read=lambda m: {"mean": m.statistics_}
         ),
         "OpenDP": release_opendp,
+        "diffprivlib": release_diffprivlib,
     }
 
 
@@ -335,6 +359,7 @@ def quantile_methods() -> dict[str, Callable[..., Sample]]:
             strategy="median",
             read=lambda m: {"median": m.statistics_[:, np.newaxis]},
         ),
+        "diffprivlib": release_peer_quantiles,
     }
 
 

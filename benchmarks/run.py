@@ -39,7 +39,6 @@ import platform
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -140,9 +139,9 @@ def run_cell(tables: TableCache, cell: Cell) -> dict[str, Any]:
     try:
         table = tables.load(cell.task, cell.table)
         method = find_methods(script, cell.task)[cell.method]
-        start = time.process_time()
+        start = sum(os.times()[:4])  # With the processes of peers.
         result = method(table, cell.epsilon, cell.seed)
-        seconds = time.process_time() - start
+        seconds = sum(os.times()[:4]) - start
         metrics = read_tasks(script)[cell.task][2](table, result)
     except ImportError as error:
         return {"skipped": str(error)}

@@ -6,8 +6,9 @@ all methods), and the largest over these pairs. "AUC" is the area under the ROC 
 trees that are trained on synthetic rows and predict test rows. The task "real rows"
 resamples the real rows with replacement: the error of sampling, and the AUC without noise.
 
-The tables of "many columns" take most of the time and have fewer seeds. Peers (AIM and
-MST of private-pgm, dpmm) pin versions that exclude the versions of skdp, and do not run here.
+The tables of "many columns" take most of the time and have fewer seeds. Peers are AIM and
+MST of dpmm, in an environment of its own (see `_peers.py`): the declared values and bins
+are its domain, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from _peers import run_peer
 from _tables import GENERATED, Table, load_published, parity, score_trees
 
 DELTA = 1e-9
@@ -61,6 +63,15 @@ def synthesize_target(table: Table, epsilon: float, seed: int) -> pd.DataFrame:
     return synthesize(table, epsilon, seed, target=table.target)
 
 
+def synthesize_peer(table: Table, epsilon: float, seed: int, name: str) -> pd.DataFrame:
+    """Draw synthetic rows with dpmm."""
+    options = {"epsilon": epsilon, "delta": DELTA, "seed": seed, "name": name}
+    codes = np.column_stack([table.codes[name] for name in table.columns])
+    sizes = np.array([table.sizes[name] for name in table.columns])
+    drawn = run_peer("dpmm", {"codes": codes, "sizes": sizes}, **options)
+    return table.decode(drawn["codes"])
+
+
 def resample(table: Table, epsilon: float, seed: int) -> pd.DataFrame:
     """Draw real rows with replacement."""
     return table.train.sample(frac=1, replace=True, random_state=seed)
@@ -69,6 +80,14 @@ def resample(table: Table, epsilon: float, seed: int) -> pd.DataFrame:
 def methods() -> dict[str, Callable[[Table, float, int], pd.DataFrame]]:
     """Return the methods."""
     return {"auto": synthesize, "auto, target": synthesize_target}
+
+
+def methods_and_peers() -> dict[str, Callable[[Table, float, int], pd.DataFrame]]:
+    """Return the methods, and other libraries'."""
+    return methods() | {
+        f"{name} of dpmm": partial(synthesize_peer, name=name)
+        for name in ("AIM", "MST")
+    }
 
 
 def references() -> dict[str, Callable[[Table, float, int], pd.DataFrame]]:
@@ -112,7 +131,7 @@ def measure_distance(
 
 
 TASKS = {
-    "synthesis": (tables, methods, score),
+    "synthesis": (tables, methods_and_peers, score),
     "many columns": (wide_tables, methods, score),
     "real rows": (tables, references, score),
 }

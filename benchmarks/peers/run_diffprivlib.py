@@ -1,0 +1,69 @@
+"""Release statistics and fit models with diffprivlib, which takes the number of rows as public."""
+
+import json
+import sys
+
+import numpy as np
+from diffprivlib import models, tools
+
+
+def release_means(given: dict, epsilon: float, seed: int) -> dict:
+    """Means and standard deviations, from a part of epsilon for each."""
+    values, bounds = given["values"], given["bounds"]
+    options = {"bounds": tuple(bounds.T), "axis": 0}
+    return {
+        "mean": tools.mean(values, epsilon / 2, random_state=seed, **options),
+        "standard deviation": tools.std(
+            values, epsilon / 2, random_state=seed + 1, **options
+        ),
+    }
+
+
+def release_quantiles(given: dict, epsilon: float, seed: int) -> dict:
+    """Quantiles of each column, with an equal part of epsilon."""
+    values, bounds = given["values"], given["bounds"]
+    part = epsilon / len(bounds)
+    found = [
+        tools.quantile(
+            column, list(given["probabilities"]), part, tuple(ends), random_state=seed
+        )
+        for column, ends in zip(values.T, bounds, strict=True)
+    ]
+    return {"quantiles": np.array(found)}
+
+
+def fit_model(given: dict, epsilon: float, seed: int, name: str) -> dict:
+    """Fit a model of columns that are scaled to [-1, 1] by their bounds."""
+    low, high = given["bounds"].T
+    train, test = (
+        2 * (given[rows] - low) / (high - low) - 1 for rows in ("train", "test")
+    )
+    ends = (-np.ones(len(low)), np.ones(len(low)))
+    if name == "LinearRegression":
+        limits = tuple(given["target_bounds"])
+        model = models.LinearRegression(
+            epsilon=epsilon, bounds_X=ends, bounds_y=limits, random_state=seed
+        )
+        prediction = model.fit(train, given["target"]).predict(test)
+        return {"prediction": prediction}
+    if name == "GaussianNB":
+        model = models.GaussianNB(epsilon=epsilon, bounds=ends, random_state=seed)
+    else:
+        norm = np.sqrt(len(low))
+        model = models.LogisticRegression(
+            epsilon=epsilon, data_norm=norm, max_iter=1_000, random_state=seed
+        )
+    model.fit(train, given["target"])
+    return {"prediction": model.predict_proba(test)[:, 1]}
+
+
+RELEASES = {"means": release_means, "quantiles": release_quantiles, "model": fit_model}
+
+
+def main(source: str, target: str, options: dict) -> None:
+    """Run one release."""
+    release = RELEASES[options.pop("release")]
+    np.savez(target, **release(dict(np.load(source)), **options))
+
+
+main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
