@@ -365,8 +365,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             ]
             # Values that are rare against the noise are counted together, so a list of
             # numbers is finer than bins if the noise is small: distances of pairs with
-            # 64 numbers are 0.62 to 1.07 times the distances with 32
-            # (benchmarks/synthesis_columns.py).
+            # 64 numbers are 0.62 to 1.07 times the distances with 32.
             public_values, excluded = draft_columns(
                 select_columns(modelled, unread),
                 bins=32,

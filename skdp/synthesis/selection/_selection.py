@@ -57,8 +57,8 @@ MAX_ERROR_OF_SECOND_ROUND = 0.003
 MAX_COLUMN_WEIGHT = 20.0
 MAX_LISTED = 50_000
 
-# Without marginals of four columns, the AUC of the table "parity" falls from 0.98 to 0.5
-# at an epsilon of 10 (benchmarks/synthesis.py).
+# A target can depend on three columns together, as in the table "parity"
+# (benchmarks/synthesis.py).
 MAX_CELLS_OF_FOUR = 64
 
 
@@ -233,8 +233,8 @@ def group_columns(
 def weigh_columns(plan: Plan, groups: Groups) -> list[float]:
     """Return the costs of the noise of columns, relative to the noise of one pair."""
     # There are (d - 1) / 2 pairs per column, and pairs inherit the noise of a column
-    # whose values they group. Without the weight of 3, means and standard deviations of
-    # skewed columns are up to twice as wrong (benchmarks/synthesis_numbers.py).
+    # whose values they group, which are rare values of skewed columns
+    # (benchmarks/synthesis_numbers.py).
     n_pairs = min((len(plan.sizes) - 1) / 2, MAX_COLUMN_WEIGHT)
     costs = []
     for size, members in zip(plan.sizes, groups, strict=True):
