@@ -65,6 +65,7 @@ def test_a_missing_label_is_one_label(dtype, missing):
         (pd.Series([1, 1], index=["a", "a"]), pd.Series([1, 1], index=["a", "a"]), "distinct labels"),
         ([1, 2], [1], r"same shape, got \(2,\) and \(1,\). Count the true values by Domain.value_counts"),
         ([[1, 2]], [[1, 2]], "1-D"),
+        ([True, False], [1, 2], "true must be numeric"),
         ([1, float("nan")], [1, 2], "true must be finite"),
         ([1, 2], [1, math.inf], "estimate must be finite, got a missing or infinite"),
         (["1", "2"], [1, 2], "true must be numeric"),

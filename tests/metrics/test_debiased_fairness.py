@@ -158,6 +158,7 @@ def arguments(**changes):
         ({"sensitive_features": pd.DataFrame({"sex": ["male"] * 50})}, ValueError, "not reports of this encoder"),
         ({"sensitive_features": pd.DataFrame({"gender": ["Male"] * 50})}, ValueError, "gender|sex"),
         ({"encoder": RandomizedResponseEncoder()}, NotFittedError, "not fitted"),
+        ({"encoder": RandomizedResponseEncoder}, TypeError, "RandomizedResponseEncoder"),
         ({"encoder": NumericPerturber(bounds=(0, 1)).fit([[0.5]])}, TypeError, "NumericPerturber"),
     ],
 )

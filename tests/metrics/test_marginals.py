@@ -152,6 +152,8 @@ ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
         (ONE, ONE[:0], {}, "synthetic has no rows"),
         (ONE[:0], ONE, {}, "real has no rows"),
         (pl.LazyFrame({"a": [1]}), ONE, {}, "collect"),
+        (None, ONE, {}, "real must be a dataframe or a 2-D array"),
+        (pl.DataFrame(), ONE, {}, "real has no columns"),
         (ONE, ONE, {"order": 0}, "order must be between 1 and 2, got 0"),
         (ONE, ONE, {"domain": [1]}, "domain must be a Domain or a mapping of column name to values, got list"),
         (ONE, ONE, {"domain": {"a": [1, 1]}}, "column 'a': expected distinct values"),

@@ -133,6 +133,7 @@ FRAME = pd.DataFrame({"age": [20, 30], "buys": ["no", "yes"]})
         (FRAME[:0], FRAME, "buys", "synthetic must have rows"),
         (FRAME.assign(buys=["no", None]), FRAME, "buys", "target of synthetic has missing values"),
         (FRAME.assign(buys=[0, 1]), FRAME, "buys", "values of one type"),
+        (FRAME.to_numpy(), FRAME, "buys", "synthetic must be a dataframe, got ndarray"),
         (FRAME[["buys"]], FRAME[["buys"]], "buys", "columns besides the target"),
     ],
 )
