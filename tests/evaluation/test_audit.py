@@ -138,7 +138,7 @@ SOUND = {
     "subsets": (SubsetSelectionEncoder(categories=COLUMNS), None),
     "hashing": (LocalHashingEncoder(categories={"first": range(4)}), None),
     "square wave": (NumericPerturber(bounds={"number": (0, 1)}, mechanism="square_wave", grid_size=32), None),
-    "table": (LocalTableEncoder(categories=COLUMNS, bounds={"number": (0, 1)}, mechanism="laplace"), None),
+    "table": (LocalTableEncoder(categories=COLUMNS, bounds={"number": (0, 1)}), None),
     "sets": (
         SetValuedEncoder(categories={"column": range(4)}, max_size=2),
         [pd.DataFrame({"column": [values]}) for values in ([], [0, 1])],
@@ -178,7 +178,7 @@ def test_permanent_reports_and_wrappers():
         def transform(self, X):
             return super().transform(X).assign(a=list(X["a"]))
 
-    encoder = Leaks(1.0, categories={"a": ["x", "y"]}, bounds={"u": (0, 1)}, mechanism="laplace")
+    encoder = Leaks(1.0, categories={"a": ["x", "y"]}, bounds={"u": (0, 1)})
     assert audit_epsilon(encoder, n_draws=600, random_state=0).rejected
 
 
