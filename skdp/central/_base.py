@@ -527,7 +527,7 @@ class InvertibleTransformer(CentralTransformer):
         Returns
         -------
         same kind as X
-            The rows in their own units.
+            The rows in the original units.
 
         Raises
         ------

@@ -58,7 +58,7 @@ from skdp.tables import (
 MIN_DAY, MAX_DAY = np.array([date.min, date.max], "datetime64[D]").astype(int).tolist()
 
 # Range of the cells, in powers of 2. Smaller distances are counted in the cell of the
-# centre, larger ones in the last cell.
+# center, larger ones in the last cell.
 MIN_POWER, MAX_POWER = -200, 200
 
 # The constants below were measured by the task "bounds" of
@@ -90,13 +90,13 @@ def discover_domain(
 ) -> Domain:
     """Find the domain of a table with differential privacy.
 
-    Columns of numbers and dates get an `Interval` with noisy bounds that hold nearly all values; columns of text get
+    Columns of numbers and dates get an `Interval` with noisy bounds that contain nearly all values; columns of text get
     the values that many records share. Give the domain to any estimator; `privacy_statement` adds its guarantee.
 
     Parameters
     ----------
     X : dataframe or array-like of shape (n_samples, n_features)
-        The private table, in memory, with the columns of the domain, whose names and dtypes are taken as public.
+        The private table, in memory, with the columns of the domain, whose names and dtypes are treated as public.
     epsilon : float
         Privacy loss of all columns together, finite and > 0.
     delta : float
@@ -105,7 +105,7 @@ def discover_domain(
         Ledger that is charged once, before anything is drawn.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person; the guarantee covers all of them, and the noise is proportional to it.
-        With `groups`, further rows are excluded; without, the number is not checked.
+        With `groups`, further rows are excluded; otherwise the number is not checked.
     groups : 1-D array-like of shape (n_samples,), optional
         The person of each row: at most `max_rows_per_person` rows of each, chosen at random, are used. The guarantee
         then covers all rows of one person.
@@ -118,7 +118,7 @@ def discover_domain(
         The columns with bounds or frequent texts, with the attribute `guarantee`. An `Interval` has ten even bins, or
         one for each whole number or day if these are fewer; text is in alphabetical order. Missing is a value of a
         column where it is frequent. Booleans and columns whose dtype declares values (Enum, ordered categories of
-        pandas) have these values, which costs nothing.
+        pandas) have these values, which uses no budget.
 
     Raises
     ------
@@ -140,12 +140,12 @@ def discover_domain(
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
-    distribution of the domain by at most (epsilon, delta). The dtype alone decides how a column is read: a column
-    of Python objects is read as text, and objects that are neither text nor missing are not counted. Each column gets
-    an equal fraction of the budget.
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
+    distribution of the domain by at most (epsilon, delta). The dtype alone decides how a column is read: a column of
+    Python objects is read as text, and objects that are neither text nor missing are not counted. Each column gets an
+    equal fraction of the budget.
 
-    Numbers, and dates as days, are counted twice in cells that grow with the distance from a centre, up to 2**200:
+    Numbers, and dates as days, are counted twice in cells that grow with the distance from a center, up to 2**200:
     around 0, with a sixteenth of the budget, and then around 0 or the noisy median, with noise on all counts.
     The bounds contain all cells that are clearly not empty ([2]_). They are extended as long as the noisy count of the
     next power of 2 is at least one standard deviation of its noise, because clear counts miss a tail.
@@ -360,7 +360,7 @@ class Plan:
 
     def find_intervals(self, source: ByteSource) -> dict[Any, Interval]:
         """Find noisy bounds of the numbers and dates of each column, in two passes."""
-        # The first noisy counts find the median, on which the second cells are centred.
+        # The first noisy counts find the median, on which the second cells are centered.
         columns = self.contents.numbers
         first = {}
         for name, numbers in columns.items():
@@ -433,7 +433,7 @@ def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
 def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -> int:
     """Return the threshold that texts of a single person reach with probability at most delta."""
 
-    # Let a table lack, and its neighbour have, a person with m_v rows of text v, up to
+    # Let a table lack, and its neighbor have, a person with m_v rows of text v, up to
     # k in each column; let z be the noise of a count, and G(y) = P(z >= y).
     #
     # *Old texts, in both tables.* The published ones are a function of noisy counts, which
@@ -500,7 +500,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells that grow with the distance from a centre, which is a cell of its own."""
+    """Cells that grow with the distance from a center, which is a cell of its own."""
 
     # Cells from a power of 2 to the next.
     parts: int
@@ -508,7 +508,7 @@ class Cells:
 
     @property
     def side(self) -> int:
-        """The number of cells on each side of the centre."""
+        """The number of cells on each side of the center."""
         return (MAX_POWER - MIN_POWER) * self.parts
 
     def count(self, numbers: Floats) -> NDArray[np.int64]:
@@ -521,7 +521,7 @@ class Cells:
         return np.append(counts, np.isnan(numbers).sum())
 
     def edges(self) -> Floats:
-        """Return the distances from the centre at which cells begin and end, ascending."""
+        """Return the distances from the center at which cells begin and end, ascending."""
         cells = np.arange(self.side + 1)
         distances = np.ldexp(
             1 + cells % self.parts / self.parts, MIN_POWER + cells // self.parts
@@ -557,7 +557,7 @@ class CellCounts:
         return bool(self.counts[-1] >= noise_limit(1, FALSE_POSITIVE_RATE) * self.error)
 
     def find_bounds(self) -> Bounds | None:
-        """Return bounds of nearly all numbers; None unless a cell beside the centre is clear."""
+        """Return bounds of nearly all numbers; None unless a cell beside the center is clear."""
         side, centre = self.cells.side, self.cells.centre
         counts = self.counts[:-1]
         clear = self._find_clear_cells(counts)

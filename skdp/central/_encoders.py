@@ -43,7 +43,7 @@ from skdp.tables import Table, to_objects
 class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstimator):
     """Encode each category of a domain as a column of 0 and 1.
 
-    scikit-learn's `OneHotEncoder` for the values of a `Domain`. It reads no value in `fit` and costs nothing; unlike a
+    scikit-learn's `OneHotEncoder` for the values of a `Domain`. It reads no value in `fit` and uses no budget; unlike a
     list of values, a domain from `discover_domain` adds its guarantee to `privacy_statement`.
 
     Parameters
@@ -215,8 +215,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise.
+        Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
+        `skdp.privacy.Mu`, the noise is Gaussian.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge, or
         found by `discover_domain`. None among the values declares missing as a category.
@@ -224,12 +224,13 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         The smallest and largest value of the target, from public knowledge: (0, 1) for a class that is 0 or 1.
         Values outside are clipped.
     handle_unknown : {"error", "ignore"}, default="error"
-        Treatment of any other value: an error, which reveals that there is such a value; or in `fit` it adds
-        nothing to its column, and `transform` encodes it by the mean of all rows. Use ``"ignore"`` for categories that
-        `discover_domain` found, which leaves rare ones out.
+        How to handle an undeclared value. ``"error"`` reveals that such a value occurs.
+        ``"ignore"`` excludes it from its column in `fit`, and `transform` encodes it as
+        the mean of all rows. Use ``"ignore"`` for the categories of `discover_domain`,
+        which excludes rare values.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -242,8 +243,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     target_mean_ : float
         The noisy mean of the target.
     target_mean_std_error_ : float
-        The standard deviation of its noise. An encoding, which is drawn towards this mean, has no such number:
-        `DPGroupBy` gives means by category with intervals.
+        The standard deviation of its noise. Encodings, which are shrunk towards this
+        mean, have no standard error: `DPGroupBy` returns means by category with
+        intervals.
     domain_ : Domain
         The values of each column.
     bounds_ : ndarray of shape (1, 2)
@@ -260,18 +262,18 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``.
-    The number of rows is protected too, and a table without rows is answered. **The output of** `transform` **is not
+    The number of rows is protected too, and an empty table is allowed. **The output of** `transform` **is not
     private**: each of its rows is a function of the input row, without noise. Not covered: an error reveals that a
     value is undeclared, or that the target has a missing one.
 
-    Of each category, the sums of the distances of the target to both bounds are released. A record adds two numbers of
+    For each category, the sums of the distances of the target to both bounds are released. A record adds two numbers of
     at least 0 to one category of each of d columns, together the width of the bounds; so Laplace noise of scale d
-    widths over their share of epsilon, drawn exactly, protects all of them. The rest is post-processing: how much the
-    means of the categories of a column differ is estimated by moments, and each is shrunk by the variances of its noise
-    and of as many rows (empirical Bayes, [1]_), for which a twentieth of epsilon measures how much the target varies.
-    Encodings are noisy, so a model learns hardly anything of the target of a single row from its own encoding:
+    widths over their fraction of epsilon, drawn exactly, protects all of them. The rest is post-processing: how much
+    the means of the categories of a column differ is estimated by moments, and each is shrunk by the variances of its
+    noise and of as many rows (empirical Bayes, [1]_), for which a twentieth of epsilon is spent on the variance of the
+    target. Encodings are noisy, so a model learns hardly anything of the target of a single row from its own encoding:
     cross-fitting is not needed.
 
     References

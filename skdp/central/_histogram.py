@@ -54,25 +54,27 @@ class DPHistogram(CentralStatistic):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all counts together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise.
+        Privacy loss of all counts together, finite and > 0. With `skdp.privacy.Rho` or
+        `skdp.privacy.Mu`, the noise is Gaussian.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
         The publicly known values of each column; an `Interval` cuts a numeric column into bins, and a single one is for
         all columns. A polars Enum needs no declaration, nor do ordered categories of pandas. None among the values
         declares missing as a value. Several columns are counted together: a cell is a combination of values.
     method : {"auto", "flat", "hierarchical"}, default="auto"
-        ``"flat"``: noise on every cell. ``"hierarchical"``, for one column: the same epsilon also pays for noise on
-        nested groups of neighbouring cells, which are then made consistent [1]_: a larger error of a single cell, a
-        much smaller one of a long range. ``"auto"``, for one column of numbers or dates: the least expected squared
-        error over all ranges of cells; flat counts otherwise.
+        ``"flat"``: noise on every cell. ``"hierarchical"``, for one column: nested
+        groups of neighboring cells are also counted with the same epsilon, and all
+        counts are made consistent [1]_: a larger error of a single cell, and a much
+        smaller error of a long range. ``"auto"``, for one column of numbers or dates:
+        the smallest expected squared error over all ranges of cells; flat counts
+        otherwise.
     handle_unknown : {"error", "ignore"}, default="error"
-        What `fit` does with an undeclared value: an error reveals that there is one; if it is ignored, its record is in
-        no cell.
+        How `fit` handles an undeclared value. ``"error"`` reveals that such a value
+        occurs; ``"ignore"`` excludes its record.
     confidence_level : float, default=0.95
         Coverage probability of each interval, between 0 and 1.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -92,7 +94,7 @@ class DPHistogram(CentralStatistic):
     method_ : {"flat", "hierarchical"}
         The method used.
     branching_ : int
-        The number of neighbours in a group; all of them, if it is flat.
+        The number of neighboring cells in a group; all cells if the method is flat.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -104,12 +106,12 @@ class DPHistogram(CentralStatistic):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of all counts together by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. `fit` reads
     the values of all columns. The number of records is protected too, and every cell gets noise, whether or not it
     occurs: a record changes one count by 1, so exact discrete Laplace noise of scale 1 / epsilon protects it; in a
     hierarchy of h levels it changes one count on each, and the scale is h / epsilon. Methods of the fitted histogram
-    are post-processing: free, and repeatable. The method used depends on the domain and epsilon only. Not covered: an
+    are post-processing, without privacy loss. The method used depends on the domain and epsilon only. Not covered: an
     error under ``handle_unknown="error"`` reveals that some value is undeclared.
 
     Intervals hold with the stated probability or a little more: they use the larger of the quantiles of a normal and of
@@ -304,7 +306,7 @@ def _applicable(method: str, domain: Domain) -> str:
 
 
 def _round_all_ranges(estimates: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Round cumulative sums, so that each sum of neighbouring cells changes by less than 1."""
+    """Round cumulative sums, so that each sum of neighboring cells changes by less than 1."""
     rounded = np.floor(np.cumsum(estimates, axis=-1) + 0.5).astype(np.int64)
     rounded[..., 1:] -= rounded[..., :-1].copy()
     return rounded

@@ -332,8 +332,8 @@ class DPLinearRegression(_LinearRegression):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
-        a budget in rho or mu, which has its own delta.
+        Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
+        `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
         The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
         whose noise grows with the square of the number of columns; prefer a delta with more than about five columns.
@@ -344,7 +344,7 @@ class DPLinearRegression(_LinearRegression):
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -355,12 +355,12 @@ class DPLinearRegression(_LinearRegression):
     coef_ : ndarray of shape (n_features,)
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
-        Their standard errors. They include the sampling error (assuming equal error variances), the noise, and the bias
-        of the ridge as far as it can be estimated.
+        Standard errors of `coef_`, including the sampling error (assuming equal error
+        variances), the noise, and the bias of the ridge as far as it can be estimated.
     intercept_ : float
         The noisy constant.
     intercept_std_error_ : float
-        Its standard error.
+        Standard error of `intercept_`.
     ridge_ : float
         Penalty added to the sums of squares of the columns, in units of half the width of their bounds, to limit the
         effect of the noise. It shrinks the coefficient of an uncorrelated column with standard deviation s by the
@@ -380,20 +380,20 @@ class DPLinearRegression(_LinearRegression):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta;
-    the latter is Gaussian differential privacy ([1]_). Predictions are post-processing and cost nothing, but a
-    prediction for a row of the table is computed from this row. The number of rows is protected too, and a table
-    without rows is answered. Not covered: an error shows that a value is missing.
+    the latter is Gaussian differential privacy ([1]_). Predictions are post-processing and use no budget, but a
+    prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
+    table is allowed. Not covered: an error shows that a value is missing.
 
     Values are integers on a grid between the bounds. Without delta, all sums of products of two columns, a constant and
     the target change by at most 1 in units of the bounds, and get noise of density ``e**(-epsilon max|z|)`` together.
-    With one, an eighth of mu**2 is spent on noisy numbers of rows by their norm and on the mean of the rows, from which
-    they are then measured. Rows that exceed a norm R, about a fifth, are multiplied with a factor that shortens them to
-    R, together with their target and constant, which is weighted least squares. Then a row changes the products of the
-    columns by at most the square of its norm, and those with the target by its norm, in Euclidean norm. Sums of
-    products with noise were proposed in [2]_; as there, the noise decides on a ridge, here by an unbiased estimate of
-    the error of prediction ([3]_).
+    With a delta, an eighth of mu**2 is spent on noisy numbers of rows by their norm and on the mean of the rows, from
+    which they are then measured. Rows that exceed a norm R, about a fifth, are multiplied with a factor that shortens
+    them to R, together with their target and constant, which is weighted least squares. Then a row changes the products
+    of the columns by at most the square of its norm, and the products with the target by its norm, in Euclidean norm.
+    Sums of products with noise were proposed in [2]_; as there, the noise determines a ridge, here by an unbiased
+    estimate of the error of prediction ([3]_).
 
     References
     ----------
@@ -446,12 +446,13 @@ class DPRidge(_LinearRegression):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, as of `DPLinearRegression`.
+        Total privacy loss of `fit`, as in `DPLinearRegression`.
     alpha : float, default=1.0
-        The penalty of squared coefficients in the units of the columns, as of scikit-learn's `Ridge`, finite and >= 0.
-        The ridge that the noise needs is added to it.
+        The penalty of squared coefficients in the units of the columns, as in
+        scikit-learn's `Ridge`, finite and >= 0. The ridge that limits the effect of the
+        noise is added to it.
     delta : float, optional
-        The delta of an `epsilon` that is a number; None or 0 for pure privacy, as of `DPLinearRegression`.
+        The delta of an `epsilon` that is a number; None or 0 for pure privacy, as in `DPLinearRegression`.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside.
@@ -459,7 +460,7 @@ class DPRidge(_LinearRegression):
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -470,11 +471,11 @@ class DPRidge(_LinearRegression):
     coef_ : ndarray of shape (n_features,)
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
-        Their standard errors, as in `DPLinearRegression`, relative to their expectation with the penalty `alpha`.
+        Standard errors of `coef_`, as in `DPLinearRegression`, relative to their expectation with the penalty `alpha`.
     intercept_ : float
         The noisy constant.
     intercept_std_error_ : float
-        Its standard error.
+        Standard error of `intercept_`.
     ridge_ : float
         Penalty added because of the noise, as in `DPLinearRegression`.
     bounds_ : ndarray of shape (n_features + 1, 2)

@@ -42,13 +42,13 @@ class Release:
     """A statistic released under a stated guarantee."""
 
     value: float | NDArray[np.float64]
-    """The statistic with noise, clipped to its bounds; nan if it was refused."""
+    """The statistic with noise, clipped to its bounds; nan if it was not released."""
     std_error: float | NDArray[np.float64]
-    """The standard deviation of the noise, before clipping; nan if it was refused, or if the scale is private."""
+    """The standard deviation of the noise, before clipping; nan if it was not released, or if the scale is private."""
     guarantee: PrivacyGuarantee
-    """The guarantee, which a refusal costs, too."""
+    """The guarantee, which is charged in both cases."""
     released: bool = True
-    """False if the statistic was refused."""
+    """False if the test failed."""
     n_failed: int | None = None
     """Noisy number of chunks without a value, perhaps negative; None if there are no chunks."""
 
@@ -81,7 +81,7 @@ def propose_test_release(
 
     The test adds noise to the distance D of the table: the smallest number of records to add or remove until the local
     sensitivity exceeds `sensitivity`. If the noisy distance is at least a threshold, the statistic is released;
-    otherwise it is refused ([1]_).
+    otherwise it is not released ([1]_).
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ def propose_test_release(
     Returns
     -------
     Release
-        The statistic as ``value`` with ``std_error`` and ``guarantee``; or a refusal at the same cost: nan and
-        ``released=False``.
+        The statistic as ``value`` with ``std_error`` and ``guarantee``; or nan with
+        ``released=False``, at the same cost.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def propose_test_release(
     Notes
     -----
     **Privacy.** Central model, adding or removing one record, (epsilon, delta). D changes by at most 1 between
-    neighbours. If D is 0 for both, each passes with a probability of at most delta, as the threshold T has
+    neighbors. If D is 0 for both, each passes with a probability of at most delta, as the threshold T has
     ``exp(-T * epsilon / 10) <= delta``. Otherwise their statistics differ by at most b, and test and release compose to
     epsilon. The guarantee requires a correct `local_sensitivity`, which cannot be checked here.
 
@@ -186,7 +186,7 @@ def smooth_sensitivity_release(
     """Release a statistic with Laplace noise in proportion to its smooth sensitivity.
 
     The smooth sensitivity S is the maximum over k of ``exp(-beta * k)`` times the local sensitivity at distance k. It
-    changes by a factor of at most ``exp(beta)`` between neighbours ([1]_), so the scale of the noise may follow it.
+    changes by a factor of at most ``exp(beta)`` between neighbors ([1]_), so the scale of the noise may follow it.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ def sample_and_aggregate(
     X : dataframe or ndarray of shape (n_samples, n_features)
         Private table. A chunk is some of its rows, in their order, with a new index in pandas.
     y : array-like of shape (n_samples,), optional
-        Passed on in the same chunks.
+        The targets, divided into the same chunks.
     bounds : pair of float, or array-like of shape (n_outputs, 2)
         The smallest and largest value of each output, from public knowledge. A pair means one output.
     n_chunks : int
@@ -461,8 +461,8 @@ def sample_and_aggregate(
     state of earlier calls, and must not print, store or send anything: all of these can reveal rows of other chunks.
     Its run time is not covered.
 
-    With fewer than ``10 / epsilon`` chunks the noise alone may cause a refusal; with ``40 / epsilon``, its probability
-    is 2e-5.
+    With fewer than ``10 / epsilon`` chunks the noise alone may prevent the release;
+    with ``40 / epsilon``, its probability is 2e-5.
 
     References
     ----------

@@ -277,8 +277,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
-        a budget in rho or mu, which has its own delta.
+        Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
+        `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
@@ -291,10 +291,11 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         `PrivacyLeakWarning`.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     protect : {"record", "target"}, default="record"
-        The private part: whole records, or the values of the target, while all columns of X and the number of rows are
-        public. Then `bounds` are not used, and nothing is clipped.
+        ``"record"`` protects whole records. ``"target"`` protects the values of the
+        target: all columns of X and the number of rows are public, `bounds` are not
+        used, and nothing is clipped.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -303,7 +304,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        The noisy coefficients of the columns in their own units; one row for two classes.
+        The noisy coefficients of the columns in their original units; one row for two classes.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The noisy constants.
     classes_ : ndarray of shape (n_classes,)
@@ -314,7 +315,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         The number of gradient steps; with a private target alone, the number of Newton steps, which read only released
         sums.
     bounds_ : ndarray of shape (n_features, 2)
-        The bounds of the columns. Not there if they are public.
+        The bounds of the columns. Not set with ``protect="target"``.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit`, for the columns of X and the target, or for the target alone.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -328,23 +329,23 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is mu-Gaussian
-    differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and cost nothing, but a
-    prediction for a row of the table is computed from this row. The number of rows is protected too, and a table
-    without rows is answered. Not covered: an error shows that a value is missing, or that a class is not declared.
+    differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and use no budget, but
+    a prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
+    table is allowed. Not covered: an error shows that a value is missing, or that a class is not declared.
 
     An eighth of mu**2 is spent beforehand: on noisy numbers of rows by their norm, which choose a limit that about a
     twentieth of the rows exceed, and are shrunk to; on the mean of the rows, which is subtracted; and on the numbers of
-    centred rows by their norm. They also choose the number of steps T and the divisor of the gradients. Each step then
+    centered rows by their norm. They also choose the number of steps T and the divisor of the gradients. Each step then
     releases the sum of the gradients of all rows, one of which is the row x times its residual, with rounded Gaussian
-    noise. Values of rows, logits and residuals are integers: a row changes the sum by exactly its own, and 1 / T of the
-    rest of mu**2 pays for it ([2]_). Momentum makes up for the small rate; the second half of the steps is averaged
-    ([3]_).
+    noise. Values of rows, logits and residuals are integers: a row changes the sum by exactly its own, and each step
+    uses 1 / T of the rest of mu**2 ([2]_). Momentum compensates for the small rate; the second half of the steps is
+    averaged ([3]_).
 
     Residuals of certain and wrong predictions are the longest, and noise is in proportion to them. So rows are weighted
-    by their predictions: of two classes, a row of which the likelier has the probability q counts 1 / (2 q), and its
-    residual is at most 1/2, as at equal probabilities; of K classes, the residuals have a norm of at most
+    by their predictions: for two classes, a row whose more probable class has the probability q has the weight 1 / (2
+    q), and its residual is at most 1/2, as at equal probabilities; of K classes, the residuals have a norm of at most
     sqrt(1 - 1 / K). All classes of a row have the same weight, so the model remains logistic, and the probabilities
     need no correction: they are estimated with half of the noise, and from certain rows with half of the information
     ([5]_). Where the model does not hold, it is closer at uncertain rows than maximum likelihood.
@@ -355,12 +356,11 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     With ``protect="target"`` the guarantee is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``groups``, the persons are public, and a ledger must
     be for these values. The information of the columns about the target is not limited. The loss of a row is a public
-    function of the coefficients less the logit of its class, so that the sums of the rows of each class are all that is
-    private: they are released once, and the rest is post-processing. Columns are standardized, and rows have public
-    weights in the loss: 1 for the quarter that is shortest, and less for longer ones, which are thereby as long as the
-    longest of these. A target changes the sum of one class by its row, or the sums of two classes if there are more
-    than two. A penalty of squared coefficients is as large as the norm of
-    the noise.
+    function of the coefficients minus the logit of its class, so only the sums of the rows of each class are private:
+    they are released once, and the rest is post-processing. Columns are standardized, and rows have public weights in
+    the loss: 1 for the quarter that is shortest, and less for longer ones, which are thereby as long as the longest of
+    these. A target changes the sum of one class by its row, or the sums of two classes if there are more than two. A
+    penalty of squared coefficients is as large as the norm of the noise.
 
     References
     ----------

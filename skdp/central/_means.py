@@ -50,14 +50,14 @@ from skdp.tables import to_objects
 class DPMean(CentralStatistic):
     """Estimate the means of numeric columns with differential privacy.
 
-    Of each column, noisy sums of the distances of its values to both bounds are released, jointly for all columns
-    [1]_; their ratio gives the mean.
+    For each column, noisy sums of the distances of its values to both bounds are
+    released, jointly for all columns [1]_; their ratio determines the mean.
 
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise.
+        Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
+        `skdp.privacy.Mu`, the noise is Gaussian.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. Values outside are
         clipped to them, on both sides.
@@ -65,7 +65,7 @@ class DPMean(CentralStatistic):
         The coverage of `interval_`, between 0 and 1.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -79,7 +79,7 @@ class DPMean(CentralStatistic):
         The standard deviation of the noise, relative to the mean of the clipped values of this table, not of a
         population.
     interval_ : ndarray of shape (n_features, 2)
-        An interval of at least the given coverage for each mean, cut to the bounds; with the same reservations.
+        An interval of at least the given coverage for each mean of the clipped values, within the bounds.
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
@@ -93,12 +93,12 @@ class DPMean(CentralStatistic):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of all that is released by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. `fit` reads
-    the values of all columns, and their number is protected too: a missing value adds nothing, and a table without rows
-    is answered. Values are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is
-    drawn exactly: discrete K-norm noise for the convex hull of the contributions of one record to all sums. For a
-    single column this is Laplace noise on two sums.
+    the values of all columns, and their number is protected too: a missing value adds nothing, and an empty table is
+    allowed. Values are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is drawn
+    exactly: discrete K-norm noise for the convex hull of the contributions of one record to all sums. For a single
+    column this is Laplace noise on two sums.
 
     `interval_` is for the mean of the values clipped to the bounds. If the bounds are from `discover_domain`, the bias
     of clipping is unknown.
@@ -165,8 +165,8 @@ class DPGroupBy(CentralStatistic):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all groups and statistics together, finite and > 0. A share of a budget in rho or mu
-        (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets Gaussian noise.
+        Privacy loss of all groups and statistics together, finite and > 0. With
+        `skdp.privacy.Rho` or `skdp.privacy.Mu`, the noise is Gaussian.
     by : column name, or list of column names
         The keys: rows with the same values in these columns are a group. The other columns of X are numbers.
     keys : Domain, mapping of column name to values, list of values a column, or Interval
@@ -175,16 +175,15 @@ class DPGroupBy(CentralStatistic):
     statistics : {"count", "mean", "sum"} or list of these, default=("count", "mean")
         The statistics to release: the number of rows of each group, and the mean and the sum of each column in it.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
-        The smallest and largest value of all columns that are no keys, or of each, from public knowledge, or
+        The smallest and largest value of all columns except the keys, or of each, from public knowledge, or
         found by `discover_domain`. Values outside are clipped to them.
     handle_unknown : {"error", "ignore"}, default="error"
-        What `fit` does with a key that is not declared: an error reveals that there is one; if it is ignored, its row
-        is in no group.
+        How `fit` handles an undeclared key. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
     confidence_level : float, default=0.95
         The coverage of each interval, between 0 and 1.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -211,7 +210,7 @@ class DPGroupBy(CentralStatistic):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of all that is released by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. The number of
     rows of each group is protected too. Values are placed on a grid of 2**30 steps between the bounds and summed as
     integers, and noise is drawn exactly. Not covered: an error under ``handle_unknown="error"`` reveals that some key

@@ -104,7 +104,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`.
+            Log-probabilities, in the order of `classes_`.
 
         Raises
         ------
@@ -122,8 +122,8 @@ class DPCategoricalNB(NaiveBayes):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
-        a budget in rho or mu, which has its own delta.
+        Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
+        `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
         The delta of an `epsilon` that is a number. It is spent only if Gaussian noise is smaller than the noise for a
         pure epsilon: from about nine columns on at an epsilon of 1 and a delta of 1e-6. None or 0 for pure privacy.
@@ -134,11 +134,12 @@ class DPCategoricalNB(NaiveBayes):
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     handle_unknown : {"error", "ignore"}, default="error"
-        Treatment of an undeclared value of a column: an error reveals that there is one. ``"ignore"``: it adds
-        nothing to its column in `fit`, and is ignored in `predict`.
+        How to handle an undeclared value of a column. ``"error"`` reveals that such a
+        value occurs. ``"ignore"`` excludes it from its column in `fit` and from the
+        prediction.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -173,10 +174,10 @@ class DPCategoricalNB(NaiveBayes):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
-    Predictions are post-processing and cost nothing, but a prediction for a row of the table is computed from this row.
-    The number of rows is protected too, and a table without rows is answered. Not covered: an error shows that a value
+    Predictions are post-processing and use no budget, but a prediction for a row of the table is computed from this
+    row. The number of rows is protected too, and an empty table is allowed. Not covered: an error shows that a value
     or a class is not declared.
 
     For each of d columns, the rows are counted by value and class. A record is in one cell of each table: it changes d
@@ -316,8 +317,8 @@ class DPGaussianNB(NaiveBayes):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
-        a budget in rho or mu, which has its own delta.
+        Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
+        `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
         The delta of an `epsilon` that is a number. It is spent only if Gaussian noise is smaller than the noise for a
         pure epsilon: from about 25 columns on at an epsilon of 1 and a delta of 1e-6, or twice as many without sums of
@@ -330,7 +331,7 @@ class DPGaussianNB(NaiveBayes):
         `PrivacyLeakWarning`.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -369,10 +370,10 @@ class DPGaussianNB(NaiveBayes):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
-    Predictions are post-processing and cost nothing, but a prediction for a row of the table is computed from this row.
-    The number of rows of each class is protected too, and a table without rows is answered. Not covered: an error shows
+    Predictions are post-processing and use no budget, but a prediction for a row of the table is computed from this
+    row. The number of rows of each class is protected too, and an empty table is allowed. Not covered: an error shows
     that a value is missing, or that a class is not declared.
 
     Values are integers on a grid between the bounds. For each class, the number of rows and, for each of d columns, the

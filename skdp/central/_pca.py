@@ -45,8 +45,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
-        a budget in rho or mu, which has its own delta.
+        Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
+        `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     n_components : int or float, optional
         The number of components; or, between 0 and 1, the smallest fraction of the noisy variance that they explain.
         None keeps as many components as columns.
@@ -56,11 +56,11 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         of 1.5, with a delta to the power of 0.5.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
-        outside; `transform` does not. Noise is in proportion to the roots of the widths, so columns of small numbers
-        need bounds of their own.
+        outside; `transform` does not. Noise is proportional to the roots of the widths, so set narrow
+        bounds for columns of small numbers.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -69,14 +69,15 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The components, orthogonal, of norm 1, by decreasing noisy variance. The value of largest size of each is
-        positive.
+        The components, orthogonal, of norm 1, by decreasing noisy variance. The entry
+        of each with the largest absolute value is positive.
     explained_variance_ : ndarray of shape (n_components,)
-        The noisy variance along each, at least its standard error. Long rows count less in it.
+        The noisy variance along each, at least its standard error. Rows with a large norm have a smaller weight.
     explained_variance_std_error_ : ndarray of shape (n_components,)
-        The standard deviation of its noise, for a direction that does not depend on the noise. The first components
-        follow the noise, and seem to explain more than they do where it is large. It does not include the effect of
-        shortening long rows, which differs from fit to fit.
+        The standard deviation of its noise, for a direction that does not depend on the
+        noise. If the noise is large, the variances of the first components are
+        overestimated. It does not include the effect of shortening long rows, which
+        differs from fit to fit.
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Its fraction of the total noisy variance, which is the sum of the explained variances of all components.
     mean_ : ndarray of shape (n_features,)
@@ -97,13 +98,13 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta; the latter is
-    Gaussian differential privacy. `fit` reads the values of all columns, and the number of rows is protected too: a
-    table without rows is answered. **The output of** `transform` **is the rows themselves**, turned: no noise is added
-    to it, and it is as private as X. Not covered: a missing value, or a value that is not a number in a column of
-    Python objects, raises an error, which reveals that such a record exists. Fill in missing values first, by a public
-    rule or with `DPSimpleImputer`.
+    Gaussian differential privacy. `fit` reads the values of all columns, and the number of rows is protected too: an
+    empty table is allowed. **The output of** `transform` **is the rows themselves**, turned: no noise is added to it,
+    and it is as private as X. Not covered: a missing value, or a value that is not a number in a column of Python
+    objects, raises an error, which reveals that such a record exists. Fill in missing values first, by a public rule or
+    with `DPSimpleImputer`.
 
     Values are integers on a grid between the bounds, in units of the root of the width of each column. An eighth of the
     budget is spent on noisy numbers of rows by their norm, twice, and on the mean of the rows, from which they are then

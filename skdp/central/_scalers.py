@@ -62,14 +62,14 @@ class DPStandardScaler(AffineScaler):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise.
+        Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
+        `skdp.privacy.Mu`, the noise is Gaussian.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -106,11 +106,11 @@ class DPStandardScaler(AffineScaler):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of all fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. **The output
     of** `transform` **is the rows themselves**, shifted and scaled: no noise is added to it, and it is as private as X.
     `fit` reads the values of all columns, and the number of rows is protected too: there is no ``n_samples_seen_``, and
-    a table without rows is answered.
+    an empty table is allowed.
 
     Values are placed on a grid of 2**30 steps between the bounds. One record changes the number of rows, and for each
     column the sums of the grid positions and of their squares, shifted and scaled to ``[-1, 1]``, by at most 1 each. So
@@ -207,14 +207,16 @@ def _warn_of_noisy_variances(names: Sequence[Any], is_noise: NDArray[np.bool_]) 
 class DPMinMaxScaler(AffineScaler):
     """Scale each column to a given range, from public bounds or quantiles that are released with differential privacy.
 
-    With bounds alone, nothing is read from the data and nothing is spent. The least and the greatest value of a column
-    each belong to one person; quantiles near the bounds, such as 0.1 % and 99.9 %, stand for them.
+    With bounds alone, no value is read and no budget is used. The smallest and the
+    largest value of a column are values of single persons, so quantiles near the
+    bounds, such as 0.1 % and 99.9 %, replace them.
 
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all columns together, finite and > 0; spent with `quantile_range` only. A share of a budget in
-        rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
+        Privacy loss of all columns together, finite and > 0; spent with
+        `quantile_range` only. With `skdp.privacy.Rho` or `skdp.privacy.Mu`, quantiles
+        are selected by the exponential mechanism.
     feature_range : tuple of two float, default=(0, 1)
         Range of the transformed values.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
@@ -226,7 +228,7 @@ class DPMinMaxScaler(AffineScaler):
         If True, `transform` clips values to `feature_range`.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -253,11 +255,11 @@ class DPMinMaxScaler(AffineScaler):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of the quantiles by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
-    of all columns, and their number is protected too: a missing value adds nothing, and a table without rows is
-    answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the
-    input row, without noise.
+    of all columns, and their number is protected too: a missing value adds nothing, and an empty table is allowed.
+    **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the input
+    row, without noise.
 
     The quantiles are released as in `DPKBinsDiscretizer`, by two halvings.
 
@@ -366,22 +368,23 @@ def _read_quantile_range(value: Any) -> list[Fraction]:
 class DPRobustScaler(AffineScaler):
     """Scale columns by a median and a range of quantiles that are released with differential privacy.
 
-    A value x becomes ``(x - center) / scale``, as by scikit-learn's `RobustScaler`. Few extreme values, and bounds far
-    wider than nearly all values, hardly matter, unlike in `DPStandardScaler`.
+    A value x becomes ``(x - center) / scale``, as by scikit-learn's `RobustScaler`.
+    Unlike `DPStandardScaler`, it is robust to a few extreme values and to bounds far
+    wider than nearly all values.
 
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets the exponential mechanism.
+        Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
+        `skdp.privacy.Mu`, quantiles are selected by the exponential mechanism.
     quantile_range : tuple of two float, default=(25.0, 75.0)
-        The quantiles between which the range is, ascending, in per cent, as in scikit-learn.
+        The quantiles that bound the range, ascending, in per cent, as in scikit-learn.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -407,10 +410,10 @@ class DPRobustScaler(AffineScaler):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of `center_` and `scale_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads
-    the values of all columns, and their number is protected too: a missing value adds nothing, and a table without rows
-    is answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of
+    the values of all columns, and their number is protected too: a missing value adds nothing, and an empty table is
+    allowed. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of
     the input row, without noise.
 
     The quantiles are released as in `DPKBinsDiscretizer`: two or three quantiles by two halvings.
@@ -471,17 +474,17 @@ MAX_QUANTILES = 10_000
 class DPQuantileTransformer(InvertibleTransformer):
     """Map columns to a uniform or normal distribution, using quantiles released with differential privacy.
 
-    A value becomes the share of the values that are below it, by linear interpolation between the quantiles, as by
-    scikit-learn's `QuantileTransformer`; or the quantile of a normal distribution for this share.
+    A value becomes the proportion of the values below it, by linear interpolation between the quantiles, as by
+    scikit-learn's `QuantileTransformer`; or the quantile of a normal distribution for this proportion.
 
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets the exponential mechanism.
+        Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
+        `skdp.privacy.Mu`, quantiles are selected by the exponential mechanism.
     n_quantiles : int, default=33
-        The number of quantiles of each column, the bounds among them, from 3 to 10,000. More of them are not less
-        accurate.
+        The number of quantiles of each column, the bounds among them, from 3 to 10,000.
+        A larger number is not less accurate.
     output_distribution : {"uniform", "normal"}, default="uniform"
         The distribution of the output.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
@@ -489,7 +492,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         quantile. Values outside are clipped.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -515,11 +518,11 @@ class DPQuantileTransformer(InvertibleTransformer):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of `quantiles_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
-    of all columns, and their number is protected too: a missing value adds nothing, and a table without rows is
-    answered. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the
-    input row, without noise.
+    of all columns, and their number is protected too: a missing value adds nothing, and an empty table is allowed.
+    **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the input
+    row, without noise.
 
     The quantiles are released as in `DPKBinsDiscretizer`, by halving: n quantiles share the budget on about
     log2(n) levels. Fewer quantiles have less noise, and values between two quantiles are interpolated.
@@ -597,13 +600,13 @@ class DPQuantileTransformer(InvertibleTransformer):
 class DPKBinsDiscretizer(CentralTransformer):
     """Replace each number by its bin between quantiles that are released with differential privacy.
 
-    The output is the number of the bin, from 0. Bins of equal width cost nothing: declare an `Interval`.
+    The output is the number of the bin, from 0. Bins of equal width use no budget: declare an `Interval`.
 
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all columns together, finite and > 0. A share of a
-        budget in rho or mu (`skdp.privacy.Rho`, `skdp.privacy.Mu`) gets the exponential mechanism.
+        Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
+        `skdp.privacy.Mu`, quantiles are selected by the exponential mechanism.
     n_bins : int, default=5
         The number of bins of each column, from 2 to 10,000.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
@@ -611,7 +614,7 @@ class DPKBinsDiscretizer(CentralTransformer):
         Values outside belong to the outer bins.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -637,13 +640,13 @@ class DPKBinsDiscretizer(CentralTransformer):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of `bin_edges_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
-    of all columns, and their number is protected too: a missing value adds nothing, and a table without rows is
-    answered. **The edges are private, the output of** `transform` **is not**: each of its rows is a function of the
-    input row, without noise. Its dtype is not private, either: bins are integers, or floats if a value is missing.
-    Where values may be missing, declare None to a local transformer that comes next, and the dtype of its reports does
-    not depend on that.
+    of all columns, and their number is protected too: a missing value adds nothing, and an empty table is allowed.
+    **The edges are private, the output of** `transform` **is not**: each of its rows is a function of the input row,
+    without noise. Its dtype is not private, either: bins are integers, or floats if a value is missing. If values may
+    be missing, declare None in a local transformer that follows, so that the dtype of its reports does not depend on
+    them.
 
     The middle edge is chosen by the exponential mechanism, and the other edges in the same way on both sides of it
     ([1]_), with epsilon / (d l) on each of l levels for d columns. Two bins have one level, and four, eight and sixteen

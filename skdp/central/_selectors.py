@@ -64,23 +64,23 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
-        a budget in rho or mu, which has its own delta.
+        Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
+        `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     k : int, default=10
-        The number of columns to keep, all if there are not more.
+        The number of columns to keep; all if X has fewer.
     delta : float, optional
         The delta of an `epsilon` that is a number, far below one over the number of rows. Choices have less noise than
         with pure privacy (None or 0) for a k of more than about seven, and means and variances for many columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
-        outside; `transform` does not. Truth values have (0, 1).
+        outside; `transform` does not. Use (0, 1) for booleans.
     classes : array-like, optional
         The values that a target of classes may take, from public knowledge.
     target_bounds : pair of float, or Domain, optional
         The smallest and largest value of a target that is a number. Declare either this or `classes`.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -92,7 +92,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         The noisy correlation ratio or absolute correlation of each chosen column, from 0 to 1; nan for other columns,
         for which nothing is released.
     ranking_ : ndarray of int, shape (k,)
-        The positions of the chosen columns, in the order in which they were chosen.
+        The indices of the chosen columns, in the order of selection.
     guarantee_ : PrivacyGuarantee
         Guarantee of `fit` for the columns of X and the target.
     n_features_in_, feature_names_in_ : int, ndarray of str
@@ -104,18 +104,19 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record, with its target,
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
-    The number of rows is protected too, and a table without rows is answered. **The output of** `transform` **is
-    columns of the rows themselves**, as private as X. Not covered: an error shows that a value is missing, or that a
-    class is not declared.
+    The number of rows is protected too, and an empty table is allowed. **The output of** `transform` **is columns of
+    the rows themselves**, as private as X. Not covered: an error shows that a value is missing, or that a class is not
+    declared.
 
     A quarter of the budget releases means and variances, and a 32nd the numbers of rows by class. Values are then
-    integers, in noisy deviations from the noisy mean and clipped at 2.5, so that a row changes the score of every
-    column by about as much: the score is the norm of the sums of the products with the classes, or the target, measured
-    from their noisy means. Each of k choices has a k-th of most of the rest, by permute-and-flip or the exponential
-    mechanism: k scores are compared with noise in proportion to k, or its root, where a noisy table of all sums
-    would have noise in proportion to the number of columns, or its root. An eighth shows the scores of the chosen ones.
+    integers, in noisy standard deviations from the noisy mean and clipped at 2.5, so that a row changes the score of
+    every column by about as much: the score is the norm of the sums of the products with the classes, or the target,
+    measured from their noisy means. Each of k choices has a k-th of most of the rest, by permute-and-flip or the
+    exponential mechanism: k scores are compared with noise in proportion to k, or its root, where a noisy table of all
+    sums would have noise in proportion to the number of columns, or its root. An eighth is for the scores of the
+    chosen columns.
 
     Examples
     --------

@@ -45,8 +45,9 @@ class DPSimpleImputer(CentralTransformer):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all columns together, finite and > 0. A share of a budget in rho or mu (`skdp.privacy.Rho`,
-        `skdp.privacy.Mu`) gets Gaussian noise, and the exponential mechanism.
+        Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
+        `skdp.privacy.Mu`, the noise is Gaussian, and selections use the exponential
+        mechanism.
     strategy : {"mean", "median", "most_frequent"}, default="mean"
         The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
         ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;
@@ -55,14 +56,15 @@ class DPSimpleImputer(CentralTransformer):
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
     categories : list of array-like, mapping, Domain or Interval, optional
-        The values that each column may take, as the `domain` of `DPHistogram`. Of an `Interval`, the middle of a bin is
-        filled in. None among the values is not filled in.
+        The values that each column may take, as the `domain` of `DPHistogram`. For an
+        `Interval`, the middle of a bin is filled in. None among the values is not
+        filled in.
     handle_unknown : {"error", "ignore"}, default="error"
-        What `fit` does with an undeclared value: an error reveals that there is one; if it is ignored, it adds nothing
-        to the statistics. `transform` keeps it.
+        How `fit` handles an undeclared value. ``"error"`` reveals that such a value
+        occurs; ``"ignore"`` excludes it from the statistics, and `transform` keeps it.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -73,7 +75,7 @@ class DPSimpleImputer(CentralTransformer):
     statistics_ : ndarray of shape (n_features,)
         The values to fill in: floats, or for ``"most_frequent"`` objects.
     statistics_std_error_ : ndarray of shape (n_features,), or None
-        Of means, the standard deviation of their noise; clipping is not in it. None for the other strategies.
+        The standard deviation of the noise of means, without the effect of clipping; None for the other strategies.
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds; not set for ``"most_frequent"``.
     guarantee_ : PrivacyGuarantee
@@ -88,16 +90,16 @@ class DPSimpleImputer(CentralTransformer):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record changes the
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of `statistics_` by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. **The output of**
     `transform` **is the rows themselves**, with the gaps filled: no noise is added to them, and they are as private as
-    X. `fit` reads all values; a missing one adds nothing, and a table without any is answered.
+    X. `fit` reads all values; a missing one adds nothing, and an empty table is allowed.
 
     The means of all columns are released together, as by `DPMean`. Medians are released as the inner edge of two
     bins of `DPKBinsDiscretizer`, among its candidates. Most frequent values are chosen by permute-and-flip
-    ([1]_), for each of d columns with epsilon / d: a value that is c records behind the most frequent one stays in the
-    draw with probability ``e**(-epsilon c / d)``. As a record that is added can only raise counts, this is
-    epsilon / d-differentially private without the usual factor 2.
+    ([1]_), for each of d columns with epsilon / d: a value that has c records less than the most frequent one
+    remains a candidate with probability ``e**(-epsilon c / d)``. As a record that is added can only raise
+    counts, this is epsilon / d-differentially private without the usual factor 2.
 
     References
     ----------

@@ -141,7 +141,7 @@ class LogitClassifier(ProbabilisticClassifier):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Of two classes, the logit of the second one.
+            Logit of the second of two classes, or of each class.
 
         Raises
         ------
@@ -157,17 +157,17 @@ class LogitClassifier(ProbabilisticClassifier):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Rows, as of `decision_function`.
+            Rows, see `decision_function`.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`.
+            Log-probabilities, in the order of `classes_`.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            As of `decision_function`.
+            See `decision_function`.
         """
         logits = self.decision_function(X)
         if logits.ndim == 2:

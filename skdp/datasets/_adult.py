@@ -66,7 +66,7 @@ def load_adult(
 ) -> Any:
     """Load the Adult ("Census Income") data: incomes above 50,000 dollars a year (classification).
 
-    The data come with the package. They are by B. Becker and R. Kohavi ([1]_, licensed under CC BY 4.0).
+    The data by B. Becker and R. Kohavi ([1]_, licensed under CC BY 4.0) are included in skdp.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ def load_adult(
         - protected: columns that studies of fairness protect: age, race, sex and native-country.
         - privileged: for some of them, the value of the privileged group: ``{"race": "White", "sex": "Male"}``.
         - positive_label: ">50K".
-        - DESCR: a description, with source and licence.
+        - DESCR: a description, with source and license.
 
     Raises
     ------
     ValueError
-        If `subset` is not one of the three.
+        If `subset` is invalid.
 
     See Also
     --------

@@ -212,12 +212,12 @@ def load_acs_public_coverage(path: PathType | None = None) -> Bunch:
         - privileged: for some of them, the value of the privileged group: ``{"DIS": 1, "SEX": 1}``.
         - positive_label: 1.
         - url, sha256: of the published file.
-        - DESCR: a description, with source and licence.
+        - DESCR: a description, with source and license.
 
     Raises
     ------
     ValueError
-        If the file holds another table.
+        If the file contains another table.
     OSError
         If the file cannot be read or fetched.
 
@@ -265,7 +265,7 @@ def load_lsac(path: PathType | None = None) -> Bunch:
     Raises
     ------
     ValueError
-        If the file holds another table.
+        If the file contains another table.
     OSError
         If the file cannot be read or fetched.
 
@@ -313,13 +313,13 @@ def load_compas(
     -------
     Bunch
         With the entries of `load_acs_public_coverage`: data of 8 columns, the target ``two_year_recid``, whose positive
-        (favourable) label is 0, the protected columns race, sex and age, and ``privileged = {"race": "Caucasian",
+        (favorable) label is 0, the protected columns race, sex and age, and ``privileged = {"race": "Caucasian",
         "sex": "Female"}``. In addition, decile_score: Series of the tool's own scores, 1 (low risk) to 10.
 
     Raises
     ------
     ValueError
-        If `subset` is not one of the two, or the file holds another table.
+        If `subset` is invalid, or the file contains another table.
     OSError
         If the file cannot be read or fetched.
 

@@ -186,9 +186,9 @@ class Interval:
     Numbers are whole by default if all edges are whole, or if `low` and `high` are and
     no bin is narrower than 1, as in ``Interval(18, 100, bins=20)`` for ages. Otherwise,
     as in ``Interval(0, 1, bins=10)``, they may have any fractions. The dtype of a table
-    has no part in this. Where numbers are whole, numbers with a fraction are counted in
-    their bin, and drawn numbers are whole: declare `decimals` or `real` to draw
-    fractions, as ``decimals=2`` for amounts such as 19.75, or ``real=True`` for any.
+    has no effect. Where numbers are whole, numbers with a fraction are counted in their
+    bin, and drawn numbers are whole: declare `decimals` or `real` to draw fractions, as
+    ``decimals=2`` for amounts such as 19.75, or ``real=True`` for any.
 
     Parameters
     ----------

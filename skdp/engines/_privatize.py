@@ -115,10 +115,11 @@ def privatize(
     once, before a row is privatized. Rows are privatized independently of each other, in any number of batches. The
     kept columns and the order of rows and columns are not protected.
 
-    *A refusal* is not private: it reveals that at least one row has a value outside the domain, and in which column. It
-    is free, as in `transform`. If an untrusted person chooses the declared values, use ``handle_unknown="uniform"``,
-    which refuses no value, or ``check=False``, where each refusal costs the charge. No row is read if the ledger does
-    not cover the release.
+    *An error for a value outside the domain* is not private: it reveals that such a
+    value occurs, and in which column. It uses no budget, as in `transform`. If an
+    untrusted person chooses the declared values, use ``handle_unknown="uniform"``,
+    which raises no such error, or ``check=False``, which charges before the error. No
+    row is read if the ledger does not cover the release.
 
     *Secure randomness* (``random_state=None``): each call draws a secret key of 32 bytes, and each batch draws its
     reports from SHAKE-128 under a key that HMAC-SHA256 derives from it, the position of the batch and its values. So no
@@ -238,7 +239,7 @@ def privatize_file(
     ------
     TypeError, ValueError, BudgetExceeded, ImportError
         As for `privatize`, or if a file is none of these formats, or cannot represent the declared values, or `run` is
-        given for a seeded transformer. No error shows a value. A row that is refused costs nothing; with
+        given for a seeded transformer. No error shows a value. An error for a row uses no budget; with
         ``check=False``, the charge stands.
     OSError
         If a file cannot be read or written.
@@ -269,8 +270,8 @@ def privatize_file(
     memory has no runs of other processes.)
 
     *Many files* with rows of one table are read together by `privatize`, as a lazy frame of Polars, a relation of
-    DuckDB or a pyarrow Dataset: one release, one charge, and a record id that is in two files is refused. In a loop
-    over `privatize_file`, each call is a release of its own: a ledger is charged for each file, as if all of them had
+    DuckDB or a pyarrow Dataset: one release, one charge, and a record id that is in two files is an error. In a loop
+    over `privatize_file`, each call is a separate release: a ledger is charged for each file, as if all of them had
     rows of the same persons, and no two files are compared.
 
     Examples
@@ -407,7 +408,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
 
     Notes
     -----
-    **Privacy.** Post-processing of reports: free.
+    **Privacy.** Post-processing of reports, without privacy loss.
 
     Examples
     --------

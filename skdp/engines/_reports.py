@@ -167,9 +167,9 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     Parameters
     ----------
     source : dataframe, ndarray, str or path-like
-        Reports: a table of any library that `skdp.engines` reads, or the path or URL of a file as `privatize_file` or
-        ``skdp privatize`` wrote it (Parquet, Arrow), of a tally, or of the
-        protocol itself, as `save` of the transformer wrote it.
+        A table of reports of any library that `skdp.engines` supports, or the path or
+        URL of a file: reports of `privatize_file` or ``skdp privatize`` (Parquet,
+        Arrow), a tally, or a protocol that `save` wrote.
 
     Returns
     -------
@@ -183,8 +183,7 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     TypeError
         If `source` is neither a table nor a path.
     ValueError
-        If the file has another format, is damaged, or has several protocols, or one that `from_json` of the
-        transformers refuses.
+        If the file has another format, is damaged, or has several protocols, or a protocol that `from_json` rejects.
     OSError
         If the file cannot be read.
 
@@ -195,8 +194,9 @@ def read_protocol(source: Any) -> ReportTransformer | None:
 
     Notes
     -----
-    **Privacy.** Free: no row is read. The protocol is as reliable as the author of the file: no code in it is run, but
-    it may describe other reports.
+    **Privacy.** No row is read, so there is no privacy loss. The protocol is as
+    reliable as the author of the file: no code in it is run, but it may describe other
+    reports.
 
     Examples
     --------
@@ -347,7 +347,7 @@ def estimate_file(
 
     Notes
     -----
-    **Privacy.** Post-processing of reports: free.
+    **Privacy.** Post-processing of reports, without privacy loss.
 
     Examples
     --------

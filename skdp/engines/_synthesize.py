@@ -60,7 +60,7 @@ def synthesize_file(
         their text: 7 and 007 are two.
     save : str or path-like, optional
         Where to save the fitted model, as `DPMarginalSynthesizer.save` does, before rows are drawn: if writing these
-        fails, `DPMarginalSynthesizer.load` gives any number of rows, free. It must not exist.
+        fails, `DPMarginalSynthesizer.load` draws any number of rows without further budget. It must not exist.
     delimiter : str, optional
         Separator of the values of a row in a CSV source: one character. By default a comma, and a tab where the name
         ends in ``.tsv``.
@@ -90,9 +90,9 @@ def synthesize_file(
     Notes
     -----
     **Privacy.** As for `DPMarginalSynthesizer`: its `guarantee_`, charged once. The target is opened and the whole
-    table read once before, so that a value outside the domain costs nothing and leaves no file. If a run is stopped
-    after the charge, this stands; a hidden file of synthetic rows may be left beside the target. No private row is
-    written to a disk.
+    table read once before, so that an error for a value outside the domain uses no budget and leaves no file. If a
+    run is stopped after the charge, this stands; a hidden file of synthetic rows may be left beside the target. No
+    private row is written to a disk.
 
     Examples
     --------

@@ -67,13 +67,12 @@ def attribute_inference(
         The released rows: reports, all other released columns, and the label if it is
         released too.
     sensitive : 1-D array-like of shape (n_samples,) or dataframe
-        The true values, as they were before privatization. The combinations of the
-        values of several columns are guessed.
+        The true values, as they were before privatization. For several columns, combinations of values are guessed.
     encoder : fitted encoder of categories, optional
-        The encoder that made the reports. It gives their names and the bound.
+        The encoder that made the reports. It determines their names and the bound.
     estimator : classifier, optional
-        The model of the attacker. It gets numbers, and other values as categories of
-        whole numbers. By default a `HistGradientBoostingClassifier`.
+        The model of the attacker. It receives numbers, and other values as integer
+        codes. By default a `HistGradientBoostingClassifier`.
     cv : int, default=5
         The number of folds.
     random_state : int, optional
@@ -356,7 +355,7 @@ def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
     Raises
     ------
     ValueError
-        If the prior is no distribution of k values.
+        If the prior is not a distribution of k values.
 
     Examples
     --------
@@ -434,8 +433,7 @@ def membership_inference(
     Raises
     ------
     TypeError, ValueError
-        If the tables have different columns or too few rows, or a parameter is not as
-        described.
+        If the tables have different columns or too few rows, or a parameter is invalid.
 
     Notes
     -----

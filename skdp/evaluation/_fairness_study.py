@@ -79,7 +79,7 @@ def fairness_study(
         The true rows. Columns that the domain declares as categories become a feature
         for each value; all other columns must be numbers.
     y : array-like of shape (n_samples,)
-        The true labels, 0 and 1, of which 1 is favourable; such as
+        The true labels, 0 and 1, of which 1 is favorable; such as
         ``income == ">50K"``.
     encoder : encoder of categories
         The encoder of the protected columns, which each person reports. If it has
@@ -289,7 +289,7 @@ def _read_table(
     if set(true.unique()) != {0, 1}:
         raise ValueError(
             "y must have both labels 0 and 1. Convert other labels with y == "
-            "favourable_label"
+            "favorable_label"
         )
     labels = true.to_numpy().astype(np.int64)
     (values,) = list_privileged(privileged, [sensitive])

@@ -49,7 +49,7 @@ def plan_epsilon(
     ----------
     source : encoder of categories or DPHistogram
         The estimator, fitted or not, with the values of its columns declared by name.
-        Its own epsilon does not matter, except that `Rho` and `Mu` are kept.
+        Its epsilon is ignored, but `Rho` and `Mu` are kept.
     n_rows : int, optional
         The number of rows. Counts of a `DPHistogram` do not depend on it.
     within : float or int, optional
@@ -60,9 +60,9 @@ def plan_epsilon(
         In place of `within`: the probability with which a two-sided test at the level
         0.05 detects the difference of `rates`, such as 0.8.
     rates : float or tuple of two floats, optional
-        A public guess of the proportion, between 0 and 1; by default the worst case.
-        With two proportions, their difference is estimated, in two groups of equal size
-        that are known.
+        The assumed proportion, from public knowledge, between 0 and 1; by default the worst case.
+        With two proportions, their difference is estimated, in two groups of equal size that are
+        known.
 
     Returns
     -------
@@ -73,10 +73,10 @@ def plan_epsilon(
     Raises
     ------
     TypeError
-        If the source is no encoder of categories or histogram, or its values are not
+        If the source is not an encoder of categories or a histogram, or its values are not
         declared by name.
     ValueError
-        If a parameter is out of range or missing, or no epsilon up to 64 is enough.
+        If a parameter is out of range or missing, or no epsilon up to 64 is sufficient.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Common parts of figures: colours, panels and legends."""
+"""Common parts of figures: colors, panels and legends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Okabe and Ito (2008): distinguishable for colour-blind readers, too. Each series also
+# Okabe and Ito (2008): distinguishable for color-blind readers, too. Each series also
 # has its own marker.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -89,7 +89,7 @@ def legend_entry(label: Any, **style: Any) -> Any:
 
 
 def series_style(position: int) -> dict[str, Any]:
-    """Return a colour and a marker, which differ for 36 series."""
+    """Return a color and a marker, which differ for 36 series."""
     turn, colour = divmod(position, len(COLOURS))
     marker = MARKERS[(colour + turn) % len(MARKERS)]
     return {"color": COLOURS[colour], "marker": marker}

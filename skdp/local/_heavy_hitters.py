@@ -166,7 +166,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         return PrefixProtocol(check_epsilon(self.epsilon), coder)
 
     def report(self, words: ColumnLike | TableLike) -> Any:
-        """Privatize strings on the side of the client, without `fit`.
+        """Privatize strings on the client, without `fit`.
 
         Parameters
         ----------
@@ -206,7 +206,7 @@ class HeavyHitters(OnSite, BaseEstimator):
 
     @all_or_nothing
     def fit(self, reports: TableLike, y: ColumnLike | None = None) -> Self:
-        """Find the frequent strings on the side of the server.
+        """Find the frequent strings in reports, on the server.
 
         Parameters
         ----------

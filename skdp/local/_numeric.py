@@ -345,7 +345,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
     mechanism : {'optimal', 'square_wave', 'laplace'} or list, default='optimal'
         Mechanism of each column.
 
-        - 'optimal' has the most accurate mean [1]_, up to an epsilon of 8 a column.
+        - 'optimal' has the most accurate mean [1]_, up to an epsilon of 8 per column.
         - 'square_wave' is for `estimate_distribution` [2]_.
         - 'laplace' is clamped discrete Laplace noise [3]_.
 

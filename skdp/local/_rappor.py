@@ -413,7 +413,7 @@ class RapporEncoder(ReportTransformer):
         """Estimate the number of records with each candidate word.
 
         A lasso selects the candidates that occur, and nonnegative least squares counts
-        them. An intercept stands for all words that are no candidates.
+        them. An intercept represents all words that are not candidates.
 
         Parameters
         ----------

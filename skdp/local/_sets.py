@@ -89,9 +89,9 @@ class SetField(OracleField):
 class SetValuedEncoder(ReportTransformer):
     """Privatize columns of lists of declared values with set selection.
 
-    One epsilon protects the whole set and its size. A report is a
-    random set of values that is likely to meet the true one ("set selection", [1]_):
-    the output has a bit ``<column>_<value>`` for each value. :doc:`/guide/lists` states its errors.
+    One epsilon protects the whole set and its size. A report is a random set of values that is
+    likely to intersect the true set ("set selection", [1]_): the output has a bit
+    ``<column>_<value>`` for each value. :doc:`/guide/lists` states its errors.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class SetValuedEncoder(ReportTransformer):
 
         Parameters
         ----------
-        reports : what `transform` returns, or ReportTally
+        reports : output of `transform`, or ReportTally
             Privatized rows, or their sums.
         columns : sequence of column names, optional
             The columns to count; by default all.
@@ -278,7 +278,7 @@ class SetValuedEncoder(ReportTransformer):
 
         Parameters
         ----------
-        reports : what `transform` returns, or ReportTally
+        reports : output of `transform`, or ReportTally
             Privatized rows, or their sums.
         columns, postprocess, confidence_level : optional
             As for `estimate_counts`.
@@ -291,9 +291,9 @@ class SetValuedEncoder(ReportTransformer):
         Returns
         -------
         pandas.DataFrame
-            ``frequency, std_error, lower, upper``, indexed as by `estimate_counts`,
-            whose values these are, divided by the number of reports. The frequencies of
-            a column add up to the mean number of values that records keep.
+            ``frequency, std_error, lower, upper``, the values of `estimate_counts`
+            divided by the number of reports, with the same index. The frequencies of a
+            column add up to the mean number of values that records keep.
 
         Raises
         ------
@@ -331,8 +331,9 @@ class SetValuedEncoder(ReportTransformer):
         Returns
         -------
         list
-            A table for each column: a row for each set of at most `max_size` values, the smallest sets first, a column
-            a report, each entry a Fraction. For few values.
+            A table of Fractions for each column, with a row for each set of at most
+            `max_size` values, the smallest sets first, and a column for each report.
+            For few values only.
 
         Raises
         ------

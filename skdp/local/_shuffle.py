@@ -39,7 +39,7 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
     Raises
     ------
     TypeError, ValueError
-        If the reports are no table, or random_state is not an int.
+        If the reports are not a table, or random_state is not an int.
 
     See Also
     --------
@@ -48,10 +48,9 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
     Notes
     -----
     **Privacy.** Together with reports of n honest persons, it gives the guarantee of
-    `shuffled_guarantee` to those who see the result and nothing else of the reports.
-    The process that shuffles sees them all, and is trusted; so are those who keep a
-    copy of them, or logs. Free: it is post-processing of reports, with the local
-    guarantee at least.
+    `shuffled_guarantee` to those who see the result and nothing else of the reports. The process
+    that shuffles sees them all, and is trusted; so are those who keep a copy of them, or logs. It is
+    post-processing of reports, which keep at least the local guarantee.
 
     The categories of a dtype, or the dictionary of a column of pyarrow, keep their order.
     Convert them to text if they were collected from the reports.

@@ -49,8 +49,8 @@ class LocalTableEncoder(ReportTransformer):
     """Privatize a table of categories and numbers with one epsilon per record.
 
     The allocation of epsilon to the columns determines the error more than any oracle.
-    `fit` takes the plan with the smallest exact error for the stated purpose, from the
-    declared values alone; `plan_` shows it. :doc:`/guide/tables` compares plans.
+    `fit` selects the plan with the smallest exact error for the stated purpose, from
+    the declared values alone; see `plan_`. :doc:`/guide/tables` compares plans.
 
     Parameters
     ----------
@@ -391,7 +391,7 @@ class LocalTableEncoder(ReportTransformer):
         reports : output of `transform`, or ReportTally
             Privatized rows, or their sums.
         columns : sequence of column names
-            The columns to combine, mostly two.
+            The columns to combine, typically two.
         confidence_level : float, default=0.95
             Coverage of each interval, between 0 and 1.
         rows : optional
@@ -401,10 +401,9 @@ class LocalTableEncoder(ReportTransformer):
         -------
         pandas.DataFrame
             ``count, std_error, lower, upper``, indexed by the values of the columns.
-            Without bias: from the records that report all of the columns. Where these
-            are a sample, the interval holds the counts from which the estimate is not
-            far (Wilson's interval, with the noise added), so it is not symmetric for
-            rare combinations.
+            The estimates are unbiased, and use the records that report all of the
+            columns. If these are a sample, the interval is Wilson's with the noise
+            added, and not symmetric for rare combinations.
 
         Raises
         ------

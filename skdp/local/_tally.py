@@ -150,7 +150,7 @@ class ReportTally:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read the JSON of `to_json`, of any local transformer.
+        """Load a tally from the JSON of `to_json`.
 
         Parameters
         ----------

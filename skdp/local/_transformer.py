@@ -121,7 +121,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
     @all_or_nothing
     def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
-        """Make the protocol from the declared values.
+        """Fit the transformer to the declared values.
 
         Parameters
         ----------
@@ -425,7 +425,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Make a fitted transformer from the JSON of `to_json`.
+        """Load a fitted transformer from the JSON of `to_json`.
 
         Parameters
         ----------

@@ -156,7 +156,7 @@ class OnFitOnly(WrapsTransformer):
         TypeError
             If the transformer has no encoding without noise.
         ValueError
-            If its encoding draws random bits by nature.
+            If its encoding is random.
         """
         if not hasattr(self.transformer, "_encode"):
             raise TypeError(

@@ -58,7 +58,7 @@ def to_aif360(
     privileged : value, list of values, or mapping of column name to such
         Privileged values; for several sensitive features, a mapping.
     positive_label : label, default=None
-        Favourable label, which becomes 1.0; other labels become 0.0. None is 1, if all
+        Favorable label, which becomes 1.0; other labels become 0.0. None is 1, if all
         labels are 0 and 1, or False and True.
 
     Returns
@@ -215,7 +215,7 @@ def from_aif360(dataset: Any) -> Bunch:
           and 1.
         - protected: names of the protected attributes.
         - privileged: mapping of each of them to its privileged values.
-        - positive_label: favourable label.
+        - positive_label: favorable label.
         - sample_weight: ndarray of shape (n_samples,), the instance weights.
 
     Raises

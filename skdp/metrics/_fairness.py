@@ -86,7 +86,7 @@ def fairness_report(
         unprivileged. For several columns, a mapping: a row is privileged if it matches
         in all columns. None compares all groups with each other.
     positive_label : label, default=None
-        Favourable label. None is 1, if all labels are 0 and 1, or False and True.
+        Favorable label. None is 1, if all labels are 0 and 1, or False and True.
 
     Returns
     -------
@@ -237,7 +237,7 @@ def debiased_fairness(
         Declared values of privileged rows (labels of the bins of an `Interval`), as
         for `fairness_report`. None compares all groups with each other.
     positive_label : label, default=None
-        Favourable label. None is 1, if all labels are 0 and 1, or False and True.
+        Favorable label. None is 1, if all labels are 0 and 1, or False and True.
     columns : column name or list of column names, default=None
         Columns whose combinations are the groups. None selects all columns of the
         encoder.

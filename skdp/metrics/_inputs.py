@@ -133,7 +133,7 @@ def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
     for name, labels in columns.items():
         if not labels.isin([0, 1]).all():
             raise ValueError(
-                "positive_label must be given: the favourable label is 1 by default "
+                "positive_label must be given: the favorable label is 1 by default "
                 f"only if all labels are 0 and 1, or False and True, and {name} has "
                 "another label"
             )

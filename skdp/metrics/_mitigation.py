@@ -63,7 +63,7 @@ def private_threshold_optimizer(
     reports, encoder : dataframe or array-like, and fitted local transformer
         As for `joint_distribution`.
     positive_label : label, default=None
-        Favourable label. None is 1, if all labels are 0 and 1, or False and True.
+        Favorable label. None is 1, if all labels are 0 and 1, or False and True.
     columns : column name or list of column names, default=None
         Columns whose combinations are the groups. None selects all columns of the
         encoder.
@@ -272,7 +272,7 @@ def private_reweighing(
     privileged : value, list of values or mapping of column name to such
         As for `debiased_fairness`.
     positive_label : label, default=None
-        Favourable label. None is 1, if all labels are 0 and 1, or False and True.
+        Favorable label. None is 1, if all labels are 0 and 1, or False and True.
     columns : column name or list of column names, default=None
         Columns of the groups. None selects all columns of the encoder.
 

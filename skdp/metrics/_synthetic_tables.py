@@ -106,7 +106,7 @@ def marginal_errors(
 
     Parameters
     ----------
-    real, synthetic, order, domain : see there
+    real, synthetic, order, domain : dataframe, dataframe, int and Domain
         As for `marginal_error`.
 
     Returns

@@ -290,8 +290,7 @@ class SubsetSelection(BitOracle):
     epsilon : float or Fraction
         The requested privacy loss, finite and > 0.
     subset_size : int, optional
-        The size w, from 1 to k - 1; by default the one with the least mean squared
-        error, near k / (e^eps + 1).
+        The size w, from 1 to k - 1; by default the one with the smallest mean squared error, near k / (e^eps + 1).
 
     Attributes
     ----------

@@ -122,7 +122,7 @@ class LocalHashing(FrequencyOracle):
         The requested privacy loss, finite and > 0.
     n_buckets : int, optional
         The number g of buckets, from 2 to 65,521; 2 is binary local hashing (BLH). By
-        default e^eps + 1 (optimised local hashing, OLH), but not more than k.
+        default e^eps + 1 (optimized local hashing, OLH), but not more than k.
 
     Attributes
     ----------
@@ -301,7 +301,7 @@ class LocalHashing(FrequencyOracle):
         Parameters
         ----------
         seed : int, default=0
-            The seed.
+            Public seed of the hash function.
 
         Returns
         -------

@@ -84,7 +84,7 @@ class SetSelection(FrequencyOracle):
     epsilon : float or Fraction
         The requested privacy loss, finite and > 0.
     subset_size : int, optional
-        The size w, from 1 to k; by default the one with the least mean squared error.
+        The size w, from 1 to k; by default the one with the smallest mean squared error.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ class SetSelection(FrequencyOracle):
         Returns
         -------
         list of tuple of int
-            As of `itertools.combinations`, for the sizes 0 to m.
+            Sets in the order of `itertools.combinations`, for the sizes 0 to m.
         """
         values = range(self.k)
         by_size = [combinations(values, size) for size in range(self.max_size + 1)]

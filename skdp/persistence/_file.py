@@ -107,8 +107,7 @@ def load(
     path : str, path or binary file
         File to read.
     ledger : PrivacyLedger, default=None
-        Ledger of all estimators that had a ledger when they were saved. If None, they
-        refuse every charge.
+        Ledger of all estimators that had a ledger when they were saved. If None, they reject every charge.
     trusted : sequence of str, default=()
         Types of other packages to load, such as ``"my_package.MyScaler"``. Loading a
         type may run its code. Types of skdp and scikit-learn are trusted.

@@ -230,7 +230,7 @@ class PrivacyGuarantee(JsonRecord):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read a guarantee that `to_json` wrote.
+        """Load a guarantee from the JSON of `to_json`.
 
         Parameters
         ----------
@@ -362,14 +362,14 @@ class PrivacyGuarantee(JsonRecord):
     def in_odds(self) -> str:
         """Explain epsilon and delta by the success of an attacker.
 
-        The numbers are rounded up. The wording follows the odds-based explanations of [1]_, which were understood best
-        in a study.
+        The numbers are rounded up. The wording follows the odds-based explanations of [1]_.
 
         Returns
         -------
         str
-            Two sentences: how many times as likely a result can become, and how often a guess between two neighboring
-            inputs can be right, if both are equally likely before the release: ``(e**epsilon + delta) / (1 +
+            Two sentences: the largest factor between the probabilities of a result, and
+            the largest probability of a correct guess between two neighboring inputs
+            that are equally likely before the release: ``(e**epsilon + delta) / (1 +
             e**epsilon)``.
 
         Notes

@@ -34,7 +34,7 @@ class Amount(NamedTuple):
 
 
 class PrivacyLedger:
-    """Budget of all releases about the same persons, which refuses releases beyond it.
+    """Budget of all releases about the same persons, which rejects releases that exceed it.
 
     Parameters
     ----------
@@ -85,16 +85,16 @@ class PrivacyLedger:
     - ``rho``: rhos add up ([1]_, [2]_), for `zcdp_epsilon`; a charge of epsilon alone counts as epsilon**2 / 2, or less
       by its losses.
     - ``mu``: the squares of mu add up ([3]_), for `gaussian_delta`; a charge of epsilon alone counts as the smallest mu
-      that it implies. Charges with delta > 0 and without a rho or mu are refused.
+      that it implies. Charges with delta > 0 and without a rho or mu are rejected.
 
     The smallest of several bounds is in general not a filter. For releases that are declared together, `compose`
     returns a smaller total: charge its result. :doc:`/project/decisions` states the reasons.
 
     A budget has one relation, and charges are converted to it. Replacing a record is removing one and adding one, so a
-    "replace" budget counts charges for adding or removing a record **twice**. An "add_remove" budget refuses "replace"
+    "replace" budget counts charges for adding or removing a record **twice**. An "add_remove" budget rejects "replace"
     charges. Local releases have "replace" guarantees and central releases "add_remove" guarantees. To avoid the factor
-    2, use a ledger of its own for the central releases of other persons, or set ``relation="add_remove"`` if there are
-    no local releases. A budget for whole records refuses a release that protects named columns only, because it may
+    2, use a separate ledger for the central releases of other persons, or set ``relation="add_remove"`` if there are
+    no local releases. A budget for whole records rejects a release that protects named columns only, because it may
     reveal all other columns. A budget for named columns (``relation="replace_values"``) accepts releases for whole
     records, and releases that protect at least its columns.
 
@@ -103,7 +103,7 @@ class PrivacyLedger:
     their sum.
 
     Clones and copies of an estimator share its ledger, also between threads. A ledger in memory belongs to one process:
-    pickled copies and forked processes refuse all charges, so a search with several processes fails rather than spend
+    pickled copies and forked processes reject all charges, so a search with several processes fails rather than spend
     the same budget twice. Do not charge a ledger in a signal handler, which may interrupt another charge.
 
     A file is an SQLite database, which threads and processes of one computer share. Use no network drive, and the same
@@ -230,7 +230,7 @@ class PrivacyLedger:
         return Amount(*self._book.account().largest_charge())
 
     def balance(self) -> pd.DataFrame:
-        """Return the budget, the spent and the remaining amount, in all forms.
+        """Return the budget, the spent amount and the remaining amount.
 
         Returns
         -------
@@ -296,14 +296,14 @@ class PrivacyLedger:
         self._book.account().admit(what, guarantee)
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
-        """Charge a release that follows.
+        """Charge a release before it is made.
 
         Parameters
         ----------
         guarantee : PrivacyGuarantee
             Guarantee of the release.
         what : str
-            Name of the release, for the report and for errors.
+            Name of the release in `report` and in errors.
 
         Raises
         ------

@@ -81,7 +81,7 @@ def shuffled_guarantee(
     reports, a sum is a single report. A table whose row index, order or ids identify the senders is not shuffled. It is
     for *one* release of *one* collection. New reports of the same persons are further releases, which add up
     (`compose`). Do not sum or shuffle the same reports a second time in another set: the difference of two sums may be
-    a single report. Permanent reports (``memoize=True``) are therefore refused; they have the local guarantee.
+    a single report. Permanent reports (``memoize=True``) therefore raise an error; they have the local guarantee.
 
     The result is a proven upper bound, the *privacy blanket* ([1]_, lemma 5.3, proven again in the source), from the
     exact channel and not its epsilon only. It is the best bound that decomposes the reports of other records ([2]_).

@@ -106,11 +106,11 @@ def privacy_statement(
     column.
 
     The total is for adding or removing a record only if nothing else reveals which records are in the data, or how
-    many. Otherwise it is for replacing a record, which is both: epsilon counts twice. Records are revealed by
-    unprotected columns or an unprotected target, by categories that are inferred from the data, by rows that
-    `transform` returns, and by steps that are not fitted. A function that selects the columns of a
-    `ColumnTransformer` sees all of them, so they are unprotected. With ``groups``, a guarantee is for all rows of a
-    person. Persons may have different numbers of rows, so there is then no total, unless it is for values.
+    many. Otherwise it is for replacing a record, with twice the epsilon. Records are revealed by unprotected
+    columns or an unprotected target, by categories that are inferred from the data, by rows that `transform`
+    returns, and by steps that are not fitted. A function that selects the columns of a `ColumnTransformer` sees all
+    of them, so they are unprotected. With ``groups``, a guarantee is for all rows of a person. Persons may have
+    different numbers of rows, so there is then no total, unless it is for values.
 
     **Before fit**, a statement is a plan: it lists the largest loss of each step according to its parameters. It is
     not a guarantee, because nothing is released yet. Losses that depend on the columns or rows of `fit` are named

@@ -612,16 +612,16 @@ def check_size(
     Parameters
     ----------
     k : int
-        The number.
+        Value to check.
     least, most : int
-        Its range; None if there is no maximum.
+        Smallest and largest valid value; `most` is None for no maximum.
     name : str, default="k"
-        The name of the parameter in errors.
+        Name of the parameter in errors.
 
     Returns
     -------
     int
-        The number.
+        The value.
 
     Raises
     ------

@@ -71,7 +71,7 @@ class ReportDesign(SavedByArguments):
     Raises
     ------
     TypeError, ValueError
-        If the channel does not have this shape or is no matrix of probabilities, values
+        If the channel does not have this shape or is not a matrix of probabilities, values
         repeat, or `group` is given without a mapping or the reverse.
 
     See Also
@@ -210,7 +210,7 @@ class ReportDesign(SavedByArguments):
     def warner(
         cls, column: ColumnName, p: float, *, values: Sequence[Any] = ("no", "yes")
     ) -> ReportDesign:
-        """Return Warner's design: a card shows a statement or its opposite.
+        """Return Warner's design: a card selects a statement or its negation.
 
         Parameters
         ----------

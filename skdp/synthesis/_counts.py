@@ -32,7 +32,7 @@ class ModelCount:
     Parameters
     ----------
     count : float
-        Number of records by the model: not whole, not negative.
+        Estimated number of records, nonnegative and in general not an integer.
     std_error : float
         Standard error; nan if not supported.
     lower, upper : float
@@ -43,7 +43,7 @@ class ModelCount:
 
     Notes
     -----
-    **Privacy.** Post-processing of noisy counts: free.
+    **Privacy.** Post-processing of noisy counts, without privacy loss.
 
     Examples
     --------

@@ -91,11 +91,12 @@ def synthetic_inference(
     proportion above a limit, needs an edge there. The dependence of numbers within a bin on other columns was not
     measured: declare bins within which it does not matter.
 
-    A term is not supported if no measured marginal counts all combinations of its columns (rare values that were
-    counted together are none), if it is not linear within its margin of error, such as the mean of a group whose
-    records may all be noise, or if all rows change it equally, such as a median or the number of rows.
+    A term is not supported if no measured marginal counts all combinations of its columns separately
+    (without groups of rare values), if it is not linear within its margin of error, such as the mean
+    of a group whose records may all be noise, or if all rows change it equally, such as a median or
+    the number of rows.
 
-    **Privacy.** Post-processing of noisy counts: free and repeatable; no record is read.
+    **Privacy.** Post-processing of noisy counts, without privacy loss; no record is read.
 
     References
     ----------

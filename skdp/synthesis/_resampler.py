@@ -26,15 +26,15 @@ from skdp.tables import is_frame
 class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     """Replace the training rows of a model by synthetic rows; rows to predict are unchanged.
 
-    Features and target are synthesised together. A pipeline of imbalanced-learn (``imblearn.pipeline.make_pipeline``)
+    Features and target are synthesized together. A pipeline of imbalanced-learn (``imblearn.pipeline.make_pipeline``)
     uses such steps in `fit` only: later steps are trained on synthetic rows, and predict real rows.
 
     Parameters
     ----------
     synthesizer : DPMarginalSynthesizer or DPColumnSynthesizer
         Cloned; the original is never fitted. The target is one more column: its values are declared under its name, or
-        as ``"target"``. As the synthesizer's `target`, what predicts it is kept better. A `DPColumnSynthesizer` keeps
-        the rows and their target, which is public, and resamples its columns.
+        as ``"target"``. Name it as the synthesizer's `target` to preserve its associations better. A
+        `DPColumnSynthesizer` keeps the rows and their target, which is public, and resamples its columns.
     n_samples : int, optional
         Number of synthetic rows, at least 0; by default the estimated number of records. None with a
         `DPColumnSynthesizer`.
@@ -42,7 +42,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     Attributes
     ----------
     synthesizer_ : DPMarginalSynthesizer
-        The fitted clone: its `sample`, `marginal` and other methods cost nothing more.
+        The fitted clone: its `sample`, `marginal` and other methods use no further budget.
     guarantee_ : PrivacyGuarantee
         The guarantee of the last `fit_resample`.
     n_features_in_ : int
@@ -130,7 +130,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, or the synthesizer refuses the table.
+            If a parameter is out of range, or the synthesizer rejects the table.
         BudgetExceeded
             If the synthesizer's ledger does not cover it.
         """

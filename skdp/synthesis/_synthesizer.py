@@ -121,8 +121,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of the release, finite and > 0. `skdp.privacy.Rho` and `skdp.privacy.Mu` have a delta of their own,
-        and Gaussian noise.
+        Privacy loss of the release, finite and > 0. `skdp.privacy.Rho` and
+        `skdp.privacy.Mu` include a delta, and use Gaussian noise.
     delta : float, default=0.0
         Failure probability, in [0, 1); it should be smaller than one over the number of records. With 0 the noise is
         discrete Laplace, otherwise Gaussian, which is more accurate for many marginals.
@@ -138,8 +138,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         ``"independent"`` measures the columns, ``"full"`` all columns together. A list names marginals, which get the
         same noise.
     workload : list of tuple of column names, optional
-        Marginals that matter, among which ``"auto"`` selects; by default all pairs. A warning lists the marginals that
-        are not measured, with the reason.
+        Marginals that must be accurate, from which ``"auto"`` selects; by default all
+        pairs. A warning lists the marginals that are not measured, with the reason.
     target : column name, optional
         Column that downstream models predict (an array y is called ``"target"``). Pairs with it get a larger fraction
         of the budget.
@@ -148,15 +148,16 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         scored.
     max_rows_per_person : int, default=1
         Largest number of rows of one person; the noise is proportional to it. With ``groups``, `fit` excludes further
-        rows; otherwise the number is taken on trust.
+        rows; otherwise the number is not checked.
     bins : {"declared", "private"}, default="declared"
         Bins of each `Interval`: as declared, or at most as many with about equal counts, which `fit` finds with a fifth
         of the budget, for skewed and correlated numbers. In both cases rows follow noisy counts of finer cells within
         the bins, and have the `decimals` of the `Interval`.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
-        Treatment of undeclared values. ``"error"`` raises, which reveals that there is one. ``"clip"`` moves numbers to
-        the first or last bin. ``"ignore"`` excludes the record. A mapping names for some
-        columns the declared value that replaces them, or ``"clip"``; elsewhere they are errors.
+        Treatment of undeclared values. ``"error"`` raises `ValueError`, which reveals that such
+        a value occurs. ``"clip"`` moves numbers to the first or last bin. ``"ignore"`` excludes
+        the record. A mapping names for some columns the declared value that replaces them, or
+        ``"clip"``; elsewhere they are errors.
     ledger : PrivacyLedger, optional
         Ledger that each `fit` charges before it draws noise.
     random_state : int, optional
@@ -205,7 +206,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     delta = 0, a marginal that gets the fraction f of epsilon has discrete Laplace noise of scale ``k / (f * epsilon)``.
     Otherwise it has Gaussian noise of variance ``k**2 / (f * mu**2)``, drawn exactly and rounded, where mu is the
     largest number for which mu-Gaussian privacy is (epsilon, delta) ([2]_). Fractions add up to exactly 1. The model,
-    samples and all other methods are post-processing: free and repeatable.
+    samples and all other methods are post-processing, without privacy loss.
 
     With ``bins="private"``, a fifth of the budget is for counts of fine cells, which follow from the declared
     `Interval` alone. With declared bins, each column whose bins have several values spends 15 % of its fraction on
@@ -540,7 +541,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
 
         Warnings
         --------
-        Standard errors, intervals and tests that treat these rows as persons are too short: they ignore the noise and
+        Standard errors and intervals that treat these rows as persons are too small: they ignore the noise and
         the dependence that was not measured. Use `skdp.synthetic_inference`, `marginal` and `count_estimate`.
 
         See Also
@@ -616,7 +617,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
 
         Notes
         -----
-        **Privacy.** Post-processing of the model: free.
+        **Privacy.** Post-processing of the model, without privacy loss.
 
         Examples
         --------
@@ -750,7 +751,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Returns
         -------
         float
-            Count by the model: not whole, not negative.
+            Estimated count of the model, nonnegative and in general not an integer.
 
         Raises
         ------
@@ -792,7 +793,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Otherwise the dependence of the columns was not measured, or a condition is a part of a bin or of a group of
         rare values. The error is then unknown and nan.
 
-        **Privacy.** Post-processing of noisy counts: free.
+        **Privacy.** Post-processing of noisy counts, without privacy loss.
         """
         check_is_fitted(self)
         level = check_confidence_level(confidence_level)

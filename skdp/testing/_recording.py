@@ -1,4 +1,4 @@
-"""Record the noise of a release and replay it on a neighbouring table.
+"""Record the noise of a release and replay it on a neighboring table.
 
 The two runs differ only in the numbers to which the noise is added.
 """

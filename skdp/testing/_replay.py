@@ -1,4 +1,4 @@
-"""Replay a release on a neighbouring table, and compare the losses of its draws with its guarantee."""
+"""Replay a release on a neighboring table, and compare the losses of its draws with its guarantee."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def replay_release(
     guarantee: PrivacyGuarantee | None = None,
     random_state: int = 0,
 ) -> Replay:
-    """Record the noise of a release, and replay it on a neighbouring table.
+    """Record the noise of a release, and replay it on a neighboring table.
 
     Both runs have the same results of all draws: the same choices, and the same sums of statistics and noise. So every
     value that is computed from released numbers must be equal in both runs, and the numbers before the noise reveal the
@@ -251,7 +251,7 @@ def replay_release(
     X : dataframe or ndarray
         Public table; for an estimator that requires a target, its last column is the target.
     neighbour : dataframe or ndarray
-        Neighbouring table: with one row (or the rows of one person) added or removed at the end, or with one row
+        Neighboring table: with one row (or the rows of one person) added or removed at the end, or with one row
         replaced.
     guarantee : PrivacyGuarantee, optional
         Claimed guarantee. By default, the attribute ``guarantee_`` or ``guarantee`` of the result.
@@ -280,8 +280,8 @@ def replay_release(
     rows by another generator must be the same for rows that both tables have.
 
     Noise must be as large, and added to as many numbers, in both runs: the count of a value that one record alone has
-    is a finding, so check the threshold of such a release by its probabilities. A random choice of rows is taken as
-    known: a sample of them hides nothing here.
+    is a finding, so check the threshold of such a release by its probabilities. A random choice of rows is treated as
+    known, so sampling adds no privacy here.
 
     References
     ----------

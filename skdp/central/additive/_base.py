@@ -249,17 +249,17 @@ class AdditiveModel(SupervisedStatistic):
 
         Parameters
         ----------
-        feature : str, or another name of a column
-            A column of X; of an array, ``"x0"`` and so on.
+        feature : column name
+            Column of X; for an array, ``"x0"`` and so on.
 
         Returns
         -------
         Shape
-            Its `bins`, a last one of missing numbers included; its `values`, which a record in a bin adds to the
+            Its `bins`, including a last bin of missing numbers; its `values`, which a record in a bin adds to the
             prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`, given the functions of the other
             columns; the noisy `counts` of rows, by which the mean of the values is 0; and whether each bin
             `is_supported`. Otherwise its value may be farther from the truth than its error states, because it may have
-            no rows, or because there were fewer than four epochs. Intervals of wide outer bins cover less often, too.
+            no rows, or because there were fewer than four epochs. The coverage of wide outer bins is also smaller.
 
         Raises
         ------

@@ -49,8 +49,8 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
-        a budget in rho or mu, which has its own delta.
+        Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
+        `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
@@ -66,13 +66,14 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     handle_unknown : {"error", "ignore"}, default="error"
-        Treatment of an undeclared value of a column of `categories`: an error reveals that there is one.
-        ``"ignore"``: it adds nothing to its column in `fit`, nor to the prediction in `predict`.
+        How to handle an undeclared value of a column of `categories`. ``"error"``
+        reveals that such a value occurs. ``"ignore"`` excludes it from its column in
+        `fit` and from the prediction.
     max_bins : int, default=24
         Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -84,11 +85,11 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         For each column, the contribution of its bins to the logit of the second of two classes, or of each class. The
         mean over rows, by `bin_counts_`, is 0.
     shape_std_errors_ : list of ndarray
-        Their standard errors.
+        Standard errors of `shapes_`.
     bin_counts_ : list of ndarray of shape (n_bins,)
         The noisy number of rows in each bin, positive.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        The constants.
+        Constant of each logit.
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     domain_ : Domain
@@ -109,17 +110,17 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record,
-    with its target, changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is
-    mu-Gaussian differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and cost
-    nothing, but a prediction for a row of the table is computed from this row. The number of rows is protected too, and
-    a table without rows is answered. Missing numbers are a bin. Not covered: an error reveals that a value is not
-    declared, or that a target is missing or of no declared class.
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
+    changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is mu-Gaussian
+    differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and use no budget, but
+    a prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
+    table is allowed. Missing numbers are a bin. Not covered: an error reveals that a value is not declared, or that a
+    target is missing or of no declared class.
 
     The budget mu**2 is spent as follows: 1 % on the noisy counts of the classes, and 15 % on the counts of fine cells,
     where a record changes one count of each column by 1. The remaining budget is divided equally among the sums of
     residuals by bin, for one column after another, in 2 to 12 epochs. A record adds its gradient, weighted as in
-    `DPLogisticRegression` (for two classes, at most 1/2), to one bin of each column. Neighbouring cells are merged into
+    `DPLogisticRegression` (for two classes, at most 1/2), to one bin of each column. Neighboring cells are merged into
     bins with about equal noisy counts. All noise is rounded Gaussian, drawn exactly for integers.
 
     Each sum, added to the current function of its column, estimates the function that fits best. The estimates are
@@ -243,8 +244,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of all that `fit` releases, finite and > 0; with `skdp.privacy.Rho` or `skdp.privacy.Mu`, a part of
-        a budget in rho or mu, which has its own delta.
+        Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
+        `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
         The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
         of rows.
@@ -260,13 +261,14 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         declare missing values as a bin; an `Interval` declares public bins of a numeric column. A list or an `Interval`
         applies to all columns.
     handle_unknown : {"error", "ignore"}, default="error"
-        Treatment of an undeclared value of a column of `categories`: an error reveals that there is one.
-        ``"ignore"``: it adds nothing to its column in `fit`, nor to the prediction in `predict`.
+        How to handle an undeclared value of a column of `categories`. ``"error"``
+        reveals that such a value occurs. ``"ignore"`` excludes it from its column in
+        `fit` and from the prediction.
     max_bins : int, default=24
         Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; without, the number is not checked.
+        `fit` drops further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -277,11 +279,11 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     shapes_ : list of ndarray of shape (n_bins,)
         For each column, the contribution of its bins to the prediction. The mean over rows, by `bin_counts_`, is 0.
     shape_std_errors_ : list of ndarray
-        Their standard errors.
+        Standard errors of `shapes_`.
     bin_counts_ : list of ndarray of shape (n_bins,)
         The noisy number of rows in each bin, positive.
     intercept_ : float
-        The constant.
+        Constant of the prediction.
     domain_ : Domain
         The bins of each column.
     n_iter_ : int
@@ -301,18 +303,18 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
 
     Notes
     -----
-    **Privacy.** Central model: a curator who holds the table is trusted. Adding or removing a record,
-    with its target, changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is
-    mu-Gaussian differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and cost
-    nothing, but a prediction for a row of the table is computed from this row. The number of rows is protected too, and
-    a table without rows is answered. Missing numbers are a bin. Not covered: an error reveals that a value is not
-    declared, or that a target is missing.
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
+    changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is mu-Gaussian
+    differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and use no budget, but
+    a prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
+    table is allowed. Missing numbers are a bin. Not covered: an error reveals that a value is not declared, or that a
+    target is missing.
 
     The budget mu**2 is spent as follows: 1 % on the noisy number of rows and the noisy sum of the target; 15 % on the
     counts of fine cells, where a record changes one count of each column by 1; and 3 % on counts of residuals by size,
     in up to four of the epochs, which determine a bound that few residuals exceed. The remaining budget is divided
     equally among the sums of residuals by bin, for one column after another, in 2 to 12 epochs. A record adds its
-    residual, clipped to the bound, to one bin of each column. Neighbouring cells are merged into bins with about equal
+    residual, clipped to the bound, to one bin of each column. Neighboring cells are merged into bins with about equal
     noisy counts. All noise is rounded Gaussian, drawn exactly for integers.
 
     For how sums are averaged and smoothed, see `DPAdditiveClassifier`.

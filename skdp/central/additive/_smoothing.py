@@ -66,7 +66,7 @@ def merge_cells(
 ) -> list[Bins]:
     """Find bins of columns from the exact counts of their cells.
 
-    Each count gets one draw of noise. Neighbouring cells of numbers are then joined to bins. Cells of other columns are
+    Each count gets one draw of noise. Neighboring cells of numbers are then joined to bins. Cells of other columns are
     bins.
     """
     error = to_float(noise.error)
@@ -95,7 +95,7 @@ def merge_cells(
 
 
 def _join(counts: NDArray[Any], least: float, error: float) -> list[int]:
-    """Join neighbouring cells into bins with at least `least` records; return the first cell of each bin."""
+    """Join neighboring cells into bins with at least `least` records; return the first cell of each bin."""
     firsts = [0]
     n_records = 0.0
     for cell, count in enumerate(counts):
@@ -163,7 +163,7 @@ def _bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[F
 
 
 def _ordered_bins(attribute: Categories | Interval) -> list[int]:
-    """Return the bins that are neighbours by value."""
+    """Return the bins that are neighbors by value."""
     if isinstance(attribute, Interval):
         return list(range(len(attribute.edges) - 1))
     if not is_ordered(attribute):

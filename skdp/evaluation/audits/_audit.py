@@ -60,7 +60,7 @@ def audit_epsilon(
 ) -> AuditResult:
     """Compute a lower bound on the epsilon of a release from many draws of it.
 
-    Some draws choose an event S and two neighbours D and D'. Other draws count it. By
+    Some draws select an event S and two neighbors D and D', and other draws count S. By
     the bounds of Clopper and Pearson, ``ln((P(S | D) - delta) / P(S | D'))`` is at least
     the result with probability ``1 - 1e-6`` [1]_.
 
@@ -80,8 +80,8 @@ def audit_epsilon(
         the central model and callables need them. By default, tables of one record each
         from the declared values of a local transformer.
     epsilon, delta : float, optional
-        The claim. By default the `guarantee_` of the estimator; with `epsilon`, delta is
-        0 by default.
+        The claimed guarantee. By default the `guarantee_` of the estimator; if
+        `epsilon` is given, delta is 0 by default.
     n_draws : int, optional
         Draws over all tables, at least 100. By default 1,000,000 rows, or 10,000 calls
         where a call is one draw.
@@ -118,7 +118,7 @@ def audit_epsilon(
     estimator is not charged.
 
     A true claim is refuted with probability 1e-6 at most. **An audit that does not
-    reject proves nothing**: other neighbours or events, or more draws, might refute the
+    reject proves nothing**: other neighbors or events, or more draws, might refute the
     claim.
 
     Events are made of the values of each column, their bins, and the lowest set bit of
@@ -129,7 +129,7 @@ def audit_epsilon(
     warnings, attributes and pickles. Several reports of one record are not tried; pass a
     callable that releases a record several times.
 
-    With two neighbours and a million draws, the power is above 0.999999 to refute a
+    With two neighbors and a million draws, the power is above 0.999999 to refute a
     claim of 1 for binary randomized response with epsilon 1.03.
 
     References
@@ -184,7 +184,7 @@ def audit_epsilon(
 
 @dataclass(frozen=True)
 class _Audited:
-    """A release, its neighbouring tables, and the estimator that states its guarantee."""
+    """A release, its neighboring tables, and the estimator that states its guarantee."""
 
     tables: list[Any]
     draw: Draw
@@ -211,7 +211,7 @@ def _check_releases(audited: _Audited) -> None:
     failures = [sample[FAILURE][0] for sample in samples if FAILURE in sample]
     if len(failures) == len(samples):
         raise ValueError(
-            f"every release of the neighbouring tables failed ({failures[0]})"
+            f"every release of the neighboring tables failed ({failures[0]})"
         )
 
 
@@ -415,7 +415,7 @@ def _read_claim(audited: _Audited) -> tuple[float, float]:
     return float(guarantee.epsilon), float(guarantee.delta)
 
 
-# Neighbouring tables of one record, made from declared values.
+# Neighboring tables of one record, made from declared values.
 
 
 def _make_records(estimator: Any) -> list[pd.DataFrame]:
@@ -434,7 +434,7 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
 
 
 def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, list[Any]]:
-    """List values of each column for neighbouring records: categories, or numbers inside and outside of the bounds."""
+    """List values of each column for neighboring records: categories, or numbers inside and outside of the bounds."""
     columns: dict[Any, list[Any]] = {}
     declared = getattr(estimator, "domain_", parameters.get("categories"))
     if isinstance(declared, list | tuple):

@@ -22,10 +22,10 @@ from skdp.evaluation._style import (
 class PrivacyCurveDisplay(PanelDisplay):
     """Plot of scores against epsilon, a panel for each metric.
 
-    Use `from_curve`. A line is the mean over the splits, the dashed line is the
-    baseline without privacy. The band of scores is one standard deviation over the
-    splits, as in scikit-learn's `ValidationCurveDisplay`. It is no confidence interval.
-    Scores that are not finite are excluded.
+    Use `from_curve`. A line is the mean over the splits, the dashed line is the baseline
+    without privacy. The band of scores is one standard deviation over the splits, as in
+    scikit-learn's `ValidationCurveDisplay`. It is not a confidence interval. Scores that
+    are not finite are excluded.
 
     Parameters
     ----------

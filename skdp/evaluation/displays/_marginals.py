@@ -234,7 +234,7 @@ def _draw_steps(axes: Any, edges: Any, table: pd.DataFrame) -> None:
 def _draw_pair(
     panels: list[Any], names: tuple[Any, ...], table: pd.DataFrame, title: str
 ) -> Any:
-    """Draw the proportions of two columns as heat maps with a common colour scale."""
+    """Draw the proportions of two columns as heat maps with a common color scale."""
     from matplotlib.colors import PowerNorm
 
     # A square-root scale keeps rare values visible beside a frequent one.

@@ -106,7 +106,7 @@ class ShapeDisplay(PanelDisplay):
         Raises
         ------
         ImportError, TypeError, ValueError
-            If matplotlib is not installed, the estimator is no additive model, or a
+            If matplotlib is not installed, the estimator is not an additive model, or a
             column is unknown.
         NotFittedError
             If the model is not fitted.

@@ -97,7 +97,7 @@ def study_report(
         The columns that are reported together. By default all of the domain.
     target : column name, optional
         The column that classifiers predict from all others; 0 and 1, of which 1 is
-        favourable.
+        favorable.
     sensitive : column name, optional
         The protected column whose groups are compared.
     privileged : value or list of values, optional
@@ -271,7 +271,7 @@ def _study_models(study: Study) -> Part:
     metrics = ["accuracy", *(FAIRNESS[:1] if study.sensitive is not None else [])]
     for metric in metrics:
         display = PrivacyCurveDisplay.from_curve(curve[curve["metric"] == metric])
-        # A colour of its own, because the two horizontal lines may coincide.
+        # A color of its own, because the two horizontal lines may coincide.
         style = {"color": COLOURS[1], "ls": ":", "lw": 2.5}
         display.ax_[0].axhline(excluded[metric], label="columns excluded", **style)
         display.ax_[0].legend(frameon=False)
