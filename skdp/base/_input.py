@@ -273,8 +273,8 @@ def target_column(y: Any) -> tuple[Any, Any]:
         return y, TARGET if name in (None, "") else name
     if isinstance(y, str):
         raise ValueError(
-            "y must be the column itself for a table in memory, got a text; the name "
-            "of a column is for files and lazy frames"
+            "y must be the column itself for a table in memory, got a str; column "
+            "names are accepted for files and lazy frames only"
         )
     table = one_column(y, "y")
     name = table.names[0] if is_frame(y) else TARGET

@@ -520,7 +520,7 @@ def sample_and_aggregate(
         errors = noise / to_float(n_values) / (2 * GRID) * (limits[:, 1] - limits[:, 0])
     else:
         warn(
-            f"the statistic gave no value in about {n_failed:,} of {n_chunks:,} chunks "
+            f"the statistic failed in about {n_failed:,} of {n_chunks:,} chunks "
             "(a noisy number), so the released value is nan. It may raise errors, or "
             "there are fewer rows than chunks. Try it on public rows",
             UserWarning,

@@ -169,7 +169,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         if (self.classes is None) == (self.target_bounds is None):
             raise ValueError(
-                "declare the target by either classes or target_bounds, from public "
+                "exactly one of classes and target_bounds is required. Use public "
                 "knowledge"
             )
         if self.classes is not None:

@@ -212,9 +212,7 @@ def _find_key(options: argparse.Namespace) -> SecretKey | None:
     """Return the secret key of permanent reports, if there are any."""
     path = options.key or options.new_key
     if (path is None) != (options.record_id is None):
-        raise ValueError(
-            "--record-id requires --key or --new-key, and these require it"
-        )
+        raise ValueError("--record-id and --key (or --new-key) must be given together")
     if path is None:
         return None
     # A seed would have no effect.
@@ -232,7 +230,7 @@ def _load_key(path: Path) -> SecretKey:
         return SecretKey(bytes.fromhex(path.read_text("ascii")))
     except ValueError:
         raise ValueError(
-            f"--key {path} must be a line of hexadecimal digits that --new-key wrote"
+            f"--key {path} must be a file of --new-key: one line of hexadecimal digits"
         ) from None
 
 

@@ -101,9 +101,9 @@ def _state_reports(source: str) -> PrivacyStatement:
     transformer = read_protocol(source)
     if transformer is None:
         raise ValueError(
-            f"{source} does not contain the protocol of its reports. Give the protocol "
-            "that save of the encoder wrote, or skdp privatize --save; of synthetic "
-            "rows, the model that skdp synthesize --save wrote."
+            f"{source} does not contain the protocol of its reports. Pass the protocol "
+            "file of `save` or skdp privatize --save, or for synthetic rows the model "
+            "file of skdp synthesize --save."
         )
     statement = privacy_statement(transformer)
     columns = columns_beside_reports(source, transformer)

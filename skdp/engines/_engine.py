@@ -165,7 +165,7 @@ class Engine(LargeTable):
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         raise TypeError(
-            f"The rows of persons cannot be limited in a {type(self).__name__}. Use a "
+            f"The number of rows per person cannot be limited in a {type(self).__name__}. Use a "
             "table of DuckDB, Polars or pyarrow, or a file"
         )
 

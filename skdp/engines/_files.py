@@ -75,7 +75,7 @@ def check_delimiter(delimiter: Any) -> None:
     is_character = isinstance(delimiter, str) and len(delimiter) == 1
     if delimiter is not None and (not is_character or delimiter in '"\r\n\0'):
         raise ValueError(
-            "delimiter must be one character, and no quote and no end of line, got "
+            "delimiter must be one character other than a quote or a line break, got "
             f"{delimiter!r}"
         )
 
@@ -170,7 +170,7 @@ def open_dataset(file: TableFile) -> Any:
         if isinstance(error, OSError) and error.errno is not None:
             raise OSError(error.errno, os.strerror(error.errno)) from None
         raise ValueError(
-            f"{file.name} is damaged, or has another format than its ending says;"
+            f"{file.name} is damaged, or its format does not match its extension;"
             " write it again, or rename it"
         ) from None
 

@@ -238,8 +238,8 @@ def check_transformer(transformer: Any) -> None:
     """Check that a transformer can work batch by batch."""
     if isinstance(transformer, OnFitOnly):
         raise TypeError(
-            "OnFitOnly leaves the rows of `transform` true; give the transformer "
-            "inside it"
+            "OnFitOnly does not randomize in `transform`; pass the transformer "
+            "that it wraps"
         )
     if not isinstance(transformer, ReportTransformer):
         found = transformer if isinstance(transformer, type) else type(transformer)

@@ -108,7 +108,7 @@ def plan_epsilon(
     if isinstance(source, ReportDesign):
         raise TypeError(
             "source must be an encoder or a DPHistogram, got a ReportDesign, whose "
-            "epsilon is given. Use plan_rows."
+            "epsilon is fixed. Use plan_rows."
         )
     quantity, margin = _read_precision(within, power, rates)
     _check_source(source, quantity)

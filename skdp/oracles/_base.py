@@ -473,7 +473,7 @@ class FrequencyOracle(LocalMechanism):
         is_valid = codes.ndim == 1 and codes.dtype.kind in "iu"
         if not is_valid or np.iinfo(codes.dtype).max < largest:
             raise ValueError(
-                "codes must be a 1-D array of integers, of a dtype that holds "
+                "codes must be a 1-D array of integers, of a dtype that represents "
                 f"{largest}"
             )
         if codes.size and (codes.max() > largest or codes.min() < 0):
@@ -571,7 +571,9 @@ class FrequencyOracle(LocalMechanism):
         NotImplementedError
             If the oracle has no such form.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no sampler for clients")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not support clients in other languages"
+        )
 
     def encode(self, codes: NDArray[np.unsignedinteger]) -> NDArray[Any]:
         """Return the reports of codes without noise. Not private.

@@ -326,9 +326,9 @@ def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
             )
             if distance > MAX_DISTANCE:
                 warn(
-                    f"The fit has other proportions of {question.name!r} than its "
-                    f"reports, by {distance:.0f} standard errors, so the coefficients may "
-                    "be biased. Add squares of true predictors, transform a target with "
+                    f"The proportions of {question.name!r} in the fit and in its "
+                    f"reports differ by {distance:.0f} standard errors, so the coefficients "
+                    "may be biased. Add squares of true predictors, transform a target with "
                     "heavy tails, or set hidden_distribution='conditional'",
                     UserWarning,
                     about="guide/report_regression#running-time-and-model-assumptions",

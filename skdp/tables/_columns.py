@@ -333,7 +333,7 @@ def _distinct(column: Any) -> tuple[list[Any], bool]:
             by_kind[kind_of(value), value] = value
     values = present(by_kind.values())
     if len(kinds_of(values)) > 1:
-        raise ColumnError("mixes values of several kinds")
+        raise ColumnError("contains values of several types")
     return sorted(values), len(values) < len(by_kind)
 
 

@@ -154,7 +154,7 @@ def check_budget(subject: Subject) -> None:
         except BudgetExceeded:
             require(
                 len(drawn) == n_bytes,
-                f"a refused release must draw nothing, got {len(drawn) - n_bytes} bytes."
+                f"a rejected release must draw nothing, got {len(drawn) - n_bytes} bytes."
                 " Charge, then draw.",
             )
         else:
@@ -169,7 +169,7 @@ def check_budget(subject: Subject) -> None:
     ]
     require(
         not names,
-        f"a refused release must set no attributes, got {sorted(names)}. Charge before"
+        f"a rejected release must set no attributes, got {sorted(names)}. Charge before"
         " attributes are set.",
     )
 

@@ -284,7 +284,7 @@ def _require_refusal(subject: Privatizer, lazy: Any) -> None:
         return
     raise AssertionError(
         "a lazy frame must raise TypeError in transform, got a release that is not"
-        " charged when it is evaluated. Refuse lazy frames."
+        " charged when it is evaluated. Raise TypeError for lazy frames."
     )
 
 

@@ -56,7 +56,7 @@ class TestSampleAndAggregate:
             raise error(f"row {chunk[0]}")
 
         ledger = PrivacyLedger(epsilon=2.0)
-        with pytest.warns(UserWarning, match="gave no value in about 5[0-9] of 50 chunks|about 4[0-9] of 50") as found:
+        with pytest.warns(UserWarning, match="failed in about 5[0-9] of 50 chunks|about 4[0-9] of 50") as found:
             release = aggregate(statistic=failing, ledger=ledger, random_state=0)
         assert math.isnan(release.value)
         assert math.isnan(release.std_error)

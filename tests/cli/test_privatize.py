@@ -111,10 +111,10 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
         "'sex'": [*BASE, *numeric],
         "--handle-unknown requires another": [*BASE, *numeric, *ages, "--handle-unknown", "uniform"],
         "--record-id requires --key": [*BASE, "--record-id", "id"],
-        "and these require it": [*BASE, "--key", "key"],
+        "must be given together": [*BASE, "--key", "key"],
         "--seed must not be given": [*BASE, "--record-id", "id", "--key", "key", "--seed", 1],
         "File exists: 'key'": [*BASE, "--record-id", "id", "--new-key", "key"],
-        "a line of hexadecimal digits": [*BASE, "--record-id", "id", "--key", "nokey"],
+        "one line of hexadecimal digits": [*BASE, "--record-id", "id", "--key", "nokey"],
         "p.json exists already": [*BASE, "--save", "p.json"],
     }
     charged = ["--ledger", "ledger", "--budget", 9]

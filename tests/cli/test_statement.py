@@ -114,7 +114,7 @@ def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
 def test_files_of_another_kind_are_refused(files, capsys):
     for name in ("people.parquet", "reports.csv.gz"):  # text does not say how it was made
         error = refuse(capsys, "statement", files / name)
-        assert "does not contain the protocol of its reports. Give the protocol that save of the encoder wrote" in error
+        assert "does not contain the protocol of its reports. Pass the protocol file of `save`" in error
     assert main(["statement", str(files / "model.skops")]) == 0
 
 

@@ -98,7 +98,7 @@ def test_other_files_are_refused(source, target, tmp_path):
             privatize_file(*paths, encoder())
     for form in ("parquet", "arrow"):
         (tmp_path / f"bad.{form}").write_bytes(b"SECRET")
-        with pytest.raises(ValueError, match=f"bad.{form} is damaged, or has another format") as caught:
+        with pytest.raises(ValueError, match=f"bad.{form} is damaged, or its format") as caught:
             privatize_file(tmp_path / f"bad.{form}", target, encoder())
         assert "SECRET" not in str(caught.value)
     with pytest.raises(FileNotFoundError, match="there is no file"):

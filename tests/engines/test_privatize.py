@@ -222,7 +222,7 @@ def test_other_things_than_tables_of_engines_are_refused(frame, message):
 
 def test_transformers_that_cannot_work_by_batches_are_refused(people):
     for other in (OnFitOnly(encoder()), PosteriorFeatures(encoder()), "encoder", RandomizedResponseEncoder):
-        with pytest.raises(TypeError, match=r"leaves the rows|transformer must be"):
+        with pytest.raises(TypeError, match=r"does not randomize|transformer must be"):
             privatize(people, other)
     with pytest.raises(NotFittedError):
         tally(people, encoder())

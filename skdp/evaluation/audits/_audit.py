@@ -259,7 +259,7 @@ def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audit
     composed = ("steps", "transformers", "transformer_list")
     if any(hasattr(estimator, name) for name in composed):
         raise TypeError(
-            f"a {type(estimator).__name__} has no guarantee_ of its own. Audit its "
+            f"a {type(estimator).__name__} has no guarantee_. Audit its "
             "private step, or audit_epsilon(lambda rows: clone(it).fit_transform(rows), "
             "neighbours=..., epsilon=...)."
         )

@@ -168,8 +168,8 @@ def _warn_of_impossible(columns: Sequence[Any], estimates: SampledCounts) -> Non
     if (excess > margin).any():
         warn(
             f"The estimated counts of {list(columns)} are more than {MAX_STD_ERRORS} "
-            "standard errors outside [0, n]: reports of another encoder or epsilon are "
-            "among them, or reports were edited. Estimate each protocol separately",
+            "standard errors outside [0, n]: some reports have another encoder or epsilon, "
+            "or were edited. Estimate each protocol separately",
             UserWarning,
             about="guide/report_files",
             stacklevel=level_of_the_caller(),

@@ -366,7 +366,9 @@ class Field(ABC):
         NotImplementedError
             If there are none.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no permanent reports")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not support permanent reports"
+        )
 
     def permanent_parts(self) -> list[bytes]:
         """Write the context of permanent reports, besides key, record and values.

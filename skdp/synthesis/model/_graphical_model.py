@@ -85,7 +85,7 @@ class GraphicalModel:
             if n_cells_of(union, self.tree.sizes) > MAX_TABLE_CELLS:
                 raise ValueError(
                     "The marginal of these columns requires a table of more than "
-                    f"{MAX_TABLE_CELLS:,} cells. Ask for fewer columns, or count "
+                    f"{MAX_TABLE_CELLS:,} cells. Select fewer columns, or count "
                     "synthetic rows."
                 )
             table = expand(table, clique, union) * expand(message, columns, union)
