@@ -212,7 +212,9 @@ def _find_key(options: argparse.Namespace) -> SecretKey | None:
     """Return the secret key of permanent reports, if there are any."""
     path = options.key or options.new_key
     if (path is None) != (options.record_id is None):
-        raise ValueError("--record-id and --key (or --new-key) must be given together")
+        raise ValueError(
+            "--record-id requires --key or --new-key, and these require --record-id"
+        )
     if path is None:
         return None
     # A seed would have no effect.

@@ -111,7 +111,7 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
         "'sex'": [*BASE, *numeric],
         "--handle-unknown requires another": [*BASE, *numeric, *ages, "--handle-unknown", "uniform"],
         "--record-id requires --key": [*BASE, "--record-id", "id"],
-        "must be given together": [*BASE, "--key", "key"],
+        "and these require --record-id": [*BASE, "--key", "key"],
         "--seed must not be given": [*BASE, "--record-id", "id", "--key", "key", "--seed", 1],
         "File exists: 'key'": [*BASE, "--record-id", "id", "--new-key", "key"],
         "one line of hexadecimal digits": [*BASE, "--record-id", "id", "--key", "nokey"],
