@@ -86,7 +86,7 @@ class DPHistogram(CentralStatistic):
         The noisy counts in the order of ``domain_.cells()``: the last column fastest. They may be negative. In a
         hierarchy they are the least-squares estimates, rounded such that each range changes by less than 1.
     std_error_ : ndarray of shape (n_cells,)
-        The standard deviation of the noise of each, before rounding.
+        The standard deviation of the noise of each count, before rounding.
     frequencies_ : ndarray of shape (n_cells,)
         Proportion of each cell: the nearest proportions that are nonnegative and sum to 1.
     domain_ : Domain
@@ -244,9 +244,10 @@ class DPHistogram(CentralStatistic):
         Parameters
         ----------
         low, high : value or None, default=None
-            Endpoints; None leaves one open. For an `Interval`, edges of its bins, of which the last includes its upper
-            edge. For numbers and dates, any. For other values, declared ones, in the order of the declaration. Missing
-            is in no range.
+            Endpoints; None for no bound. An `Interval` requires edges of its bins, of
+            which the last includes its upper edge. Numbers and dates accept any
+            endpoint, and other columns declared values in their order. Missing values
+            are in no range.
 
         Returns
         -------

@@ -335,7 +335,7 @@ class DPLinearRegression(_LinearRegression):
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
-        The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
+        Failure probability for a numeric `epsilon`, far below one over the number of rows. None or 0 for pure privacy,
         whose noise grows with the square of the number of columns; prefer a delta with more than about five columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
@@ -384,7 +384,7 @@ class DPLinearRegression(_LinearRegression):
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta;
     the latter is Gaussian differential privacy ([1]_). Predictions are post-processing and use no budget, but a
     prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
-    table is allowed. Not covered: an error shows that a value is missing.
+    table is allowed. Not covered: an error reveals that a value is missing.
 
     Values are integers on a grid between the bounds. Without delta, all sums of products of two columns, a constant and
     the target change by at most 1 in units of the bounds, and get noise of density ``e**(-epsilon max|z|)`` together.
@@ -452,7 +452,7 @@ class DPRidge(_LinearRegression):
         scikit-learn's `Ridge`, finite and >= 0. The ridge that limits the effect of the
         noise is added to it.
     delta : float, optional
-        The delta of an `epsilon` that is a number; None or 0 for pure privacy, as in `DPLinearRegression`.
+        Failure probability for a numeric `epsilon`; None or 0 for pure privacy, as in `DPLinearRegression`.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside.
@@ -493,7 +493,7 @@ class DPRidge(_LinearRegression):
     Notes
     -----
     **Privacy.** As in `DPLinearRegression`: central model, adding or removing a record with its target, the number of
-    rows included. The penalty is post-processing. Not covered: an error shows that a value is missing.
+    rows included. The penalty is post-processing. Not covered: an error reveals that a value is missing.
 
     Examples
     --------

@@ -280,8 +280,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
-        The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
-        of rows.
+        Failure probability for a numeric `epsilon`, in (0, 1); None for 1e-6. It should
+        be far below one over the number of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside. A column is measured from the position between its bounds that is nearest to 0, and scaled by the end
@@ -333,7 +333,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is mu-Gaussian
     differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and use no budget, but
     a prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
-    table is allowed. Not covered: an error shows that a value is missing, or that a class is not declared.
+    table is allowed. Not covered: an error reveals that a value is missing, or that a class is not declared.
 
     An eighth of mu**2 is spent beforehand: on noisy numbers of rows by their norm, which choose a limit that about a
     twentieth of the rows exceed, and are shrunk to; on the mean of the rows, which is subtracted; and on the numbers of

@@ -95,7 +95,7 @@ class DPMean(CentralStatistic):
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of all that is released by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. `fit` reads
-    the values of all columns, and their number is protected too: a missing value adds nothing, and an empty table is
+    the values of all columns, and their number is protected too: a missing value is excluded, and an empty table is
     allowed. Values are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is drawn
     exactly: discrete K-norm noise for the convex hull of the contributions of one record to all sums. For a single
     column this is Laplace noise on two sums.
@@ -160,7 +160,7 @@ SUFFIXES = ("", "_std_error", "_lower", "_upper")
 class DPGroupBy(CentralStatistic):
     """Count the rows of each group, and release means and sums of its columns, private for the whole record.
 
-    Every declared group gets an answer, also one without rows.
+    All declared groups are released, including groups without rows.
 
     Parameters
     ----------
@@ -277,8 +277,9 @@ class DPGroupBy(CentralStatistic):
         Returns
         -------
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            Of the kind of X (pandas for an array), a row for each group: its keys, as columns, or in pandas as the
-            index; and for each statistic the columns ``<statistic>``, ``<statistic>_std_error``, ``<statistic>_lower``
+            Table of the library of X (pandas for an array) with a row for each group:
+            its keys, as columns, or in pandas as the index; and for each statistic the
+            columns ``<statistic>``, ``<statistic>_std_error``, ``<statistic>_lower``
             and ``<statistic>_upper``.
         """
         check_is_fitted(self)

@@ -125,7 +125,7 @@ class DPCategoricalNB(NaiveBayes):
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
-        The delta of an `epsilon` that is a number. It is spent only if Gaussian noise is smaller than the noise for a
+        Failure probability for a numeric `epsilon`. It is spent only if Gaussian noise is smaller than the noise for a
         pure epsilon: from about nine columns on at an epsilon of 1 and a delta of 1e-6. None or 0 for pure privacy.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge.
@@ -177,7 +177,7 @@ class DPCategoricalNB(NaiveBayes):
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
     Predictions are post-processing and use no budget, but a prediction for a row of the table is computed from this
-    row. The number of rows is protected too, and an empty table is allowed. Not covered: an error shows that a value
+    row. The number of rows is protected too, and an empty table is allowed. Not covered: an error reveals that a value
     or a class is not declared.
 
     For each of d columns, the rows are counted by value and class. A record is in one cell of each table: it changes d
@@ -320,7 +320,7 @@ class DPGaussianNB(NaiveBayes):
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
-        The delta of an `epsilon` that is a number. It is spent only if Gaussian noise is smaller than the noise for a
+        Failure probability for a numeric `epsilon`. It is spent only if Gaussian noise is smaller than the noise for a
         pure epsilon: from about 25 columns on at an epsilon of 1 and a delta of 1e-6, or twice as many without sums of
         squares. None or 0 for pure privacy.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
@@ -343,7 +343,7 @@ class DPGaussianNB(NaiveBayes):
         The mean of each column in each class, shrunk towards the mean of all rows if the noise exceeds the difference.
     var_ : ndarray of shape (n_classes, n_features)
         The variances, shrunk towards each other in the same way, and increased by the variance of the noisy means.
-        Without sums of squares, the variances of all classes are equal but for this increase.
+        Without sums of squares, the variances of all classes are equal except for this increase.
     class_count_ : ndarray of shape (n_classes,)
         The noisy numbers of rows.
     class_count_std_error_ : float
@@ -373,8 +373,8 @@ class DPGaussianNB(NaiveBayes):
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
     Predictions are post-processing and use no budget, but a prediction for a row of the table is computed from this
-    row. The number of rows of each class is protected too, and an empty table is allowed. Not covered: an error shows
-    that a value is missing, or that a class is not declared.
+    row. The number of rows of each class is protected too, and an empty table is allowed. Not covered: an error
+    reveals that a value is missing, or that a class is not declared.
 
     Values are integers on a grid between the bounds. For each class, the number of rows and, for each of d columns, the
     sum and the sum of squares are released. A record changes these 1 + 2 d numbers of its own class by at most 1 each,

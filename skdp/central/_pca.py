@@ -51,7 +51,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         The number of components; or, between 0 and 1, the smallest fraction of the noisy variance that they explain.
         None keeps as many components as columns.
     delta : float, optional
-        The delta of an `epsilon` that is a number, far below one over the number of rows. None or 0 for pure privacy,
+        Failure probability for a numeric `epsilon`, far below one over the number of rows. None or 0 for pure privacy,
         which has more noise: the noise of the largest eigenvalue is proportional to the number of columns to the power
         of 1.5, with a delta to the power of 0.5.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain

@@ -257,7 +257,7 @@ class DPMinMaxScaler(AffineScaler):
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of the quantiles by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
-    of all columns, and their number is protected too: a missing value adds nothing, and an empty table is allowed.
+    of all columns, and their number is protected too: a missing value is excluded, and an empty table is allowed.
     **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the input
     row, without noise.
 
@@ -412,7 +412,7 @@ class DPRobustScaler(AffineScaler):
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of `center_` and `scale_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads
-    the values of all columns, and their number is protected too: a missing value adds nothing, and an empty table is
+    the values of all columns, and their number is protected too: a missing value is excluded, and an empty table is
     allowed. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of
     the input row, without noise.
 
@@ -520,7 +520,7 @@ class DPQuantileTransformer(InvertibleTransformer):
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of `quantiles_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
-    of all columns, and their number is protected too: a missing value adds nothing, and an empty table is allowed.
+    of all columns, and their number is protected too: a missing value is excluded, and an empty table is allowed.
     **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the input
     row, without noise.
 
@@ -642,7 +642,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of `bin_edges_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
-    of all columns, and their number is protected too: a missing value adds nothing, and an empty table is allowed.
+    of all columns, and their number is protected too: a missing value is excluded, and an empty table is allowed.
     **The edges are private, the output of** `transform` **is not**: each of its rows is a function of the input row,
     without noise. Its dtype is not private, either: bins are integers, or floats if a value is missing. If values may
     be missing, declare None in a local transformer that follows, so that the dtype of its reports does not depend on

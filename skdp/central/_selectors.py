@@ -69,7 +69,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     k : int, default=10
         The number of columns to keep; all if X has fewer.
     delta : float, optional
-        The delta of an `epsilon` that is a number, far below one over the number of rows. Choices have less noise than
+        Failure probability for a numeric `epsilon`, far below one over the number of rows. Choices have less noise than
         with pure privacy (None or 0) for a k of more than about seven, and means and variances for many columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
@@ -107,8 +107,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
     The number of rows is protected too, and an empty table is allowed. **The output of** `transform` **is columns of
-    the rows themselves**, as private as X. Not covered: an error shows that a value is missing, or that a class is not
-    declared.
+    the rows themselves**, as private as X. Not covered: an error reveals that a value is missing, or that a class is
+    not declared.
 
     A quarter of the budget releases means and variances, and a 32nd the numbers of rows by class. Values are then
     integers, in noisy standard deviations from the noisy mean and clipped at 2.5, so that a row changes the score of

@@ -93,7 +93,7 @@ class DPSimpleImputer(CentralTransformer):
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of `statistics_` by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. **The output of**
     `transform` **is the rows themselves**, with the gaps filled: no noise is added to them, and they are as private as
-    X. `fit` reads all values; a missing one adds nothing, and an empty table is allowed.
+    X. `fit` reads all values; a missing value is excluded, and an empty table is allowed.
 
     The means of all columns are released together, as by `DPMean`. Medians are released as the inner edge of two
     bins of `DPKBinsDiscretizer`, among its candidates. Most frequent values are chosen by permute-and-flip

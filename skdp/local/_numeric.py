@@ -349,7 +349,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         - 'square_wave' is for `estimate_distribution` [2]_.
         - 'laplace' is clamped discrete Laplace noise [3]_.
 
-        A list of the `outcomes` of an optimal mechanism makes the same mechanism.
+        A list of the `outcomes` of an optimal mechanism recreates it.
 
     bounds : (low, high), mapping, Domain, or array-like of shape (n_features, 2)
         Public bounds of all columns, or of each column by name. Required. The bounds of
@@ -359,8 +359,8 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         Number of steps between the bounds, from 1 to 65,536.
 
     memoize : bool, default=False
-        If True, a record repeats its report, and `transform` requires ``record_id``. An
-        optimal mechanism must be given by its outcomes.
+        If True, a record repeats its report, and `transform` requires ``record_id``.
+        Pass an optimal mechanism by its outcomes.
 
     secret_key : bytes, default=None
         At least 16 bytes, such as ``SecretKey.generate()``. Required with `memoize`.
@@ -396,7 +396,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
     -----
     **Privacy.** Local model: for each record, under replacement of its values in the
     fitted columns. `fit` checks that numbers are finite; an error reveals that a number
-    is not. Each call of `transform` is a new release unless `memoize=True`.
+    is not finite. Each call of `transform` is a new release unless `memoize=True`.
     :doc:`/guide/encoders` states the limits.
 
     References

@@ -108,9 +108,9 @@ class SetValuedEncoder(ReportTransformer):
         Treatment of undeclared values. ``"error"`` raises an error, which reveals that
         such a value occurs; ``"ignore"`` excludes them from the set.
     ledger : PrivacyLedger, optional
-        Charged with `guarantee_` at each call of `transform`, before any draw.
+        Ledger that is charged with `guarantee_` at each call of `transform`.
     random_state : int, optional
-        None is secure. An int is reproducible, and not private: for tests only.
+        None uses secure randomness. Pass an int for reproducible experiments only: the reports are then not private.
 
     Attributes
     ----------

@@ -131,7 +131,7 @@ class ReportTally:
         Returns
         -------
         str
-            JSON.
+            JSON text.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class ReportTally:
         Parameters
         ----------
         text : str
-            JSON.
+            Output of `to_json`.
 
         Returns
         -------

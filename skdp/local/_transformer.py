@@ -430,7 +430,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Parameters
         ----------
         text : str
-            JSON.
+            Output of `to_json`.
 
         Returns
         -------

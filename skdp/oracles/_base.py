@@ -45,7 +45,7 @@ class LocalMechanism(ABC):
     @property
     @abstractmethod
     def worst_ratio(self) -> Fraction:
-        """The largest ratio of the probabilities of a report under two values: ``e**epsilon`` as achieved."""
+        """The largest ratio of the probabilities of a report under two values: the achieved ``e**epsilon``."""
 
     @cached_property
     def epsilon(self) -> float:

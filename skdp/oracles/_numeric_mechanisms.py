@@ -47,8 +47,8 @@ class NumericMechanism(LocalMechanism):
     estimates : list of Fraction
         The unbiased estimate of the position, in steps, for each report.
     worst_ratio : Fraction
-        The largest ratio of the probabilities of a report under two positions:
-        ``e**epsilon`` as achieved.
+        The largest ratio of the probabilities of a report under two positions: the
+        achieved ``e**epsilon``.
 
     Notes
     -----

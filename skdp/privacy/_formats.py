@@ -131,7 +131,7 @@ class JsonRecord(ABC):
         """Return the fields of the record."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as a dict of lists, dicts, strings and numbers.
+        """Return the record as a dict that can be written as JSON.
 
         Returns
         -------

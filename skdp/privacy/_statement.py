@@ -61,13 +61,13 @@ _STATED_DELTA = 1e-6
 def privacy_statement(
     estimator: Any, X: Any = None, *, trusted: Sequence[type] = ()
 ) -> PrivacyStatement:
-    """State the guarantee of a pipeline for each column, and which columns it releases unprotected.
+    """State the guarantee of each column of a pipeline, and list its unprotected columns.
 
     Pipelines, column transformers and feature unions are followed step by step. A step without a guarantee that is
-    fitted on unprotected columns "learns true values", so these columns are unprotected: all steps whose class is not
-    defined in scikit-learn, imbalanced-learn or skdp (also subclasses of their classes), wrappers of skdp around such a
-    class, and searches, votes, stacks and all other meta-estimators, which fit their parts several times. Behind a step
-    that protects rows, these steps are post-processing.
+    fitted on unprotected columns "learns true values", so these columns are unprotected. Such steps are all
+    classes that are not defined in scikit-learn, imbalanced-learn or skdp (including subclasses), wrappers of skdp
+    around such a class, and searches, votes, stacks and all other meta-estimators, which fit their parts several
+    times. After a step that protects rows, these steps are post-processing.
 
     Parameters
     ----------

@@ -805,8 +805,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     def save(self, path: PathType | BinaryIO) -> None:
         """Save the fitted synthesizer to a file, which may be shared like its samples.
 
-        The file has a copy with the fitted domain as `domain`, and without ledger and `random_state`, because a seed
-        undoes the noise.
+        The file contains a copy with the fitted domain as `domain`, without ledger and
+        `random_state`, because a seed would reveal the noise.
 
         Parameters
         ----------

@@ -52,8 +52,8 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
-        The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
-        of rows.
+        Failure probability for a numeric `epsilon`, in (0, 1); None for 1e-6. It should
+        be far below one over the number of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
         The smallest and largest value of all columns that `categories` does not declare, or of each, from public
         knowledge. Values outside belong to the outer bins. Do not set bounds far too wide, because small effects are
@@ -247,8 +247,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
-        The delta of an `epsilon` that is a number, in (0, 1); None for 1e-6. It should be far below one over the number
-        of rows.
+        Failure probability for a numeric `epsilon`, in (0, 1); None for 1e-6. It should
+        be far below one over the number of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
         The smallest and largest value of all columns that `categories` does not declare, or of each, from public
         knowledge. Values outside belong to the outer bins. Do not set bounds far too wide, because small effects are
