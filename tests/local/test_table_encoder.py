@@ -139,6 +139,14 @@ def test_a_record_spends_epsilon_once(case):
     assert fitted.guarantee_.scope == (*values,)
 
 
+def test_reports_of_all_columns_add_up_to_epsilon():
+    bounds = {f"x{place}": (0, 1) for place in range(2)}
+    fitted = LocalTableEncoder(9.0, bounds=bounds).fit(pd.DataFrame(0.5, [0], list(bounds)))
+    assert fitted.plan_.n_reported == 2
+    total = 2 * fitted.protocol_.fields[0].epsilon
+    assert total - 1e-9 <= fitted.guarantee_.epsilon <= 9.0
+
+
 @pytest.mark.parametrize("purpose", often(["margins", "pairs"], ["pairs"]))
 def test_groups_are_drawn_independently_of_values(purpose):
     fitted = encoder(1.0, purpose=purpose).fit(PEOPLE)
