@@ -22,6 +22,7 @@ from skdp.local._heavy_hitters import (
     draw_seeds,
     find_buckets,
 )
+from skdp.oracles import RandomizedResponse
 from skdp.randomness import SeededSource
 from skdp.testing import texts_of
 from tests.conftest import each
@@ -209,3 +210,16 @@ class TestSecrets:
             with pytest.raises((TypeError, ValueError)) as caught:
                 finder.fit(table)
             assert not any(sign in text for text in texts_of(caught.value) for sign in ("s3cr3t", "72619"))
+
+
+def test_the_standard_error_is_of_the_misreports():
+    """With words of one symbol, each record reports its whole word, and nothing is sampled."""
+    words = np.repeat(["a", "b"], [3_000, 1_000])
+    finder = HeavyHitters(2.0, max_length=1, alphabet="ab", random_state=0)
+    reports = finder.report(words)
+    estimates = finder.fit(reports).top_
+    n, k = len(words), 2 ** (reports.shape[1] - 2)  # columns after the group and the bucket are hash functions
+    p, q = float(RandomizedResponse(k, 2.0).p), 1 / k
+    share = estimates["count"].to_numpy() / n
+    variance = n * (share * p * (1 - p) + (1 - share) * q * (1 - q)) / (p - q) ** 2
+    assert estimates["std_error"].to_numpy() == pytest.approx(np.sqrt(variance), rel=1e-9)

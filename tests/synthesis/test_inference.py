@@ -106,6 +106,12 @@ def test_a_group_whose_records_may_be_noise_is_not_supported():
     assert "not linear" in found.loc["difference", "reason"]
 
 
+def test_statistics_that_no_row_changes_are_not_supported():
+    found = infer(fitted(people()), lambda rows: {"n": float(len(rows) > 0), "median": rows["income"].median()})
+    assert not found.loc["n", "supported"]
+    assert not found.loc["median", "supported"]
+
+
 def test_the_p_value_is_uniform_without_an_effect():
     p_values = []
     for seed in range(60):
@@ -164,6 +170,10 @@ class TestErrors:
     def test_options(self, options, error, message):
         with pytest.raises(error, match=message):
             synthetic_inference(SMALL, statistics, **options)
+
+    def test_another_estimator(self):
+        with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got DataFrame"):
+            synthetic_inference(people(3), statistics)
 
     def test_too_many_combinations(self):
         domain = {"age": range(81), "sex": ["f", "m"], "income": Interval(0, 100, bins=100, real=True)}
