@@ -308,7 +308,6 @@ def test_wrong_tables_are_refused(table, options, error, message):
     assert "maybe" not in str(caught.value)
 
 
-<<<<<<< HEAD
 def test_designs_are_shown_by_their_epsilon():
     assert WARNER.epsilon == pytest.approx(np.log(3))
     assert repr(WARNER) == "ReportDesign('smokes', 2 values, 1 channel, epsilon=1.099)"
@@ -319,9 +318,9 @@ def test_reports_with_probability_0_are_refused():
     design = ReportDesign("smokes", [[1, 0, 0], [0, 1, 0]], values=[0, 1], reports=["no", "yes", "maybe"])
     with pytest.raises(ValueError, match="'smokes' has 30 reports that have probability 0"):
         design.estimate_frequencies(ANSWERS.replace("yes", "maybe"))
-=======
+
+
 def test_a_report_that_excludes_a_value_has_an_infinite_epsilon():
     assert ReportDesign.direct("smokes").epsilon == np.inf
     assert ReportDesign.forced("smokes", yes=0.3).epsilon == np.inf
     assert ReportDesign.warner("smokes", 0.75).epsilon == pytest.approx(np.log(3))
->>>>>>> 6790fe16 (Test infinite epsilons of designs, and standard errors of frequent words)
