@@ -18,6 +18,7 @@ from skdp.tables import (
     plain,
     read_table,
     to_numbers,
+    to_objects,
 )
 from tests.conftest import each
 
@@ -177,3 +178,11 @@ def test_the_levels_of_a_categorical_may_be_in_any_order_and_unused():
 def test_a_value_that_the_usual_dtype_would_change_is_decoded_as_it_is(values):
     for like in (np.array(values, object), pd.Series(values, dtype=object)):
         assert list(decode(np.arange(2), values, like)) == values
+
+
+def test_a_duration_of_numpy_is_no_number():
+    """NumPy registers it as an integer."""
+    with pytest.raises(TypeError, match=r"column 'x': expected text, numbers.* got timedelta64"):
+        Domain({"x": [np.timedelta64(7, "s")]})
+    column = to_objects([7, np.timedelta64(7, "s")])
+    assert ValueCoder([7]).encode(column).tolist() == [0, 1]
