@@ -52,7 +52,7 @@ def test_columns_keep_their_order_and_sizes():
     for columns, error, message in (
         (["a", "d"], ValueError, r"the domain has no columns \['d'\]; it has \['b', 'a', 'c'\]"),
         (["a", "a"], ValueError, "selected twice"),
-        ("ab", TypeError, "several names"),
+        ("ab", TypeError, "columns must be a list of names"),
     ):
         with pytest.raises(error, match=message):
             domain.select(columns)

@@ -116,7 +116,7 @@ class TestPrivacy:
         ledger = PrivacyLedger(epsilon=5, delta=1e-3, **OF_TARGET)
         mistakes = [
             (binary(ledger=ledger).set_params(protect="y"), y, "protect must be one of"),
-            (binary(ledger=ledger), np.where(np.arange(20) == 3, 7, y), "classes does not declare"),
+            (binary(ledger=ledger), np.where(np.arange(20) == 3, 7, y), "only the values of `classes`"),
             (binary(ledger=ledger, bounds={"nope": (0, 1)}), y, r"X does not have: \['nope'\]"),
             (binary(ledger=ledger), np.where(np.arange(20) == 3, np.nan, y), "missing"),
         ]
