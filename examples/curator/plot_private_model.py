@@ -2,8 +2,8 @@
 A private pipeline, from columns to predictions
 ===============================================
 
-`DPLogisticRegression` adds noise to each step of its gradient descent, and encoders with declared categories learn
-nothing, so the whole pipeline has one guarantee, for features and target.
+`DPLogisticRegression` adds noise to each step of its gradient descent, and encoders with declared categories read
+no values, so the whole pipeline has one guarantee, for features and target.
 """
 
 # %%
@@ -56,7 +56,7 @@ encoder = make_column_transformer(
 ).set_output(transform="pandas")
 
 # %%
-# Indicators are between 0 and 1, and the numbers have bounds of their own. The statement names all columns, and the
+# Indicators are between 0 and 1, and other numbers have declared bounds. The statement names all columns, and the
 # target, with one total.
 
 indicators = [f"plan_{plan}" for plan in plans] + [

@@ -7,7 +7,7 @@ distribution can be estimated from them.
 """
 
 # %%
-# The mean radius of 569 tumours, three times over for a larger sample. The bounds are public: no
+# The mean radius of 569 tumors, repeated three times for a larger sample. The bounds are public: no
 # instrument measures less than 5 or more than 30.
 
 import matplotlib.pyplot as plt

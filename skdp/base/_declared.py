@@ -56,10 +56,10 @@ def read_domain(
 def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
     """Warn that the categories of columns come from the data."""
     warn_at_caller(
-        f"the categories of {', '.join(map(repr, names))} are read from the data, so "
-        f"which values occur is not protected; declare them with {parameter}=, as "
+        f"the categories of {', '.join(map(repr, names))} are read from the data, "
+        f"which reveals the observed values; declare them with {parameter}=, as "
         "lists of values or a Domain. A categorical dtype of pandas declares its "
-        "categories only if they are ordered: others may be just the values that occur",
+        "categories only if they are ordered",
         PrivacyLeakWarning,
         about="guide/encoders#categories-the-domain",
     )
@@ -116,7 +116,7 @@ def declares_missing(domain: Domain) -> bool:
 
 
 # Advice of statistics for values outside the domain.
-_IGNORE = "Or set handle_unknown='ignore', which leaves such values out of all counts"
+_IGNORE = "Or set handle_unknown='ignore', which excludes such values from all counts"
 
 
 def undeclared_error(
@@ -136,6 +136,6 @@ def undeclared_error(
     elif all(type(value) in (int, float) for value in values.values):
         remedy += ", or a range of numbers as an Interval"
     return ValueError(
-        f"column {column!r} holds {what} outside the {where}, {values!r}. "
+        f"column {column!r} contains {what} outside the {where}, {values!r}. "
         f"{remedy}. {advice}."
     )

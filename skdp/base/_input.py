@@ -160,7 +160,7 @@ def warn_of_levels(table: Any) -> None:
     if names:
         warn_at_caller(
             f"the row index passes through unprotected, with {', '.join(names)}. Use "
-            "reset_index(drop=True) if it contains facts about persons",
+            "reset_index(drop=True) if it identifies persons",
             PrivacyLeakWarning,
             about="answers/not_covered",
         )

@@ -255,7 +255,7 @@ class Classes:
             )
         why = ""
         if target.large is not None:
-            why = "the target of a large table is not looked at for them; set classes="
+            why = "they are not read from the target of a large table; set classes="
         elif classes is None:
             _check_read(np.asarray(target.table.columns[0]))
         declared = "auto" if classes is None else {name: classes}

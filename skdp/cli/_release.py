@@ -174,7 +174,7 @@ def _choose_kept_columns(options: argparse.Namespace, columns: list[Any]) -> lis
     others = [name for name in table.names if name not in columns]
     keep = others if options.keep_all else list(options.keep)
     if keep:
-        print(f"Released as they are: {', '.join(keep)}", file=sys.stderr)
+        print(f"Released unprotected: {', '.join(keep)}", file=sys.stderr)
     _print_left_out(set(others) - {*keep, options.record_id}, table)
     return keep
 

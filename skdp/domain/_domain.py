@@ -761,7 +761,7 @@ def _draft_table(
 
 # Head of a drafted file.
 _REMARK = (
-    "A draft that was read from the data, without any protection: which values occur\n"
+    "A draft that was read from the data, without any protection: the observed values\n"
     "and the range of the numbers are private.\n"
     "Before you use it for a release, edit it from public knowledge: a code book, "
     "a form, a law."

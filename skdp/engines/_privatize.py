@@ -425,8 +425,8 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     is_one_table = not isinstance(frame, list | tuple | Iterator)
     check_transformer(transformer)
     message = (
-        "This %(name)s is not fitted. Read the one that made the reports from their "
-        "file, by skdp.read_protocol, or call 'fit' on what it declares."
+        "This %(name)s is not fitted. Read it from the file of the reports with "
+        "skdp.read_protocol, or call 'fit'."
     )
     check_is_fitted(transformer, msg=message)
     reports = ReportSums(transformer.protocol_)

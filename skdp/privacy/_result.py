@@ -38,7 +38,7 @@ _COLUMNS = (
 
 _NOT_COVERED = (
     "Further calls of steps without a ledger, releases that are charged to no ledger listed "
-    "here, and releases of others about the same persons.",
+    "here, and other releases about the same persons.",
     "Information about the protected columns in other columns and other sources.",
     "Facts about the population, which hold whether or not a record is in the data.",
     "Sample weights, sensitive features and other parameters of fit, which may be true "

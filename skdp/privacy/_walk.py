@@ -32,7 +32,7 @@ NOTES = {
     "seeded": "NOT SECURE, because the random bits come from a seed: {steps}.",
     "planned": (
         "Not fitted yet, so nothing was released: {steps}. The numbers are the largest "
-        "that the parameters allow. A step may spend nothing, for example if bounds or "
+        "that the parameters allow. A step may use no budget, for example if bounds or "
         "categories are declared."
     ),
     "foreign": "Guarantees of other authors, for classes that are not from skdp: {steps}.",
@@ -45,15 +45,15 @@ NOTES = {
     ),
     "rows": (
         "Each further fit that reads the data, and each further call that privatizes "
-        "rows without memoize=True, has the same cost again: {steps}. Rows that are "
-        "sampled from fitted statistics cost nothing."
+        "rows without memoize=True, costs the same again: {steps}. Rows that are "
+        "sampled from fitted statistics use no budget."
     ),
     "counted": (
-        "transform returns as many rows as it is given, which reveals their number: "
+        "transform returns as many rows as its input, which reveals their number: "
         "{steps}. If only fit and sample are used, its guarantee for adding or removing "
-        "holds as it is."
+        "remains valid."
     ),
-    "after": "Post-processing of protected columns, which costs nothing: {steps}.",
+    "after": "Post-processing of protected columns, without privacy loss: {steps}.",
     "target": "The target is unprotected, because true values are learned by: {steps}.",
     "public_columns": (
         "It is not known from which columns of X the protected columns are computed, so "

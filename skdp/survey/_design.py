@@ -847,7 +847,7 @@ def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Numbers) -> 
             f"The groups of column {labels.name!r} do not have the same proportions "
             f"(chi-squared {statistic:.0f}, {degrees} degrees of freedom), so the "
             "estimates may be biased. Use with_cheaters for non-compliance, check the "
-            "probabilities, or estimate groups that are no random subsamples separately"
+            "probabilities, or estimate groups that are not random subsamples separately"
         )
 
 

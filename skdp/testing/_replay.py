@@ -443,7 +443,7 @@ def _differences_of_results(first: _Run, second: _Run) -> list[str]:
             names.append(name)
     if not names:
         return []
-    return [f"{', '.join(names)}: not the same, although all that was drawn is"]
+    return [f"{', '.join(names)}: differs, although all draws are equal"]
 
 
 def _hash_parts(result: Any) -> dict[str, str]:

@@ -148,10 +148,10 @@ def test_groups(groups, match):
 @each(
     "name, parameters, match",
     [
-        ("DPHistogram", {}, "column 'a' holds a value, or a NaN or inf, outside the declared domain"),
-        ("DPGroupBy", {}, "column 'a' holds a value, or a NaN or inf, outside the declared keys"),
-        ("DPCategoricalNB", {}, "column 'a' holds a value, or a NaN or inf, outside the declared categories"),
-        ("DPSimpleImputer", {"strategy": "most_frequent", "categories": VALUES}, "column 'a' holds a value outside"),
+        ("DPHistogram", {}, "column 'a' contains a value, or a NaN or inf, outside the declared domain"),
+        ("DPGroupBy", {}, "column 'a' contains a value, or a NaN or inf, outside the declared keys"),
+        ("DPCategoricalNB", {}, "column 'a' contains a value, or a NaN or inf, outside the declared categories"),
+        ("DPSimpleImputer", {"strategy": "most_frequent", "categories": VALUES}, "column 'a' contains a value outside"),
     ],
 )
 def test_undeclared_values(name, parameters, match):
@@ -165,7 +165,12 @@ def test_what_a_fitted_estimator_refuses():
     both = DPHistogram(domain={"a": range(2), "b": range(2)}).fit(NUMBERS)
     for model, method, table, match in [
         (both, "range_estimate", (0, 1), "range_estimate requires a histogram of one column"),
-        (made("DPCategoricalNB").fit(EVERY["DPCategoricalNB"][1], Y), "predict", strange, "column 'a' holds a value"),
+        (
+            made("DPCategoricalNB").fit(EVERY["DPCategoricalNB"][1], Y),
+            "predict",
+            strange,
+            "column 'a' contains a value",
+        ),
     ]:
         with pytest.raises(ValueError, match=match) as caught:
             getattr(model, method)(*table if method == "range_estimate" else [table])

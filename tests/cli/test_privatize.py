@@ -47,7 +47,7 @@ def run(command, *words):
 def test_from_rows_to_reports_to_counts(files, capsys):
     assert run("privatize", "in.csv", "out.parquet", "--seed", 1, "--keep", "town") == 0
     printed = capsys.readouterr()
-    assert "Released as they are: town" in printed.err
+    assert "Released unprotected: town" in printed.err
     assert "Left out: id" in printed.err
     assert printed.out.startswith("epsilon = 1, local model")
     assert printed.out.endswith("Wrote out.parquet\n")
@@ -84,7 +84,7 @@ def test_errors_name_the_options_of_the_command(files, capsys):
     rows = pd.DataFrame({"sex": ["F"] * 9 + ["SECRET"], "age": 1})
     rows.to_csv("in.csv", index=False)
     text = refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 9, *OPTIONS)
-    assert "column 'sex' holds a value" in text
+    assert "column 'sex' contains a value" in text
     assert "--handle-unknown" in text
     assert "handle_unknown" not in text
     assert "SECRET" not in text

@@ -205,10 +205,10 @@ def test_no_row_changes_how_another_one_is_read(tmp_path):
     ("row", "text"),
     [
         ("SECRET,1,1,True,x,,", "column 'age' must contain numbers"),
-        ("nan,1,1,True,x,,", "column 'age' holds a value"),
+        ("nan,1,1,True,x,,", "column 'age' contains a value"),
         ("1,SECRET,1,True,x,,", "column 'grade' must contain numbers"),
         ("1,1,1,SECRET,x,,", "must contain true or false"),
-        ("1,1,1,True,SECRET,,", "column 'word' holds a value"),
+        ("1,1,1,True,SECRET,,", "column 'word' contains a value"),
         ("1,1,1,True,x,SECRET,", "column 'day' must contain ISO 8601 dates"),
         ("1,1,1,True,x,,2000-04-01T08:30Z", "time zone"),
         ("1,SECRET", "line 8002: expected 7 values as in the header, got 2"),

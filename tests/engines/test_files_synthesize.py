@@ -134,7 +134,7 @@ def test_an_undeclared_value_is_refused(rows, tmp_path, form, person):
     table = pa.concat_tables([rows, rows.slice(0, 1).set_column(3, "color", pa.array(["violet"]))])
     table = table.set_column(5, "person", pa.array([*rows["person"].to_pylist(), "somebody"]))
     source = write(table, tmp_path / f"in.{form}")
-    refuse(source, r"column 'color' holds a value.*outside the declared domain", person_column=person)
+    refuse(source, r"column 'color' contains a value.*outside the declared domain", person_column=person)
 
 
 @each(

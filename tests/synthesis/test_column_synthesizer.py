@@ -226,7 +226,7 @@ class TestPrivacy:
             ({"columns": ["sex", "sex"]}, "each once"),
             ({"columns": ["sex", "wage"]}, r"`columns` must name columns of X, got \['wage'\]; X has"),
             ({"domain": None}, r"domain declares nothing for the columns \['sex'\]"),
-            ({"domain": {"sex": ["f"]}}, "column 'sex' holds a value.* outside the declared domain"),
+            ({"domain": {"sex": ["f"]}}, "column 'sex' contains a value.* outside the declared domain"),
             ({"epsilon": 0}, "epsilon"),
             (
                 {"columns": ["age", "sex"], "domain": DOMAIN | {"age": Interval(0, 81, bins=3_000)}},

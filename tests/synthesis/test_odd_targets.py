@@ -70,7 +70,7 @@ def test_one_value_that_other_libraries_cannot_hold_is_like_any_undeclared_one(l
     releases, messages = [], []
     for last in values:
         synthesizer = DPMarginalSynthesizer(1.0, domain=domain, random_state=0)
-        with pytest.raises(ValueError, match="holds a value") as caught:
+        with pytest.raises(ValueError, match="contains a value") as caught:
             synthesizer.fit(TABLES[library], target(kind, last))
         messages.append(list(texts_of(caught.value)))
         assert caught.value.__context__ is None

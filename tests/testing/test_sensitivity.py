@@ -266,7 +266,7 @@ def test_noise_that_is_scaled_is_not_followed():
         return table.sum() + 10.0 * discrete_laplace(SeededSource(0), 1, 1)
 
     replay = replay_release(release, X, ONE_LESS, guarantee=CLAIM)
-    assert replay.findings == ("the result: not the same, although all that was drawn is",)
+    assert replay.findings == ("the result: differs, although all draws are equal",)
 
 
 def test_tables_that_cannot_be_checked_are_refused():

@@ -148,7 +148,7 @@ def _number_persons(groups: Any) -> NDArray[np.intp]:
 
 def _missing_person() -> ValueError:
     return ValueError(
-        "groups contains a missing value: every row must be some person's"
+        "groups must not contain missing values: each row requires a person"
     )
 
 

@@ -39,8 +39,8 @@ from skdp.randomness import uniform_integers
 
 # Advice for values outside the domain.
 _ADVICE = (
-    "The last resort is handle_unknown='uniform': such rows become uniform random "
-    "values, which draw all estimates towards equal counts"
+    "Or set handle_unknown='uniform', which replaces such values by random values and "
+    "biases the estimates toward equal counts"
 )
 
 
