@@ -135,7 +135,7 @@ def test_targets(name, y, match):
 @each(
     "groups, match",
     [
-        ([None] * 60, "groups contains a missing value"),
+        ([None] * 60, "groups must not contain missing"),
         (np.zeros((60, 2)), "groups must be 1-dimensional"),
         (pd.DataFrame(np.zeros((60, 2))), "groups must be one column, got 2"),
         ("who", "groups must be an array with the person of each row, got str"),
