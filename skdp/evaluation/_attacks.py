@@ -399,9 +399,9 @@ def membership_inference(
     guarantee: PrivacyGuarantee | None = None,
     random_state: int | None = None,
 ) -> MembershipResult:
-    """Distinguish the rows behind a synthetic table from other rows of the population.
+    """Distinguish the training rows of a synthesizer from other rows of the population.
 
-    A row is more likely a member, the nearer the nearest synthetic row is.
+    Rows close to a synthetic row are classified as members.
 
     Parameters
     ----------

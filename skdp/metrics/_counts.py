@@ -21,8 +21,9 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     Parameters
     ----------
     true, estimate : array-like of shape (n_cells,), or DataFrame with a column "count"
-        True and estimated counts; of the DataFrame of `estimate_counts`, the column
-        "count". Two pandas Series are matched by label, and other counts by position.
+        True and estimated counts, or the DataFrame of `estimate_counts`, whose column
+        "count" is used. Two pandas Series are matched by label, and other counts by
+        position.
     metric : {"l1", "l2", "total_variation"}, default="l1"
         "l1": sum of the absolute errors. "l2": Euclidean distance, which weights large
         errors more. "total_variation": half the sum of the absolute differences of the
