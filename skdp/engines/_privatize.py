@@ -198,7 +198,7 @@ def privatize_file(
     check: bool = True,
     delimiter: str | None = None,
 ) -> Path:
-    r"""Privatize the table in a file, and write the reports to another file, in memory of a few batches.
+    r"""Privatize the table in a file in batches, and write the reports to another file.
 
     Formats follow from the suffix: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files, not
     streams); ``.csv.gz`` and ``.tsv.gz`` are gzipped. A CSV file is read as text, strictly: a quote that is not closed

@@ -299,7 +299,7 @@ def estimate_file(
     confidence_level: float = 0.95,
     delimiter: str | None = None,
 ) -> pd.DataFrame:
-    """Estimate counts, or means, from the reports in one or several files, in memory of a few batches.
+    """Estimate counts, or means, from the reports in one or several files, in batches.
 
     For reports of declared values and of `NumericPerturber`. For reports of `RapporEncoder`, use `tally` and its own
     estimates.

@@ -34,7 +34,7 @@ def synthesize_file(
     save: str | os.PathLike[str] | None = None,
     delimiter: str | None = None,
 ) -> Path:
-    r"""Fit a synthesizer to the table in a file, and write synthetic rows to another file, in memory of a few batches.
+    r"""Fit a synthesizer to the table in a file in batches, and write synthetic rows to another file.
 
     Formats follow from the suffix: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files, not
     streams).

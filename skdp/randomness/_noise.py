@@ -596,7 +596,7 @@ def permute_and_flip(
     source : ByteSource
         Source of the random bytes.
     scores : array-like of int, shape (n_candidates,)
-        The higher the better; at least one.
+        Scores of the candidates, at least one; larger is better.
     rate : Fraction or int
         Not negative; 0 chooses uniformly.
 

@@ -78,7 +78,7 @@ class ReportRegression(OnSite, BaseEstimator):
         *,
         clusters: ColumnLike | None = None,
     ) -> Self:
-        """Fit by maximum likelihood.
+        """Fit the regression by maximum likelihood.
 
         Parameters
         ----------

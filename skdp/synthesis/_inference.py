@@ -41,9 +41,9 @@ def synthetic_inference(
 ) -> pd.DataFrame:
     """Estimate statistics of a population from a synthesizer's noisy counts, with confidence intervals.
 
-    Intervals from synthetic rows are too short, because they ignore the noise of the counts and the dependence that was
-    not measured ([2]_). Here a statistic of columns that one measured marginal has is evaluated at the model and
-    corrected to first order by the noisy counts, which have no bias.
+    Intervals from synthetic rows are too narrow, because they ignore the noise of the counts and the dependence
+    that was not measured ([2]_). This function evaluates a statistic of the columns of a measured marginal at
+    the model, and corrects it to first order by the noisy counts, which are unbiased.
 
     Parameters
     ----------

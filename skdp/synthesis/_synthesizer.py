@@ -594,7 +594,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     def sample_batches(
         self, n_samples: int | None = None, *, batch_size: int = 1 << 18
     ) -> Iterator[Any]:
-        """Draw synthetic rows in batches, in the memory of one batch.
+        """Draw synthetic rows in batches, with one batch in memory.
 
         Parameters
         ----------

@@ -564,7 +564,7 @@ class ReportProtocol:
         return ReportTally(self.meaning, tuple(sums), sizes, len(reports[0]))
 
     def empty_tally(self) -> ReportTally:
-        """Return the tally of no reports.
+        """Return a tally without reports.
 
         Returns
         -------
