@@ -437,7 +437,7 @@ class CentralStatistic(CentralEstimator):
         return share
 
     def _allows_missing(self) -> bool:
-        """Return True if missing values are no error."""
+        """Return True if missing values are allowed."""
         if self._takes_categories:
             return getattr(self, "handle_unknown", "error") == "ignore"
         return self._takes_missing

@@ -500,7 +500,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells that grow with the distance from a center, which is a cell of its own."""
+    """Cells that grow with the distance from a center, which is a separate cell."""
 
     # Cells from a power of 2 to the next.
     parts: int

@@ -56,7 +56,7 @@ class AffineScaler(InvertibleTransformer):
 class DPStandardScaler(AffineScaler):
     """Standardize columns by means and variances that are private for the whole record.
 
-    A value x becomes ``(x - mean) / scale``, as by scikit-learn's `StandardScaler`. The means and the variances of all
+    A value x becomes ``(x - mean) / scale``, like scikit-learn's `StandardScaler`. The means and the variances of all
     columns come from one draw of noise of a single epsilon.
 
     Parameters
@@ -368,7 +368,7 @@ def _read_quantile_range(value: Any) -> list[Fraction]:
 class DPRobustScaler(AffineScaler):
     """Scale columns by a median and a range of quantiles that are released with differential privacy.
 
-    A value x becomes ``(x - center) / scale``, as by scikit-learn's `RobustScaler`.
+    A value x becomes ``(x - center) / scale``, like scikit-learn's `RobustScaler`.
     Unlike `DPStandardScaler`, it is robust to a few extreme values and to bounds far
     wider than nearly all values.
 
@@ -474,8 +474,9 @@ MAX_QUANTILES = 10_000
 class DPQuantileTransformer(InvertibleTransformer):
     """Map columns to a uniform or normal distribution, using quantiles released with differential privacy.
 
-    A value becomes the proportion of the values below it, by linear interpolation between the quantiles, as by
-    scikit-learn's `QuantileTransformer`; or the quantile of a normal distribution for this proportion.
+    A value becomes the proportion of the values below it, by linear interpolation
+    between the quantiles, as in scikit-learn's `QuantileTransformer`; or the quantile
+    of a normal distribution for this proportion.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     """Select the k features most associated with the target, with differential privacy.
 
     Columns are scored by the correlation ratio with declared classes, which ranks columns like the F statistic of
-    scikit-learn's `f_classif`, or by the absolute correlation with a target of declared bounds, as of `f_regression`.
+    scikit-learn's `f_classif`, or by the absolute correlation with a target of declared bounds, like `f_regression`.
 
     Parameters
     ----------

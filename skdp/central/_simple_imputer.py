@@ -51,7 +51,7 @@ class DPSimpleImputer(CentralTransformer):
     strategy : {"mean", "median", "most_frequent"}, default="mean"
         The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
         ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;
-        ``"most_frequent"`` keeps the dtype of a column where it can hold the statistic.
+        ``"most_frequent"`` keeps the dtype of a column if it can represent the statistic.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
@@ -95,7 +95,7 @@ class DPSimpleImputer(CentralTransformer):
     `transform` **is the rows themselves**, with the gaps filled: no noise is added to them, and they are as private as
     X. `fit` reads all values; a missing value is excluded, and an empty table is allowed.
 
-    The means of all columns are released together, as by `DPMean`. Medians are released as the inner edge of two
+    The means of all columns are released together, as in `DPMean`. Medians are released as the inner edge of two
     bins of `DPKBinsDiscretizer`, among its candidates. Most frequent values are chosen by permute-and-flip
     ([1]_), for each of d columns with epsilon / d: a value that has c records less than the most frequent one
     remains a candidate with probability ``e**(-epsilon c / d)``. As a record that is added can only raise

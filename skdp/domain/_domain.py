@@ -599,7 +599,7 @@ class Domain:
         Raises
         ------
         ValueError
-            If no dtype of a column's library can hold the declared values.
+            If no dtype of a column's library can represent the declared values.
         """
         decoders = []
         for name, column in zip(self.columns, like, strict=True):

@@ -73,9 +73,9 @@ def privatize(
         reads it. Without, a temporary file on this machine that lives as long as Python does. Spark takes any place
         that it can write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``); without a scheme, in its default file system.
     check : bool, default=True
-        If True, all rows are read once before the charge, so that values outside the domain raise an error at no cost,
-        as in `transform`. If False, rows are read once only, and such a value costs the whole charge.
-        With `record_id`, all rows are always checked.
+        If True, all rows are read once before the charge, so that values outside the domain raise an
+        error without a charge, as in `transform`. If False, rows are read once only, and such a value
+        costs the whole charge. With `record_id`, all rows are always checked.
 
     Returns
     -------

@@ -151,7 +151,7 @@ class Release:
         key = derive_key(self._key, b"batch", repr(position).encode(), *content)
 
         def source(purpose: str, *columns: Any) -> ByteSource:
-            # Each purpose and column has random bits of its own.
+            # Each purpose and column has its own random bits.
             names = [repr(plain(part)).encode() for part in (purpose, *columns)]
             return KeyedSource(derive_key(key, b"coins", *names))
 

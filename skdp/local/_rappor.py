@@ -443,7 +443,7 @@ class RapporEncoder(ReportTransformer):
 
         The standard error does not include collisions of words outside the list with
         candidates. List all frequent words. Rows of one record with equal permanent bits
-        are no further observations: decode one report of each record.
+        are not further observations: decode one report of each record.
         """
         check_is_fitted(self)
         tally = reports if isinstance(reports, ReportTally) else self.tally(reports)

@@ -15,7 +15,7 @@ from skdp.tables import number_dtype
 
 # Tuned by benchmarks/synthesis_numbers.py.
 MAX_CELLS = 512
-"""Whole numbers or dates with cells of their own."""
+"""Whole numbers or dates with separate cells."""
 
 POINT_WIDTH = 2.0**-20
 """Width of the cell of a single real number, relative to the interval."""

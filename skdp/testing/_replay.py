@@ -256,7 +256,7 @@ def replay_release(
     guarantee : PrivacyGuarantee, optional
         Claimed guarantee. By default, the attribute ``guarantee_`` or ``guarantee`` of the result.
     random_state : int, default=0
-        Seed of an estimator. A function must use a seed of its own, so that each call draws the same noise.
+        Seed of an estimator. A function must use its own seed, so that each call draws the same noise.
 
     Returns
     -------

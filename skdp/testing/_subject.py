@@ -298,7 +298,7 @@ Subject = Privatizer | Curator
 
 
 def fitted_attributes(estimator: Any) -> dict[str, Any]:
-    """Return the attributes that are no parameters."""
+    """Return the attributes that are not parameters."""
     parameters = estimator.get_params(deep=False)
     return {
         name: value for name, value in vars(estimator).items() if name not in parameters
@@ -346,7 +346,7 @@ def read_columns(output: Any) -> Rows:
         for position, column in enumerate(output.T):
             columns[f"x{position}"] = column.tolist()
     elif isinstance(output, pd.DataFrame):
-        # narwhals refuses column names that are no text.
+        # narwhals rejects column names that are not text.
         for name in output.columns:
             columns[name] = output[name].tolist()
     else:
