@@ -32,7 +32,7 @@ print(f"cheaters among all: {cheats.mean():.1%}")
 # proportions.
 
 cards = {
-    half: ReportDesign.forced("answer", yes=p)
+    half: ReportDesign.forced("answer", yes=p, no=0)
     for half, p in [(0, 0.2), (1, 0.8)]
 }
 design = ReportDesign.by_group(cards, "half")

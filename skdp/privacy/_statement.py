@@ -192,7 +192,8 @@ def _check_estimators(estimator: Any) -> list[Any]:
             found = f"the class {part.__name__}" if is_class else type(part).__name__
             raise TypeError(
                 f"estimator must be an estimator, got {found}. For reports, pass the "
-                "result of skdp.read_protocol, or use skdp statement FILE."
+                "result of skdp.read_protocol, or use skdp statement FILE. A ReportDesign "
+                "states no guarantee; its `epsilon` is what the instructions imply."
             )
     return estimators
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -30,6 +30,12 @@ from skdp.tables import is_frame, read_table
 
 Numbers = NDArray[np.float64]
 
+# Labels whose meaning is known; False and 0.0 are equal to 0.
+MEANINGS = {0: "no", 1: "yes", "No": "no", "Yes": "yes"}
+
+# Labels in an order, or by their meaning.
+Labels = Sequence[Any] | Mapping[Any, Any]
+
 # Distance from [0, 1], in standard errors, at which an estimate warns. By chance, fewer
 # than one in a million surveys exceed it (the tests enumerate the reports).
 MAX_DISTANCE = 6.0
@@ -52,8 +58,9 @@ class ReportDesign(SavedByArguments):
     channel : array-like of shape (n_values, n_reports), or mapping
         Probability of each report (column) given each true value (row). Rows add up
         to 1. With `group`, a mapping of each group to its channel.
-    values : list
-        True values, in the order of the rows.
+    values : list, or mapping of meaning to label
+        Labels of the true values, in the order of the rows. A mapping, such as
+        ``{"no": 2, "yes": 1}``, states what the labels mean.
     reports : list, default=None
         Reports, in the order of the columns. None uses `values`.
     group : column name, default=None
@@ -71,8 +78,9 @@ class ReportDesign(SavedByArguments):
     Raises
     ------
     TypeError, ValueError
-        If the channel does not have this shape or is not a matrix of probabilities, values
-        repeat, or `group` is given without a mapping or the reverse.
+        If the channel does not have this shape or is not a matrix of probabilities, its
+        rows are linearly dependent, values repeat, or `group` is given without a mapping
+        or the reverse.
 
     See Also
     --------
@@ -98,7 +106,7 @@ class ReportDesign(SavedByArguments):
     >>> from skdp.survey import ReportDesign
     >>> design = ReportDesign.forced("smokes", yes=6 / 36, no=3 / 36)
     >>> design
-    ReportDesign('smokes', 2 values, 1 channel, epsilon=2.303)
+    ReportDesign('smokes', values=['no', 'yes'], n_channels=1, epsilon=2.303)
     >>> answers = pd.DataFrame({"smokes": ["no"] * 650 + ["yes"] * 350})
     >>> design.estimate_frequencies(answers).round(3)
             frequency  std_error  lower  upper
@@ -112,12 +120,15 @@ class ReportDesign(SavedByArguments):
         column: ColumnName,
         channel: Any,
         *,
-        values: Sequence[Any],
-        reports: Sequence[Any] | None = None,
+        values: Labels,
+        reports: Iterable[Any] | None = None,
         group: ColumnName | None = None,
     ) -> None:
         self.column = column
-        self.values = list(values)
+        # The label of each meaning. In a list, each label is its own meaning.
+        is_named = isinstance(values, Mapping)
+        self._labels = dict(values if is_named else zip(values, values, strict=True))
+        self.values = list(self._labels.values())
         self.reports = self.values if reports is None else list(reports)
         self.group = group
         for name, labels in (("values", self.values), ("reports", self.reports)):
@@ -128,10 +139,11 @@ class ReportDesign(SavedByArguments):
                 "`group` must be a column name if `channel` is a mapping, and None "
                 f"otherwise; got {group!r}."
             )
-        channels = channel if isinstance(channel, Mapping) else {None: channel}
+        channels = {None: channel} if group is None else channel
         self.channels: dict[Any, Numbers] = {
             key: self._check_channel(matrix) for key, matrix in channels.items()
         }
+        _check_identified(np.hstack(list(self.channels.values())), column)
 
     def _check_channel(self, channel: Any) -> Numbers:
         """Return the channel of a group as an array of probabilities."""
@@ -175,7 +187,7 @@ class ReportDesign(SavedByArguments):
         >>> from skdp.survey import ReportDesign
         >>> cards = {"a": ReportDesign.warner("smokes", 0.9), "b": ReportDesign.direct("smokes")}
         >>> ReportDesign.by_group(cards, "card")
-        ReportDesign('smokes', 2 values, 2 channels, epsilon=inf)
+        ReportDesign('smokes', values=['no', 'yes'], n_channels=2, epsilon=inf)
         """
         if not isinstance(designs, Mapping) or not designs:
             raise TypeError(
@@ -186,13 +198,8 @@ class ReportDesign(SavedByArguments):
         first = next(iter(designs.values()))
         channels = {}
         for key, design in designs.items():
-            is_alike = (
-                design.column == first.column
-                and design.values == first.values
-                and design.reports == first.reports
-                and design.group is None
-            )
-            if not is_alike:
+            layout = design.column, design.values, design.reports, design.group
+            if layout != (first.column, first.values, first.reports, None):
                 raise ValueError(
                     "`designs` must have the same column, values and reports, and no "
                     f"groups. {design} differs from {first}."
@@ -201,14 +208,14 @@ class ReportDesign(SavedByArguments):
         return cls(
             first.column,
             channels,
-            values=first.values,
+            values=first._labels,
             reports=first.reports,
             group=group,
         )
 
     @classmethod
     def warner(
-        cls, column: ColumnName, p: float, *, values: Sequence[Any] = ("no", "yes")
+        cls, column: ColumnName, p: float, *, values: Labels = ("no", "yes")
     ) -> ReportDesign:
         """Return Warner's design: a card selects a statement or its negation.
 
@@ -218,8 +225,8 @@ class ReportDesign(SavedByArguments):
             Column of the reports.
         p : float
             Probability of the statement, from 0 to 1 and not 0.5.
-        values : list of two, default=("no", "yes")
-            Values and reports.
+        values : list of two, or mapping, default=("no", "yes")
+            Labels of the values and reports, see `forced`.
 
         Returns
         -------
@@ -233,7 +240,8 @@ class ReportDesign(SavedByArguments):
            Association 60.
         """
         _check_probability("p", p)
-        return cls(column, [[p, 1 - p], [1 - p, p]], values=values)
+        channel = [[p, 1 - p], [1 - p, p]]
+        return cls(column, channel, values=_assign_labels("values", values))
 
     @classmethod
     def forced(
@@ -241,8 +249,8 @@ class ReportDesign(SavedByArguments):
         column: ColumnName,
         *,
         yes: float,
-        no: float = 0.0,
-        values: Sequence[Any] = ("no", "yes"),
+        no: float,
+        values: Labels = ("no", "yes"),
     ) -> ReportDesign:
         """Return a forced-response design: dice decide between "yes", "no" and the truth.
 
@@ -252,10 +260,13 @@ class ReportDesign(SavedByArguments):
             Column of the reports.
         yes : float
             Probability of the instruction to answer "yes".
-        no : float, default=0.0
-            Probability of the instruction to answer "no". The sum is less than 1.
-        values : list of two, default=("no", "yes")
-            Values and reports, "no" first.
+        no : float
+            Probability of the instruction to answer "no". The sum is less than 1. With
+            ``no=0``, an answer "no" reveals the true value, and epsilon is infinite.
+        values : list of two, or mapping, default=("no", "yes")
+            Labels of the values and reports: "no" and "yes", 0 and 1, or False and True,
+            in any order. For other labels, a mapping states their meaning, such as
+            ``{"no": 2, "yes": 1}``.
 
         Returns
         -------
@@ -266,13 +277,19 @@ class ReportDesign(SavedByArguments):
         ----------
         .. [1] R. F. Boruch (1971). Assuring confidentiality of responses in social
            research: a note on strategies. The American Sociologist 6.
+
+        Examples
+        --------
+        >>> from skdp.survey import ReportDesign
+        >>> ReportDesign.forced("drug", yes=6 / 36, no=3 / 36, values={"yes": 1, "no": 2})
+        ReportDesign('drug', values={'no': 2, 'yes': 1}, n_channels=1, epsilon=2.303)
         """
-        _check_no_first(values)
         _check_probability("yes", yes)
         _check_probability("no", no)
         if yes + no >= 1:
             raise ValueError(f"`yes` + `no` must be less than 1, got {yes + no:g}.")
-        return cls(column, [[1 - yes, yes], [no, 1 - no]], values=values)
+        channel = [[1 - yes, yes], [no, 1 - no]]
+        return cls(column, channel, values=_assign_labels("values", values))
 
     @classmethod
     def unrelated(
@@ -281,7 +298,7 @@ class ReportDesign(SavedByArguments):
         p: float,
         *,
         prevalence: float,
-        values: Sequence[Any] = ("no", "yes"),
+        values: Labels = ("no", "yes"),
     ) -> ReportDesign:
         """Return the unrelated-question design: some respondents answer a harmless question.
 
@@ -294,8 +311,8 @@ class ReportDesign(SavedByArguments):
         prevalence : float
             Known proportion of "yes" to the harmless question, such as 0.25 for a
             birthday in one of three months.
-        values : list of two, default=("no", "yes")
-            Values and reports, "no" first.
+        values : list of two, or mapping, default=("no", "yes")
+            Labels of the values and reports, see `forced`.
 
         Returns
         -------
@@ -321,8 +338,8 @@ class ReportDesign(SavedByArguments):
         column: ColumnName,
         q: float,
         *,
-        values: Sequence[Any] = ("no", "yes"),
-        reports: Sequence[Any] = ("same", "different"),
+        values: Labels = ("no", "yes"),
+        reports: Labels = ("same", "different"),
     ) -> ReportDesign:
         """Return the crosswise design, which asks whether the answers to two questions agree.
 
@@ -332,10 +349,11 @@ class ReportDesign(SavedByArguments):
             Column of the reports.
         q : float
             Known proportion of "yes" to the harmless question, from 0 to 1 and not 0.5.
-        values : list of two, default=("no", "yes")
-            Values, "no" first.
-        reports : list of two, default=("same", "different")
-            Reports: the same answers first.
+        values : list of two, or mapping, default=("no", "yes")
+            Labels of the values, see `forced`.
+        reports : list of two, or mapping, default=("same", "different")
+            Labels of the reports: "same" and "different", or a mapping, such as
+            ``{"same": 1, "different": 2}``.
 
         Returns
         -------
@@ -347,14 +365,15 @@ class ReportDesign(SavedByArguments):
         .. [1] J.-W. Yu, G.-L. Tian, M.-L. Tang (2008). Two new models for survey
            sampling with sensitive characteristic: design and analysis. Metrika 67.
         """
-        _check_no_first(values)
         _check_probability("q", q)
         channel = [[1 - q, q], [q, 1 - q]]
-        return cls(column, channel, values=values, reports=reports)
+        labels = _assign_labels("values", values)
+        answers = _assign_labels("reports", reports, ("same", "different")).values()
+        return cls(column, channel, values=labels, reports=answers)
 
     @classmethod
     def direct(
-        cls, column: ColumnName, *, values: Sequence[Any] = ("no", "yes")
+        cls, column: ColumnName, *, values: Labels = ("no", "yes")
     ) -> ReportDesign:
         """Return the design of a direct question: the report is the true value.
 
@@ -362,8 +381,8 @@ class ReportDesign(SavedByArguments):
         ----------
         column : column name
             Column of the answers.
-        values : list, default=("no", "yes")
-            Values.
+        values : list, or mapping of meaning to label, default=("no", "yes")
+            Labels of the values.
 
         Returns
         -------
@@ -410,16 +429,17 @@ class ReportDesign(SavedByArguments):
         return ReportDesign(
             self.column,
             {key: [*channel, always] for key, channel in self.channels.items()},
-            values=[*self.values, CHEATERS],
+            values={**self._labels, CHEATERS: CHEATERS},
             reports=self.reports,
             group=self.group,
         )
 
     def __repr__(self) -> str:
-        n_channels = len(self.channels)
+        is_named = list(self._labels) != self.values
+        labels = reprlib.repr(self._labels if is_named else self.values)
         return (
-            f"ReportDesign({self.column!r}, {len(self.values)} values, {n_channels} "
-            f"channel{'s' if n_channels > 1 else ''}, epsilon={self.epsilon:.4g})"
+            f"ReportDesign({self.column!r}, values={labels}, "
+            f"n_channels={len(self.channels)}, epsilon={self.epsilon:.4g})"
         )
 
     @property
@@ -449,7 +469,7 @@ class ReportDesign(SavedByArguments):
         return {
             "column": self.column,
             "channel": self.channels[None] if self.group is None else self.channels,
-            "values": self.values,
+            "values": self._labels,
             "reports": self.reports,
             "group": self.group,
         }
@@ -489,7 +509,7 @@ class ReportDesign(SavedByArguments):
         **Privacy.** Post-processing of reports uses no budget.
         """
         chosen = list(self.values if values is None else values)
-        if not chosen or not all(value in self.values for value in chosen):
+        if not chosen or not set(chosen) <= set(self.values):
             raise ValueError(
                 f"`values` must be a list of values of {reprlib.repr(self.values)}, got "
                 f"{reprlib.repr(chosen)}."
@@ -575,11 +595,6 @@ class ReportDesign(SavedByArguments):
         return estimate_proportions(channels, counts, labels, confidence_level)
 
 
-def likelihood_rows(design: ReportDesign, table: pd.DataFrame) -> Numbers:
-    """Return the probability of each row's report, given each value: (n_rows, n_values)."""
-    return _select_rows(design, design.channels, table)
-
-
 def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Numbers | None:
     """Return the unbiased values of each row's report: (n_rows, n_values).
 
@@ -592,10 +607,10 @@ def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Numbers | None:
         if np.linalg.matrix_rank(channel) < len(design.values):
             return None
         values[key] = invert_channel(channel, uniform)
-    return _select_rows(design, values, table)
+    return select_rows(design, values, table)
 
 
-def _select_rows(
+def select_rows(
     design: ReportDesign, matrices: Mapping[Any, Numbers], table: pd.DataFrame
 ) -> Numbers:
     """Return the column of each row's report in the matrix of its group."""
@@ -617,8 +632,8 @@ def encode_reports(
     n_impossible = int((channels.max(axis=1)[groups, reports] == 0).sum())
     if n_impossible:
         raise ValueError(
-            f"Column {design.column!r} has {n_impossible:,} reports that have "
-            "probability 0 for each true value. Check the design and the groups."
+            f"Column {design.column!r} has reports that have probability 0 for each true "
+            f"value (rows: {n_impossible:,}). Check the design and the groups."
         )
     return groups, reports
 
@@ -644,8 +659,9 @@ def to_pandas(
     """Return a dataframe of any library as pandas, which must contain the columns."""
     if not is_frame(frame):
         raise TypeError(
-            f"{parameter} must be a dataframe with the columns of the reports, got "
-            f"{type(frame).__name__}. Use .to_frame() for a series."
+            f"{parameter} must be a dataframe with the columns {list(columns)}, got "
+            f"{type(frame).__name__}. Pass an array or series as "
+            f"pd.DataFrame({{{columns[0]!r}: ...}})."
         )
     table = read_table(frame)
     check_columns(columns, table.names, parameter)
@@ -663,30 +679,43 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> NDArray[np.intp]:
     for code, label in enumerate(labels):
         if pd.api.types.is_scalar(label) and pd.isna(label):
             codes[column.isna()] = code
-    is_unknown = codes < 0
-    if is_unknown.any():
-        n_missing = int((is_unknown & column.isna()).sum())
+    # Codes of -1 are entries without a label.
+    n_unknown, *n_known = np.bincount(codes + 1, minlength=len(labels) + 1)
+    if n_unknown:
+        n_missing = int(column[codes < 0].isna().sum())
+        # More such entries than rows of a label are a sign of another coding.
+        drop = ", or drop these rows" if n_unknown < min(n_known) else ""
         raise ValueError(
-            f"Column {column.name!r} has {int(is_unknown.sum()):,} entries that are not "
-            f"in {reprlib.repr(list(labels))} ({n_missing:,} missing, dtype "
-            f"{column.dtype}). Declare all labels in the design (of answers: `values`), "
-            "or drop these rows."
+            f"Column {column.name!r} must have the labels {reprlib.repr(list(labels))}, "
+            f"got other entries (rows: {n_unknown:,}, missing: {n_missing:,}, dtype: "
+            f"{column.dtype}). Pass the labels of this column to the design, such as "
+            "values={'no': 2, 'yes': 1} (or `reports`, if they differ from the values)"
+            f"{drop}."
         )
     return np.asarray(codes)
 
 
 def _check_probability(name: str, value: Any) -> None:
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    is_number = isinstance(value, numbers.Real)
     if not is_number or not 0 <= value <= 1:
         raise ValueError(f"`{name}` must be a float from 0 to 1, got {value!r}.")
 
 
-def _check_no_first(values: Sequence[Any]) -> None:
-    """Refuse "yes" before "no", because the estimates would be exchanged."""
-    # NumPy's scalars have the same text as Python's.
-    labels = [str(value).casefold() for value in values]
-    if labels in (["yes", "no"], ["true", "false"], ["1", "0"]):
-        raise ValueError(f"`values` must have 'no' first, got {list(values)}.")
+def _assign_labels(
+    name: str, labels: Any, meanings: Sequence[str] = ("no", "yes")
+) -> dict[str, Any]:
+    """Return the label of each meaning; refuse labels without a known meaning."""
+    # A list may have any order, because exchanged labels would exchange the estimates.
+    named = labels
+    if not isinstance(labels, Mapping):
+        named = {MEANINGS.get(label, label): label for label in labels}
+    if set(named) != set(meanings):
+        example = dict(zip(meanings, (2, 1), strict=True))
+        raise ValueError(
+            f"`{name}` must be a mapping of meaning to label, such as {example}; got "
+            f"{reprlib.repr(labels)}."
+        )
+    return {meaning: named[meaning] for meaning in meanings}
 
 
 # Proportions of the true values, from the counts of the reports in each group.
@@ -773,18 +802,23 @@ def estimate_proportions(
     return sampled.table(confidence_level, what="frequency", index=labels)
 
 
+def _check_identified(channel: Numbers, column: Any) -> None:
+    """Refuse a channel, (n_values, n_reports), with linearly dependent rows."""
+    if np.linalg.matrix_rank(channel) < len(channel):
+        raise ValueError(
+            f"The reports in column {column!r} do not identify the proportions of its "
+            f"{len(channel)} values. Use a design with linearly independent rows, such as "
+            "another probability than 0.5, or more groups."
+        )
+
+
 def _invert_channels(channels: Numbers, counts: ReportCounts, column: Any) -> Numbers:
     """Return the unbiased values of each report in each group: (n_values, n_groups, n_reports)."""
     n_values = channels.shape[1]
     # Probabilities of groups and reports together; the groups have their observed sizes.
     fractions = counts.group_totals / counts.total
     joint = (np.moveaxis(channels, 1, 0) * fractions).reshape(n_values, -1)
-    if np.linalg.matrix_rank(joint) < n_values:
-        raise ValueError(
-            f"The reports in column {column!r} do not identify the proportions of its "
-            f"{n_values} values. Use a design with linearly independent rows, or more "
-            "groups."
-        )
+    _check_identified(joint, column)
     # Two steps of Fisher scoring: the weights of the second step are efficient at the
     # estimate of the first one. The values are unbiased with any weights.
     uniform = np.full(n_values, 1 / n_values)
@@ -817,7 +851,7 @@ def _warn_of_impossible(
     distances = outside / np.maximum(errors, np.finfo(float).tiny)
     worst = int(distances.argmax())
     if distances[worst] > MAX_DISTANCE:
-        _warn(
+        warn_of_reports(
             f"Column {labels.name!r} has an estimated proportion of "
             f"{proportions[worst]:.3g} for {labels.tolist()[worst]!r}, {distances[worst]:.0f} "
             "standard errors outside [0, 1]. Check the probabilities and the groups of "
@@ -843,7 +877,7 @@ def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Numbers) -> 
     n_groups = int(is_possible.any(axis=1).sum())
     degrees = int(is_possible.sum()) - n_groups - (len(labels) - 1)
     if degrees > 0 and stats.chi2.sf(statistic, degrees) < 1e-4:
-        _warn(
+        warn_of_reports(
             f"The groups of column {labels.name!r} do not have the same proportions "
             f"(chi-squared {statistic:.0f}, {degrees} degrees of freedom), so the "
             "estimates may be biased. Use with_cheaters for non-compliance, check the "
@@ -851,10 +885,11 @@ def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Numbers) -> 
         )
 
 
-def _warn(text: str) -> None:
+def warn_of_reports(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn with a link to the page of the regression."""
     warn(
         text,
-        UserWarning,
+        category,
         about="guide/report_regression#warnings",
         stacklevel=level_of_the_caller(),
     )

@@ -24,8 +24,8 @@ from skdp.base import (
 from skdp.local import RandomizedResponseEncoder
 from skdp.privacy import PrivacyGuarantee, check_epsilon
 from skdp.randomness import uniform_integers
-from skdp.survey._design import ReportDesign, report_columns, to_pandas
-from skdp.tables import is_frame
+from skdp.survey._design import ReportDesign
+from skdp.tables import Table, is_frame
 
 HALVES = (0, 1)
 
@@ -128,9 +128,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
             Fitted transformer.
         """
         self._check_parameters()
-        if not is_frame(X):
-            raise TypeError(f"X must be a dataframe, got {type(X).__name__}.")
-        read_input(self, X, reset=True)
+        self._read_table(X, reset=True)
         encoders = []
         for epsilon in self.epsilons:
             encoder = clone(self.encoder).set_params(epsilon=epsilon)
@@ -144,6 +142,12 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         self.encoders_ = tuple(encoders)
         self.guarantee_: PrivacyGuarantee = self._weaker_encoder().guarantee_
         return self
+
+    def _read_table(self, X: Any, *, reset: bool) -> Table:
+        """Return the columns of a dataframe; other inputs are refused."""
+        if not is_frame(X):
+            raise TypeError(f"X must be a dataframe, got {type(X).__name__}.")
+        return read_input(self, X, reset=reset)
 
     def _check_parameters(self) -> None:
         encoder = self.encoder
@@ -189,9 +193,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
             If the ledger does not cover the release.
         """
         check_is_fitted(self)
-        if not is_frame(X):
-            raise TypeError(f"X must be a dataframe, got {type(X).__name__}.")
-        table = read_input(self, X, reset=False)
+        table = self._read_table(X, reset=False)
         protocols = [encoder.protocol_ for encoder in self.encoders_]
         check_names(self, table, protocols[0].columns)
         # Both protocols have the same domain, and so the same codes of true values.
@@ -328,15 +330,12 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         **Privacy.** Post-processing of reports uses no budget.
         """
         design = self.design(column, cheaters=cheaters)
-        table = to_pandas(reports, report_columns(design), "reports")
-        return design.estimate_frequencies(table, confidence_level=confidence_level)
+        return design.estimate_frequencies(reports, confidence_level=confidence_level)
 
 
 def _add_halves(frame: Any, is_second: NDArray[np.bool_]) -> Any:
     """Return a dataframe of any library with the column of the halves."""
     halves = is_second.astype(np.int64)
-    if isinstance(frame, pd.DataFrame):
-        return frame.assign(**{GROUP: halves})
     table = nw.from_native(frame, eager_only=True)
     column = nw.new_series(GROUP, halves, backend=table.implementation)
     return table.with_columns(column).to_native()

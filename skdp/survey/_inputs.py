@@ -22,8 +22,8 @@ from skdp.survey._design import (
     Numbers,
     ReportDesign,
     check_columns,
-    likelihood_rows,
     report_columns,
+    select_rows,
     to_pandas,
     unbiased_rows,
 )
@@ -107,7 +107,7 @@ def _convert_design(design: ReportDesign, X: Any, parameter: str) -> Question:
         parts=[(str(design.column), design.values)],
         values=design.values,
         columns=columns,
-        likelihood=likelihood_rows(design, table),
+        likelihood=select_rows(design, design.channels, table),
         unbiased=unbiased_rows(design, table),
         is_reported=np.ones(len(table), bool),
     )
@@ -252,8 +252,8 @@ def _validate_predictor(column: pd.Series) -> Numbers:
     n_missing = int((~np.isfinite(values)).sum())
     if n_missing:
         raise ValueError(
-            f"Column {column.name!r} must be finite, got {n_missing:,} missing or "
-            "infinite entries. Drop or impute these rows."
+            f"Column {column.name!r} must be finite, got missing or infinite entries "
+            f"(rows: {n_missing:,}). Drop or impute these rows."
         )
     return values
 

@@ -22,10 +22,8 @@ from skdp.base import (
     check_choice,
     check_confidence_level,
     check_same_order,
-    level_of_the_caller,
 )
-from skdp.pages import warn
-from skdp.survey._design import Numbers, to_pandas
+from skdp.survey._design import Numbers, to_pandas, warn_of_reports
 from skdp.survey._inputs import (
     INTERCEPT,
     Question,
@@ -124,7 +122,11 @@ class ReportRegression(OnSite, BaseEstimator):
             self.predictor_designs is None
             and getattr(self, "target_design", None) is None
         ):
-            _warn_of_no_design()
+            warn_of_reports(
+                "X and y are treated as true values, because no design is given. If they "
+                "have reports, pass the encoder or ReportDesign: coefficients of reports "
+                "are biased toward 0"
+            )
         check_consistent_length(table, y)
         check_same_order(X, y, "y")
         rows = build_rows(
@@ -177,7 +179,12 @@ class ReportRegression(OnSite, BaseEstimator):
         if fit.is_maximum:
             _warn_of_misspecification(model, fit, rows)
         else:
-            _warn_of_no_maximum()
+            warn_of_reports(
+                "The likelihood has no clear maximum, so standard errors are not "
+                "available. Use more rows or a larger epsilon, or remove predictors that "
+                "are constant, collinear or determine the target",
+                ConvergenceWarning,
+            )
         coefficients, scale, cells = model.split(fit.parameters)
         # The coefficients of X are a linear map of the standardized ones: each is divided
         # by its unit, and the intercept subtracts the effects of the centers.
@@ -282,28 +289,6 @@ def compute_units(columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]
     return centers, units
 
 
-def _warn_of_no_design() -> None:
-    warn(
-        "X and y are treated as true values, because no design is given. If they have "
-        "reports, pass the encoder or ReportDesign: coefficients of reports are biased "
-        "toward 0",
-        UserWarning,
-        about="guide/report_regression#warnings",
-        stacklevel=level_of_the_caller(),
-    )
-
-
-def _warn_of_no_maximum() -> None:
-    warn(
-        "The likelihood has no clear maximum, so standard errors are not available. Use "
-        "more rows or a larger epsilon, or remove predictors that are constant, collinear "
-        "or determine the target",
-        ConvergenceWarning,
-        about="guide/report_regression#warnings",
-        stacklevel=level_of_the_caller(),
-    )
-
-
 def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
     """Warn if the fit has other proportions of the reported values than the reports."""
     # If the effect of a true predictor has another form, latent values can explain the
@@ -325,14 +310,11 @@ def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
                 question.unbiased, posterior, weights, rows.clusters
             )
             if distance > MAX_DISTANCE:
-                warn(
+                warn_of_reports(
                     f"The proportions of {question.name!r} in the fit and in its "
                     f"reports differ by {distance:.0f} standard errors, so the coefficients "
                     "may be biased. Add squares of true predictors, transform a target with "
-                    "heavy tails, or set hidden_distribution='conditional'",
-                    UserWarning,
-                    about="guide/report_regression#running-time-and-model-assumptions",
-                    stacklevel=level_of_the_caller(),
+                    "heavy tails, or set hidden_distribution='conditional'"
                 )
                 return
 

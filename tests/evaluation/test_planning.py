@@ -135,7 +135,7 @@ DICE = ReportDesign.forced("smokes", yes=2 / 12, no=1 / 12)
     [
         (DICE, 2 / 12, 1 / 12, (0.05, 0.1)),
         (ReportDesign.warner("smokes", 0.75), 1 / 4, 1 / 4, (0.1, 0.3)),
-        (ReportDesign.forced("smokes", yes=0.3), 0.3, 0.0, (1.0, 0.9)),  # all who would say yes do: no error
+        (ReportDesign.forced("smokes", yes=0.3, no=0), 0.3, 0.0, (1.0, 0.9)),  # all who would say yes do: no error
     ],
 )
 def test_a_questionnaire_has_the_variance_of_its_channel(design, yes, no, rates):

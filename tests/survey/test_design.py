@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from skdp import privacy_statement
 from skdp.exact import exp_bounds
 from skdp.survey import ReportDesign
 
@@ -192,7 +194,7 @@ def test_proportions_outside_0_and_1_warn(design, counts, kind):
 
 def test_impossible_proportions_of_cheaters_warn():
     """The names of the halves are exchanged: 77 % cheaters beside -70 % no."""
-    cards = {"a": ReportDesign.forced("q", yes=0.2), "b": ReportDesign.forced("q", yes=0.7)}
+    cards = {"a": ReportDesign.forced("q", yes=0.2, no=0), "b": ReportDesign.forced("q", yes=0.7, no=0)}
     design = ReportDesign.by_group(cards, "half").with_cheaters("no")
     table = pd.concat([answers(790, 1000, half="a"), answers(440, 1000, half="b")])
     with pytest.warns(UserWarning, match=r"proportion of -0.7 for 'no', .* outside \[0, 1\]"):
@@ -235,19 +237,54 @@ def test_named_designs_have_the_probabilities_of_their_instruction(name):
         assert (np.abs(shares - row) <= 5.2 * np.sqrt(row * (1 - row) / n)).all()
 
 
-@pytest.mark.parametrize(
-    "values", [["yes", "no"], ("Yes", "No"), [True, False], [1, 0], np.array([1, 0]), [np.True_, np.False_]]
-)
-def test_values_with_yes_first_are_refused(values):
-    """They gave the share of the other answer; Warner's channel is the same both ways."""
-    designs = {"forced": {"yes": 0.2, "no": 0.1}, "unrelated": {"p": 0.7, "prevalence": 0.25}, "crosswise": {"q": 0.25}}
-    for name, options in designs.items():
-        make = getattr(ReportDesign, name)
-        with pytest.raises(ValueError, match="must have 'no' first"):
-            make("smokes", values=values, **options)
-        make("smokes", values=values[::-1], **options)
-        make("smokes", values=["carrier", "other"], **options)
-    ReportDesign.warner("smokes", 0.75, values=values)
+PROBABILITIES = {
+    "warner": {"p": 0.8},
+    "forced": {"yes": 0.2, "no": 0.1},
+    "unrelated": {"p": 0.7, "prevalence": 0.25},
+    "crosswise": {"q": 0.25},
+}
+
+
+@pytest.mark.parametrize("name", PROBABILITIES)
+def test_no_order_of_labels_exchanges_the_estimates(name):
+    """With values=[1, 2] and 1 for yes, .285 came out in place of .174, and orders of yes and no were refused."""
+    make = partial(getattr(ReportDesign, name), "smokes", **PROBABILITIES[name])
+    # Labels of known meaning in each order, and other labels by their meaning.
+    for no, yes in (("no", "yes"), ("No", "Yes"), (0, 1), (0.0, 1.0), (False, True), (np.False_, np.True_)):
+        for values in ([no, yes], (yes, no), np.array([yes, no]), {"yes": yes, "no": no}):
+            design = make(values=values)
+            assert design.values == [no, yes]
+            np.testing.assert_array_equal(design.channels[None], make().channels[None])
+    assert make(values={"yes": 1, "no": 2}).values == [2, 1]
+    for values in ([1, 2], [2, 1], ["Y", "N"], ["ja", "nein"], ["agree", "disagree"], [0, 1, 2], [0, "no"], ["no"]):
+        with pytest.raises(ValueError, match=r"`values` must be a mapping .* such as {'no': 2, 'yes': 1}; got "):
+            make(values=values)
+    with pytest.raises(ValueError, match=r"got {1: 'yes', 2: 'no'}"):
+        make(values={1: "yes", 2: "no"})
+
+
+def test_labels_with_a_meaning_estimate_the_same_proportion():
+    probabilities = {"yes": 6 / 36, "no": 3 / 36}
+    expected = ReportDesign.forced("q", **probabilities).estimate_frequencies(answers(300, 1000))
+    codes = answers(300, 1000).replace({"yes": 1, "no": 2})
+    found = ReportDesign.forced("q", **probabilities, values={"yes": 1, "no": 2}).estimate_frequencies(codes)
+    assert found.index.tolist() == [2, 1]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_no_order_of_crosswise_reports_exchanges_the_estimates():
+    make = partial(ReportDesign.crosswise, "smokes", 0.25)
+    assert make(reports=["different", "same"]).reports == ["same", "different"]
+    assert make(reports={"different": 2, "same": 1}).reports == [1, 2]
+    for reports in ([1, 2], [0, 1], ["no", "yes"]):
+        with pytest.raises(ValueError, match=r"`reports` must be a mapping .* such as {'same': 2, 'different': 1}"):
+            make(reports=reports)
+
+
+def test_both_probabilities_of_forced_answers_are_required():
+    """Without that of no, epsilon was infinite and the estimate biased for the usual dice, without a warning."""
+    with pytest.raises(TypeError, match="'no'"):
+        ReportDesign.forced("drug", yes=1 / 6)
 
 
 # Wrong input.
@@ -257,9 +294,12 @@ def test_values_with_yes_first_are_refused(values):
     ("make", "error", "message"),
     [
         (lambda: ReportDesign.warner("a", "high"), ValueError, "`p` must be a float from 0 to 1, got 'high'"),
-        (lambda: ReportDesign.warner("a", 0.2, values=[0, 1, 2]), ValueError, r"must have the shape \(3, 3\)"),
+        (lambda: ReportDesign.warner("a", 0.2, values=[0, 1, 2]), ValueError, r"got \[0, 1, 2\]"),
         (lambda: ReportDesign.forced("a", yes=0.5, no=0.5), ValueError, r"must be less than 1, got 1"),
         (lambda: ReportDesign.direct("a", values=["no"]), ValueError, "`values` must be at least two different"),
+        (lambda: ReportDesign.warner("a", 0.5), ValueError, "'a' do not identify the proportions of its 2 values"),
+        (lambda: ReportDesign.crosswise("a", 0.5), ValueError, "do not identify .* another probability than 0.5"),
+        (lambda: ReportDesign("a", [[0.3, 0.7], [0.3, 0.7]], values=[0, 1]), ValueError, "do not identify"),
         (lambda: ReportDesign("a", [[0.5, 0.5]], values=[0, 1]), ValueError, r"shape \(2, 2\): a row for each true"),
         (lambda: ReportDesign("a", [[1.5, -0.5], [0.5, 0.5]], values=[0, 1]), ValueError, "probabilities that add up"),
         (lambda: ReportDesign("a", [[0.5, 0.5], [0.08, 0.91]], values=[0, 1]), ValueError, r"\[1.0, 0.99\]. Use fra"),
@@ -276,10 +316,6 @@ def test_wrong_designs_are_refused(make, error, message):
 
 
 def test_reports_that_do_not_identify_the_proportions_are_refused():
-    blind = ReportDesign.warner("smokes", 0.5)
-    for method, message in ((blind.estimate_frequencies, "do not identify"), (blind.debias, "linearly dependent")):
-        with pytest.raises(ValueError, match=message):
-            method(ANSWERS)
     cards = {1: ReportDesign.warner("smokes", 0.6), 2: ReportDesign.warner("smokes", 0.9)}
     cheaters = ReportDesign.by_group(cards, "coin").with_cheaters("no")
     one_group = ANSWERS.assign(coin=1)
@@ -293,10 +329,21 @@ def test_reports_that_do_not_identify_the_proportions_are_refused():
     ("table", "options", "error", "message"),
     [
         (ANSWERS.iloc[:0], {}, ValueError, "X must have at least two rows, got 0"),
-        (ANSWERS["smokes"], {}, TypeError, "X must be a dataframe .* Use .to_frame"),
+        (
+            ANSWERS["smokes"],
+            {},
+            TypeError,
+            r"columns \['smokes'\], got Series. Pass .* pd.DataFrame\({'smokes': ...}\)",
+        ),
+        (ANSWERS["smokes"].to_numpy(), {}, TypeError, r"got ndarray. Pass .* pd.DataFrame\({'smokes': ...}\)"),
         (ANSWERS.rename(columns={"smokes": "b"}), {}, ValueError, r"X must contain the columns \['smokes'\]"),
-        (ANSWERS.replace("yes", "maybe"), {}, ValueError, r"'smokes' has 30 entries that are not in \['no', 'yes'\]"),
-        (ANSWERS.replace("yes", None), {}, ValueError, r"30 entries .*\(30 missing.*Declare all labels .*`values`"),
+        (
+            ANSWERS.replace("yes", "maybe"),
+            {},
+            ValueError,
+            r"\['no', 'yes'\], got other entries \(rows: 30, missing: 0,",
+        ),
+        (ANSWERS.replace("yes", None), {}, ValueError, r"rows: 30, missing: 30.* such as values={'no': 2, 'yes': 1}"),
         (ANSWERS, {"confidence_level": 2}, ValueError, "between 0 and 1"),
         (ANSWERS, {"sample_weight": "w"}, ValueError, "got a str"),
         (ANSWERS, {"sample_weight": -WEIGHTS}, ValueError, "at least 0"),
@@ -308,19 +355,42 @@ def test_wrong_tables_are_refused(table, options, error, message):
     assert "maybe" not in str(caught.value)
 
 
-def test_designs_are_shown_by_their_epsilon():
+def test_only_few_rows_are_to_be_dropped():
+    """With another code for yes, the advice would have dropped all of them."""
+    table = pd.DataFrame({"smokes": ["no"] * 60 + ["yes"] * 30 + ["refused"] * 10})
+    with pytest.raises(ValueError, match=r"rows: 10, .*, or drop these rows\.$"):
+        WARNER.estimate_frequencies(table)
+    for column in (table["smokes"].replace("yes", "Yes"), table["smokes"].replace("no", "refused"), np.arange(100)):
+        with pytest.raises(ValueError, match=r"Pass the labels of this column to the design") as caught:
+            WARNER.estimate_frequencies(pd.DataFrame({"smokes": column}))
+        assert "drop" not in str(caught.value)
+        assert "refused" not in str(caught.value)
+
+
+def test_designs_are_shown_by_their_labels_and_epsilon():
     assert WARNER.epsilon == pytest.approx(np.log(3))
-    assert repr(WARNER) == "ReportDesign('smokes', 2 values, 1 channel, epsilon=1.099)"
+    assert repr(WARNER) == "ReportDesign('smokes', values=['no', 'yes'], n_channels=1, epsilon=1.099)"
     assert BY_GROUP.epsilon == np.inf
+    design = ReportDesign.by_group({g: ReportDesign.warner("a", g, values=[0, 1]) for g in (0.8, 0.9)}, "g")
+    expected = "ReportDesign('a', values={'no': 0, 'yes': 1}, n_channels=2, epsilon=2.197)"
+    assert repr(design) == repr(ReportDesign(**design.arguments())) == expected
+    assert "values={'cheaters': 'cheaters', 'no': 0, 'yes': 1}, " in repr(design.with_cheaters(0))
+
+
+def test_a_design_has_no_statement():
+    with pytest.raises(
+        TypeError, match="ReportDesign states no guarantee; its `epsilon` is what the instructions imply"
+    ):
+        privacy_statement(WARNER)
 
 
 def test_reports_with_probability_0_are_refused():
     design = ReportDesign("smokes", [[1, 0, 0], [0, 1, 0]], values=[0, 1], reports=["no", "yes", "maybe"])
-    with pytest.raises(ValueError, match="'smokes' has 30 reports that have probability 0"):
+    with pytest.raises(ValueError, match=r"reports that have probability 0 .*\(rows: 30\)"):
         design.estimate_frequencies(ANSWERS.replace("yes", "maybe"))
 
 
 def test_a_report_that_excludes_a_value_has_an_infinite_epsilon():
     assert ReportDesign.direct("smokes").epsilon == np.inf
-    assert ReportDesign.forced("smokes", yes=0.3).epsilon == np.inf
+    assert ReportDesign.forced("smokes", yes=0.3, no=0).epsilon == np.inf
     assert ReportDesign.warner("smokes", 0.75).epsilon == pytest.approx(np.log(3))

@@ -160,7 +160,7 @@ def test_wrong_tables_are_refused():
         halves.estimate_frequencies(reports[["copied"]])
     with pytest.raises(ValueError, match=r"must be one of .'no', 'yes'., got 'never'"):
         halves.estimate_frequencies(reports, cheaters="never")
-    with pytest.raises(ValueError, match="'half' has 400 entries that are not in"):
+    with pytest.raises(ValueError, match=r"'half' must have the labels \[0, 1\], got other entries \(rows: 400"):
         halves.estimate_frequencies(reports.assign(half=2))
 
 

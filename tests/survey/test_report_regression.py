@@ -372,7 +372,7 @@ def test_cheaters_are_a_class_of_their_own():
     is_told_yes = rng.random(n) < np.where(half == 0, 0.2, 0.8)
     cheats = (rng.random(n) < 0.15) & ~copied
     reports = pd.DataFrame({"a": np.where((copied | is_told_yes) & ~cheats, "yes", "no"), "half": half})
-    cards = {0: ReportDesign.forced("a", yes=0.2), 1: ReportDesign.forced("a", yes=0.8)}
+    cards = {0: ReportDesign.forced("a", yes=0.2, no=0), 1: ReportDesign.forced("a", yes=0.8, no=0)}
     design = ReportDesign.by_group(cards, "half").with_cheaters("no")
     model = ReportLogisticRegression(target_design=design).fit(pd.DataFrame({"age": age}), reports)
     assert list(model.classes_) == ["no", "yes", "cheaters"]
@@ -409,10 +409,10 @@ BY_A = "predictor_designs"
     ("options", "X", "message"),
     [
         ({BY_A: WARNER}, {"b": [0, 1]}, r"X must contain the columns \['a'\] of the design"),
-        ({BY_A: WARNER}, {"a": [0, 7]}, r"'a' has 1 entries that are not in \[0, 1\]"),
+        ({BY_A: WARNER}, {"a": [0, 7]}, r"'a' must have the labels \[0, 1\], got other entries \(rows: 1,"),
         ({BY_A: [ReportDesign]}, {"a": [0, 1]}, "encoders of categories or ReportDesign instances, got ReportDesign"),
         ({BY_A: WARNER}, {"a": [0, 1], "b": ["x", "y"]}, "'b' must be numeric, got .* drop_first=True"),
-        ({BY_A: WARNER}, {"a": [0, 1], "b": [np.nan, 1]}, "'b' must be finite, got 1 missing"),
+        ({BY_A: WARNER}, {"a": [0, 1], "b": [np.nan, 1]}, r"'b' must be finite, .*\(rows: 1\)"),
         ({BY_A: "a"}, {"a": [0, 1]}, "Designs must be fitted encoders"),
         ({BY_A: RandomizedResponseEncoder()}, {"a": [0, 1]}, "not fitted"),
         ({}, {"(intercept)": [0, 1]}, "X must not contain the column '.intercept.', which fit adds"),
