@@ -43,8 +43,9 @@ from skdp.tables import Table, to_objects
 class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstimator):
     """Encode each category of a domain as a column of 0 and 1.
 
-    scikit-learn's `OneHotEncoder` for the values of a `Domain`. It reads no value in `fit` and uses no budget; unlike a
-    list of values, a domain from `discover_domain` adds its guarantee to `privacy_statement`.
+    It corresponds to scikit-learn's `OneHotEncoder` with the values of a `Domain`. `fit`
+    reads no value and uses no budget; unlike a list of values, a domain from
+    `discover_domain` adds its guarantee to `privacy_statement`.
 
     Parameters
     ----------

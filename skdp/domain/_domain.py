@@ -459,8 +459,7 @@ class Domain:
     def check_constraints(self, X: Any) -> NDArray[np.bool_]:
         """Mark the rows of a table that satisfy all constraints.
 
-        Not private: whether a row of private data satisfies a constraint is a value of
-        this row.
+        The result is not private, because it depends on the values of each row.
 
         Parameters
         ----------
@@ -610,7 +609,7 @@ class Domain:
     def value_counts(self, X: Any) -> pd.Series[int]:
         """Count the records of a table in each cell of the declared values.
 
-        Not private: these are the true counts, with which estimates are compared.
+        The true counts are not private. Compare estimates with them.
 
         Parameters
         ----------

@@ -207,8 +207,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         X : dataframe or array-like of shape (n_samples, n_features)
             The table. In an array, all columns must be declared.
         y : 1-D array-like of shape (n_samples,), optional
-            A public target, because a pipeline passes it to later steps unchanged. To make it private, keep it in X and
-            name it in `columns`.
+            A target, which is public, because a pipeline passes it to later steps
+            unchanged. To make it private, keep it in X and name it in `columns`.
 
         Returns
         -------
