@@ -108,3 +108,16 @@ def test_whole_numbers_stay_in_bins_with_fractional_edges(decimals):
     first = np.ceil(np.array(interval.edges[:-1]) * 10**decimals - 1e-6)
     is_first, is_second = np.isin(steps, first), np.isin(steps, first + 1)
     assert is_first.mean() == pytest.approx(is_second.mean(), rel=0.1)
+
+
+@pytest.mark.parametrize("bins", ["declared", "private"])
+def test_even_dates_stay_even(bins):
+    """A few days whose noisy counts are large by chance do not take the rows of a month."""
+    days = np.random.default_rng(0).integers(0, 365, 5_000)
+    table = pd.DataFrame({"day": pd.Timestamp("2025-01-01") + pd.to_timedelta(days, "D"), "x": [0, 1] * 2_500})
+    domain = {"day": Interval(date(2025, 1, 1), date(2026, 1, 1), bins=12), "x": [0, 1]}
+    drawn = fitted(table, domain, epsilon=1, bins=bins).sample()["day"].dt
+    months = drawn.month.value_counts(normalize=True).reindex(range(1, 13), fill_value=0)
+    assert abs(months - 1 / 12).sum() / 2 < 0.05
+    assert drawn.day_of_year.value_counts().max() < 60
+    assert drawn.day_of_year.nunique() > 340

@@ -154,8 +154,13 @@ class CellCounts:
         sums = np.array([block.counts.sum() for block in blocks])
         widths = np.array([block.widths.sum() for block in blocks])
         limits = np.where(sizes > 1, CLEAR_STD_ERRORS, self.clear_std_errors)
-        is_clear = sums >= limits * self.std_error * sizes**0.5
-        if not is_clear.any():
+        std_errors = self.std_error * sizes**0.5
+        is_clear = sums >= limits * std_errors
+        # If no block is far from its part by width, the blocks that are clear by chance
+        # would take the records of the others.
+        even = sums.sum() * widths / widths.sum()
+        is_uneven = np.abs(sums - even) >= CLEAR_STD_ERRORS * std_errors
+        if not (is_clear.any() and is_uneven.any()):
             return np.asarray(self.widths / self.widths.sum())
         # Unclear blocks between or next to clear blocks divide their joint count.
         proportions = np.where(is_clear, sums, 0.0)
