@@ -549,5 +549,5 @@ def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, label: str) ->
     # Scores need a probability of each class of the test rows.
     constant = y.iloc[0]
     classes = [constant, *y_test.unique()]
-    model = DummyClassifier(strategy="constant", constant=constant)
+    model = DummyClassifier(strategy="constant", constant=[constant])
     return model.fit(np.zeros((len(classes), 1)), classes)

@@ -107,6 +107,13 @@ class TestStudyReport:
         assert not (tmp_path / "model_scores.csv").exists()
         assert pd.read_csv(tmp_path / "release_counts.csv")["age"].unique().tolist() == ["[0, 40)", "[40, 80]"]
 
+    def test_the_endpoint_of_a_ratio_may_be_infinite(self, people, domain, tmp_path):
+        options = {"columns": ["sex"], "target": "pay", "sensitive": "sex", "privileged": "M"}
+        page = Page(self.run(people, domain, tmp_path, epsilons=[0.001], **options))
+        audits = pd.read_csv(tmp_path / "fairness_audits.csv")
+        assert np.isposinf(audits["upper"]).any()
+        assert " inf " in page.text
+
     @pytest.mark.long
     def test_a_seed_repeats_and_another_does_not(self, people, domain, tmp_path):
         options = {"target": "pay", "sensitive": "sex", "privileged": ["M"]}

@@ -107,6 +107,7 @@ def test_scores_are_named():
     [
         (HistGradientBoostingClassifier(), ("no", "yes"), "yes", "category"),
         (LogisticRegression(), (0, 1), 1, object),
+        (LogisticRegression(), (False, True), True, bool),
     ],
 )
 def test_synthetic_rows_of_one_class_teach_a_constant(model, labels, label, dtype):

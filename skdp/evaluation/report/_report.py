@@ -403,8 +403,8 @@ def _write_table(table: pd.DataFrame, caption: str) -> str:
 
 def _format_number(value: Any) -> str:
     """Write three significant digits, and at most three decimals."""
-    if math.isnan(value):
-        return ""
+    if not math.isfinite(value):  # a ratio with a rate of 0 may be inf
+        return "" if math.isnan(value) else str(value)
     n_decimals = 2 - math.floor(math.log10(abs(value) or 1))
     return f"{value:,.{min(max(n_decimals, 0), 3)}f}"
 
