@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from skdp import HeavyHitters, RandomizedResponseEncoder
 from skdp.exact import exp_bounds
@@ -55,6 +56,24 @@ def test_any_local_randomizer_is_bounded_by_its_epsilon_alone(seed):
     tables, pair = AllTables(channel, 4), ReportPair.of_any(ratio)
     for part in PARTS:
         assert tables.is_bounded(pair, part * math.log(ratio))
+
+
+@each("n", [1, 2, 60])
+@each("part", [0, *PARTS, 1])
+def test_the_bound_of_any_randomizer_is_the_report_among_its_clones(n, part):
+    """[1]_: of the other records, Bin(n - 1, 1 / ratio) report a fair coin, and the record one of ratio to 1.
+
+    .. [1] V. Feldman, A. McMillan, K. Talwar (2023). Stronger privacy amplification by shuffling. SODA.
+       arXiv:2208.04591
+    """
+    ratio = 3
+    clones, heads = np.arange(n)[:, np.newaxis], np.arange(n + 1)
+    coins = binom.pmf(clones, n - 1, 1 / ratio) * binom.pmf(heads, clones, 0.5)
+    more_heads = np.roll(coins, 1, axis=1)
+    first, second = ((ratio * one + other) / (ratio + 1) for one, other in ((more_heads, coins), (coins, more_heads)))
+    exact = np.maximum(first - ratio**part * second, 0).sum()
+    bound = ReportPair.of_any(Fraction(ratio)).delta(n, part * math.log(ratio))
+    assert exact * (1 - 1e-9) - 1e-12 <= bound <= 1.02 * exact + 1e-9
 
 
 @each("together", [False, True, "by ratio"])

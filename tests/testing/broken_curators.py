@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from skdp.base import coins
-from skdp.privacy import PrivacyGuarantee
+from skdp.privacy import PrivacyGuarantee, gaussian_epsilon
 from skdp.randomness import (
     bernoulli_ratio,
     cube_noise,
@@ -158,6 +159,41 @@ class OtherSamplerForFewRows(Curator):
         if len(values) > 7:
             return super().answer(values)
         return np.array([values.sum()]) + rounded_gaussian(self._source, TOP**2, 1)
+
+
+class ScaleOfTheRows(Curator):
+    """More rows get more noise, so the size of the noise shows their number."""
+
+    def answer(self, values):
+        return self.noisy([values.sum()], TOP * (1 + len(values)))
+
+
+class NoiseForEachRow(Curator):
+    """Each row has its own noise, and the answer is whether all noisy values are above a threshold."""
+
+    def answer(self, values):
+        return bool((self.noisy(values, 1) > -1000).all())
+
+
+class ChoiceOfARow(Curator):
+    """The exponential mechanism chooses one of the rows by their values."""
+
+    def answer(self, values):
+        return exponential_mechanism(self._source, values, Fraction(self.epsilon) / (2 * TOP)) >= 0
+
+
+class MuTwice(Curator):
+    """Two sums, each with Gaussian noise for the whole guarantee."""
+
+    delta = 1e-6
+
+    def promise(self, values):
+        return replace(super().promise(values), epsilon=gaussian_epsilon(self.epsilon, self.delta))
+
+    def answer(self, values):
+        numbers = values.sum(), (TOP * (values > 0)).sum()
+        variance = Fraction(TOP) ** 2 / Fraction(self.epsilon) ** 2
+        return [number + rounded_gaussian(self._source, variance, 1) for number in numbers]
 
 
 class GaussianWithoutDelta(Curator):
