@@ -52,7 +52,7 @@ def test_columns_keep_their_order_and_sizes():
     for columns, error, message in (
         (["a", "d"], ValueError, r"the domain has no columns \['d'\]; it has \['b', 'a', 'c'\]"),
         (["a", "a"], ValueError, "selected twice"),
-        ("ab", TypeError, "columns must be a list of names"),
+        ("ab", TypeError, "columns must be a list of names, got a str"),
     ):
         with pytest.raises(error, match=message):
             domain.select(columns)
@@ -378,6 +378,13 @@ def test_estimators_ignore_columns_that_their_table_does_not_have(make, columns)
     np.testing.assert_array_equal(*map(np.asarray, drawn))
     with pytest.raises(ValueError, match=r"declares nothing for the columns \['height'\]"):
         make(WIDE).fit(people.assign(height=1.0))
+
+
+@each("encoder", [RandomizedResponseEncoder(categories=WIDE), NumericPerturber(bounds=WIDE)])
+def test_the_declared_columns_are_named_beside_a_misspelled_one(encoder):
+    message = r"declares nothing for the columns \['Age'\].*\. The Domain declares \['job', 'age', 'sex', 'x'\]$"
+    with pytest.raises(ValueError, match=message):
+        encoder.fit(PEOPLE[["age"]].rename(columns=str.title))
 
 
 def test_an_undeclared_column_may_be_dropped():

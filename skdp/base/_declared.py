@@ -72,15 +72,14 @@ def _declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
         if categories != "auto":
             raise ValueError(f"{expected}, got {categories!r}")
         return by_dtype
+    hint = ". Declare their values from public knowledge, or drop the columns from X"
     if isinstance(categories, Domain):
+        hint += f". The Domain declares {list(categories.columns)}"
         # A Domain may have more columns than the table.
         known = [name for name in categories.columns if name in table.names]
         categories = {name: categories[name] for name in known}
     if isinstance(categories, Mapping):
         declared = {**by_dtype, **categories}
-        hint = (
-            ". Declare their values from public knowledge, or drop the columns from X"
-        )
         check_declared(declared, table.names, parameter, hint)
         return declared
     # Lists of values in the order of the columns.
@@ -123,18 +122,21 @@ def undeclared_error(
     column: Any,
     values: Categories | Interval,
     *,
-    what: str = "a value, or a NaN or inf,",
+    what: str = "a value",
     where: str = "declared categories",
     advice: str = _IGNORE,
 ) -> ValueError:
     """Make the error of a value outside the domain; the message contains the domain only."""
-    remedy = (
-        "Declare all values that can occur, and None or missing=True for missing values"
-    )
+    remedy = "Declare all values that can occur, and None for missing values"
     if isinstance(values, Interval):
-        remedy += ", or clip the numbers to the bounds"
+        remedy = (
+            "Declare bounds of all values that can occur, and missing=True for missing "
+            "values (NaN), or clip the numbers to the bounds"
+        )
+    elif any(isinstance(value, str) for value in values.values):
+        remedy = f"Compare the spelling, case and spaces. {remedy}"
     elif all(type(value) in (int, float) for value in values.values):
-        remedy += ", or a range of numbers as an Interval"
+        remedy += " (NaN), or a range of numbers as an Interval"
     return ValueError(
         f"column {column!r} contains {what} outside the {where}, {values!r}. "
         f"{remedy}. {advice}."

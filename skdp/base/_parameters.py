@@ -235,10 +235,12 @@ def check_declared(
 
 
 def _pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
+    hint = ""
     if isinstance(bounds, Domain):
+        hint = f". The Domain declares {list(bounds.columns)}"
         bounds = _bounds_of_domain(bounds, names)
     if isinstance(bounds, Mapping):
-        check_declared(bounds, names, "bounds")
+        check_declared(bounds, names, "bounds", hint)
         return [bounds[name] for name in names]
     rows = _to_list(bounds)
     if rows is None:

@@ -73,15 +73,22 @@ _MAX_EPSILON = 10
 _MIN_ROWS = 1_000
 
 
-def warn_of_epsilon(epsilon: float) -> None:
+def warn_of_epsilon(epsilon: float, requested: float | None = None) -> None:
     """Warn of an epsilon above 10, with the success probability of an attack."""
     if epsilon <= _MAX_EPSILON:
         return
     failure = 1 / (1 + math.exp(min(epsilon, 700.0)))
+    stated = f"epsilon={epsilon:.6g}"
+    # Reports have probabilities of finite precision, so epsilon is rounded down.
+    if requested is not None and epsilon < float(requested) * (1 - 1e-6):
+        stated += (
+            ", the largest that this encoder reaches within the requested "
+            f"epsilon={float(requested):.6g},"
+        )
     warn_at_caller(
-        f"epsilon={epsilon:.6g} gives weak protection: the best attack on two equally "
-        f"likely inputs succeeds with a probability of up to 1 - {failure:.2g}. Use "
-        f"epsilon <= {_MAX_EPSILON}",
+        f"{stated} gives weak protection: the best attack on two equally likely inputs "
+        f"succeeds with a probability of up to 1 - {failure:.2g}. Use epsilon <= "
+        f"{_MAX_EPSILON}",
         WeakGuaranteeWarning,
         about="answers/which_epsilon",
     )

@@ -364,7 +364,6 @@ def sum_by_cells(
             raise undeclared_error(
                 column,
                 domain[column],
-                what="a value, or a NaN or inf,",
                 where=f"declared {name}",
             )
     size = len(parts) // len(cliques)

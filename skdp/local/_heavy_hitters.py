@@ -195,7 +195,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         check_words(values)
         symbols = protocol.coder.encode(values)
         guarantee = self.guarantee_
-        warn_of_epsilon(guarantee.epsilon)
+        warn_of_epsilon(guarantee.epsilon, self.epsilon)
         name = type(self).__name__
         spend(self.ledger, guarantee, name)
         if not hasattr(self, "_calls"):

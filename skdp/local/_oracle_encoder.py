@@ -274,7 +274,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         -----
         UserWarning
             If an estimate is more than six standard errors outside [0, n]: reports of
-            another encoder or epsilon, or edited reports.
+            another encoder or epsilon, edited reports, or original values.
 
         See Also
         --------

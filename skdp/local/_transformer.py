@@ -145,7 +145,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         check_ledger(self.ledger)
         check_random_state(self.random_state)
         protocol = self._make_protocol(read_input(self, X, reset=True))
-        warn_of_epsilon(protocol.guarantee.epsilon)
+        warn_of_epsilon(protocol.guarantee.epsilon, self.epsilon)
 
         self.protocol_ = protocol
         self.guarantee_ = protocol.guarantee

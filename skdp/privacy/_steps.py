@@ -87,6 +87,11 @@ def is_of_skdp(estimator: Any) -> bool:
     return all(library_of(part) == "skdp" for part in all_parts(estimator))
 
 
+def is_known(estimator: Any) -> bool:
+    """Check if the libraries of an estimator and all its parts set attributes in `fit`."""
+    return all(library_of(part) is not None for part in all_parts(estimator))
+
+
 def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
     """Check if the guarantee of an estimator comes from a known or trusted class."""
     if not isinstance(getattr(estimator, "guarantee_", None), PrivacyGuarantee):

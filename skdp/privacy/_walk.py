@@ -251,7 +251,7 @@ class Walk:
             return flow.behind(flow.raw)
         # After steps that protect all columns, no true value can be learned.
         raw = flow.origins if _steps.has_earlier_fit(estimator) else flow.raw
-        is_waiting = is_of_skdp(estimator) and not _steps.is_fitted(estimator)
+        is_waiting = _steps.is_known(estimator) and not _steps.is_fitted(estimator)
         self._expose(raw, NOT_FITTED if is_waiting or self._is_plan else LEARNED, step)
         if _steps.learns_target(estimator) and not flow.has_new_target:
             self.notes["target"].append(step)

@@ -76,13 +76,33 @@ def test_a_dtype_that_can_hold_none_of_the_declared_values_is_refused(make):
 def test_the_error_shows_what_is_declared_and_what_to_do(make, advice):
     ledger = PrivacyLedger(epsilon=9)
     people = pd.DataFrame({"age": ["young", "secret"]})
-    text = rf"column 'age' contains a value, .* \['young', 'old'\]\. Declare .*, and None .*{advice}"
+    text = rf"column 'age' contains a value .* \['young', 'old'\]\. .*Declare .*, and None .*{advice}"
     with pytest.raises(ValueError, match=text) as caught:
         released(make(GROUPS, ledger, "error"), people)
     assert not any(word in str(caught.value) for word in ("secret", "'clip'"))  # text has no bins
     assert ledger.spent.epsilon == 0
     with pytest.raises(ValueError, match="'clip' moves numbers"):
         released(SYNTHESIZER(Interval(0, 50), ledger, "error"), AGES)
+
+
+@each(
+    "declared, remedy",
+    [
+        (
+            GROUPS,
+            "Compare the spelling, case and spaces. Declare all values that can occur, and None for missing values.",
+        ),
+        ([1, 2], "and None for missing values (NaN), or a range of numbers as an Interval."),
+        ([True, False], "Declare all values that can occur, and None for missing values."),
+        (Interval(0, 5), "and missing=True for missing values (NaN), or clip the numbers to the bounds."),
+    ],
+)
+def test_the_remedy_depends_on_the_declared_values(declared, remedy):
+    people = pd.DataFrame({"age": [None, None]}, dtype=object)
+    with pytest.raises(ValueError, match="column 'age' contains a value outside the declared categories") as caught:
+        RandomizedResponseEncoder(categories={"age": declared}).fit_transform(people)
+    assert remedy in str(caught.value)
+    assert ("NaN" in str(caught.value)) == ("NaN" in remedy)
 
 
 def test_values_that_were_read_from_the_data_are_not_shown():

@@ -96,7 +96,7 @@ MISTAKES = {
     "epsilon must be a finite number > 0": ["--epsilon", "0"],
     "delta must be a number in [0, 1)": ["--delta", "1"],
     "max_rows_per_person must be between 1 and": ["--max-rows-per-person", "0"],
-    "column 'age' contains a value, or a NaN or inf, outside the declared domain": ["--handle-unknown", "error"],
+    "column 'age' contains a value outside the declared domain": ["--handle-unknown", "error"],
     "people.csv lacks the columns ['who']": ["--person-column", "who"],
     "person_column must not be in the domain, got 'sex'": ["--person-column", "sex"],
     "not a TOML file": ["--domain", "people.csv"],

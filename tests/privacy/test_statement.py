@@ -36,7 +36,7 @@ from skdp import (
     SyntheticResampler,
     privacy_statement,
 )
-from skdp.privacy import Mu
+from skdp.privacy import Mu, PrivacyGuarantee
 from tests.conftest import each
 
 # So few rows, and classes that are read from them.
@@ -340,6 +340,37 @@ def test_what_learns_the_target_is_named(selector, learns):
     statement = privacy_statement(selector.fit(NUMBERS, Y))
     note = f"true values are learned by: {type(selector).__name__}."
     assert any(text.endswith(note) for text in statement.notes) is learns
+
+
+class ColumnResampler(BaseEstimator):
+    """Makes up the columns, and leaves the target as it is."""
+
+    guarantee_ = PrivacyGuarantee(0.5, relation="add_remove", trust="central", scope=("age",))
+
+    def fit_resample(self, X, y):
+        return X, y
+
+
+def test_a_true_target_shows_how_many_rows_there_are():
+    """A guarantee for adding a record would not hold, although the columns are made up."""
+    pipeline = make_resampling_pipeline(ColumnResampler(), LogisticRegression().fit(AGE, Y))
+    assert total_of(privacy_statement(pipeline, AGE, trusted=[ColumnResampler])) == "1 replace central: age"
+
+
+def test_a_resampler_of_columns_that_models_the_target_is_named():
+    resampler = SyntheticResampler(DPColumnSynthesizer(["age", "sex"], domain=PUBLIC))
+    resampler.fit_resample(TABLE, SICK)
+    note = "The target is unprotected, because true values are learned by: SyntheticResampler."
+    assert note in privacy_statement(resampler).notes
+
+
+def test_a_step_that_is_not_fitted_has_learned_nothing():
+    fitted = make_pipeline(StandardScaler(), numbers().fit(AGE))
+    protections = dict(zip(*privacy_statement(fitted, AGE).rows[["step", "protection"]].to_numpy().T, strict=True))
+    assert protections["standardscaler: StandardScaler"] == "no guarantee yet: the step is not fitted"
+    for scaler in (StandardScaler().fit(AGE), Nameless()):  # an unknown class may keep the table anywhere
+        statement = privacy_statement(make_pipeline(scaler, numbers().fit(AGE)), AGE)
+        assert statement.unprotected_columns == ["age"]
 
 
 def test_x_gives_the_names_of_further_columns():

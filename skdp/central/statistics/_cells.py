@@ -88,7 +88,7 @@ def count_cells(
     """Count the records of each cell of some marginals; records with an undeclared value are excluded."""
     code = partial(encode_columns, handle_unknown=handle_unknown, missing=missing)
     if refuse is None:
-        refuse = partial(undeclared_error, domain=domain, name=name, missing=missing)
+        refuse = partial(undeclared_error, domain=domain, name=name)
     counts = []
     for clique in cliques:
         part = part_of(domain, clique)
@@ -141,17 +141,9 @@ def undeclared_error(
     column: Any,
     domain: Domain,
     name: str,
-    *,
-    missing: bool = False,
 ) -> ValueError:
     """Make the error of an undeclared value; the message contains no value."""
-    what = "a value" if missing else "a value, or a NaN or inf,"
-    return error_of_undeclared(
-        column,
-        domain[column],
-        what=what,
-        where=f"declared {name}",
-    )
+    return error_of_undeclared(column, domain[column], where=f"declared {name}")
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:
