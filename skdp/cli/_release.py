@@ -15,6 +15,7 @@ from sklearn.base import clone
 from skdp.domain import Domain, draft_domain_toml
 from skdp.engines import (
     TableFile,
+    check_path,
     privatize_file,
     read_frame,
     sample_file,
@@ -48,13 +49,20 @@ def run_draft_domain(options: argparse.Namespace) -> Path:
     """Write a draft of a domain file."""
     frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
     text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
-    with options.domain.open("x", encoding="utf-8") as file:
-        file.write(text)
+    written = write_new_file(options.domain, text)
     # The remarks are the comments before the first empty line.
     remarks, _, _ = text.partition("\n\n")
     for line in remarks.splitlines():
         print(line.removeprefix("# "), file=sys.stderr)
-    return Path(options.domain)
+    return written
+
+
+def write_new_file(path: Path, text: str) -> Path:
+    """Write text to a file that does not exist yet."""
+    check_path(path)
+    with path.open("x", encoding="utf-8", newline="") as file:
+        file.write(text)
+    return path
 
 
 def run_privatize(options: argparse.Namespace) -> Path:

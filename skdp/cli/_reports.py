@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from skdp.cli._options import SOURCES
-from skdp.cli._release import load_protocol_file
+from skdp.cli._release import load_protocol_file, write_new_file
 from skdp.engines import (
     columns_beside_reports,
     estimate_file,
@@ -44,9 +44,7 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
     if options.out is None:
         print(table.round(1).to_string())
         return None
-    with options.out.open("x", encoding="utf-8", newline="") as file:
-        flatten_index(table).to_csv(file, index=False)
-    return Path(options.out)
+    return write_new_file(options.out, flatten_index(table).to_csv(index=False))
 
 
 def run_tally(options: argparse.Namespace) -> Path:
@@ -56,8 +54,21 @@ def run_tally(options: argparse.Namespace) -> Path:
     return Path(options.out)
 
 
-def _load_protocol(options: argparse.Namespace) -> ReportTransformer | None:
-    return None if options.protocol is None else load_protocol_file(options.protocol)
+def _load_protocol(options: argparse.Namespace) -> ReportTransformer:
+    """Load the protocol of --protocol, or of the first file."""
+    if options.protocol is not None:
+        return load_protocol_file(options.protocol)
+    source = options.data if isinstance(options.data, str) else options.data[0]
+    return _read_protocol(source, "Use --protocol; skdp privatize --save writes it.")
+
+
+def _read_protocol(source: str, remedy: str) -> ReportTransformer:
+    transformer = read_protocol(source)
+    if transformer is None:
+        raise ValueError(
+            f"{source} does not contain the protocol of its reports. {remedy}"
+        )
+    return transformer
 
 
 def run_statement(options: argparse.Namespace) -> Path | None:
@@ -70,9 +81,7 @@ def run_statement(options: argparse.Namespace) -> Path | None:
     if suffix not in (".html", ".json"):
         raise ValueError(f"--out must end in .html or .json, got {options.out.name!r}")
     text = statement.to_html() if suffix == ".html" else f"{statement.to_json()}\n"
-    with options.out.open("x", encoding="utf-8") as file:
-        file.write(text)
-    return Path(options.out)
+    return write_new_file(options.out, text)
 
 
 def _make_statement(source: str) -> PrivacyStatement:
@@ -98,13 +107,11 @@ def _make_statement(source: str) -> PrivacyStatement:
 
 def _state_reports(source: str) -> PrivacyStatement:
     """State the guarantee of a file of reports, and its unprotected columns."""
-    transformer = read_protocol(source)
-    if transformer is None:
-        raise ValueError(
-            f"{source} does not contain the protocol of its reports. Pass the protocol "
-            "file of `save` or skdp privatize --save, or for synthetic rows the model "
-            "file of skdp synthesize --save."
-        )
+    transformer = _read_protocol(
+        source,
+        "Pass the protocol file of `save` or skdp privatize --save, or for synthetic "
+        "rows the model file of skdp synthesize --save.",
+    )
     statement = privacy_statement(transformer)
     columns = columns_beside_reports(source, transformer)
     if not columns:

@@ -42,6 +42,7 @@ run another Python.
 from skdp.engines._engine import open_table as open_table
 from skdp.engines._files import TableFile as TableFile
 from skdp.engines._files import read_frame as read_frame
+from skdp.engines._io import check_path as check_path
 from skdp.engines._privatize import privatize, privatize_file, tally
 from skdp.engines._reports import columns_beside_reports as columns_beside_reports
 from skdp.engines._reports import estimate_file, read_protocol

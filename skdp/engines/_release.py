@@ -254,6 +254,11 @@ def fit_on_schema(
     transformer: ReportTransformer, sample: Any, keep: Sequence[str | None]
 ) -> None:
     """Fit a transformer on its declared values; no row is read."""
+    if isinstance(getattr(transformer, "categories", None), str):
+        raise ValueError(
+            "categories='auto' cannot be read from a table that is not in memory. "
+            "Use a dict or a Domain, or fit the transformer on a small table."
+        )
     table = read_table(sample)
     names = [name for name in table.names if name not in keep]
     transformer.fit(transformer._declared_row(names))

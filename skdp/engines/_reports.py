@@ -118,7 +118,8 @@ def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransf
             if text is None:
                 raise ValueError(
                     f"{file.name} does not contain the protocol of its reports. Pass "
-                    "the transformer (--protocol)"
+                    "the encoder: `estimate_file(path, encoder)`. Is it the table before "
+                    "`privatize_file`?"
                 )
             fitted = ReportTransformer.from_json(text)
         try:

@@ -264,6 +264,8 @@ def debiased_fairness(
     UndefinedMetricWarning
         If a value is nan, because a group is estimated to have no rows that a rate
         divides by.
+    UserWarning
+        If the reports do not fit the encoder, as for `joint_distribution`.
 
     See Also
     --------

@@ -191,8 +191,10 @@ def private_parity(
     fairlearn.reductions.ClassificationMoment
         Constraint for `ExponentiatedGradient`, whose `fit` takes the reports as
         ``sensitive_features``: a table, or a series for one column. Labels must be 0
-        and 1. `fit` raises ValueError if the reports are of another encoder or a group
-        is too small for the noise.
+        and 1. `fit` raises ValueError if the estimated number of rows of a group with
+        one of the labels is not positive. It warns if the noise gives the rate of a
+        group a standard error above `difference_bound`, or if the reports do not fit
+        the encoder.
 
     Raises
     ------

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from fairlearn.reductions import ClassificationMoment, ErrorRate
 
-from skdp.base import check_row_order
+from skdp.base import check_row_order, level_of_the_caller
 from skdp.metrics._inputs import Numbers, parse_classes
-from skdp.metrics._reported_groups import debias_groups
+from skdp.metrics._reported_groups import debias_groups, sum_indicators
+from skdp.pages import warn
 
 # Labels of the rows whose rates are equal.
 EVENTS = {
@@ -52,21 +53,33 @@ class PrivateParity(ClassificationMoment):
                 f"y has {len(labels)} labels, sensitive_features has {len(indicators)}"
                 " reports"
             )
-        blocks, keys = [], []
+        blocks, keys, std_error = [], [], 0.0
         for event in EVENTS[self.constraints]:
             is_event = np.ones(len(labels), bool)
             if event != "all":
                 is_event = labels.to_numpy() == event
-            sums = indicators[is_event].sum(axis=0)
+            (_, sums), (_, variances) = sum_indicators(indicators, is_event, 2)
             if not (sums > 0).all():
                 raise ValueError(
                     "the estimated number of rows of a group with one of the labels "
                     "is not positive. Use more rows or a larger epsilon"
                 )
+            # The standard error of a rate of 1/2, which is the largest.
+            std_error = max(std_error, *np.sqrt(variances) / (2 * sums))
             # The product with predictions is the difference of two rates.
             block = indicators / sums - 1 / is_event.sum()
             blocks.append(np.where(is_event[:, np.newaxis], block, 0))
             keys += [(event, str(cell)) for cell in domain.cells()]
+        if std_error > self.difference_bound:
+            warn(
+                "The noise of the reports gives the rate of a group a standard error of "
+                f"up to {std_error:.2g}, which exceeds `difference_bound`: the true groups "
+                "may differ by more. Use more rows, a larger epsilon or fewer groups, or "
+                "set difference_bound to at least the standard error",
+                UserWarning,
+                about="guide/fairness#train-and-correct-models",
+                stacklevel=level_of_the_caller(),
+            )
         self._differences: Numbers = np.concatenate(blocks, axis=1)
         # The order of fairlearn's own constraints.
         signed = [(sign, *key) for sign in "+-" for key in keys]

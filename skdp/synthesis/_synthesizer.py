@@ -209,8 +209,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     samples and all other methods are post-processing, without privacy loss.
 
     With ``bins="private"``, a fifth of the budget is for counts of fine cells, which follow from the declared
-    `Interval` alone. With declared bins, each column whose bins have several values spends 15 % of its fraction on
-    them. Rows lie where these counts exceed their noise, and evenly elsewhere.
+    `Interval` alone. With declared bins of d columns, each column whose bins have several values spends 1/(10 d) of
+    the budget on them. Rows lie where these counts exceed their noise, and evenly elsewhere.
 
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, this reveals the
     number of records: its rows have the guarantee ``guarantee_.to("replace")``. With ``groups``, no guarantee holds for

@@ -12,7 +12,7 @@ import pytest
 
 from skdp import Domain, Interval, NumericPerturber, RandomizedResponseEncoder, RapporEncoder, UnaryEncodingTransformer
 from skdp.cli import main
-from skdp.engines import privatize_file, tally_files
+from skdp.engines import estimate_file, privatize_file, tally_files
 from tests.cli.commands import refuse
 from tests.conftest import each
 
@@ -68,7 +68,13 @@ def test_a_file_without_its_protocol_needs_it(capsys):
     reports = REPORTS["split"].transform(PEOPLE)
     reports.attrs.clear()
     reports.to_parquet("plain.parquet")
-    assert "Pass the transformer (--protocol)" in refuse(capsys, "estimate", "plain.parquet")
+    for command in (["estimate"], ["tally", "--out", "plain.json"]):
+        assert "plain.parquet does not contain the protocol of its reports. Use --protocol" in refuse(
+            capsys, *command, "plain.parquet"
+        )
+    with pytest.raises(ValueError, match=r"Pass the encoder: `estimate_file\(path, encoder\)`"):
+        estimate_file("plain.parquet")
+    assert "exists already" in refuse(capsys, "estimate", "split.parquet", "--out", "plain.parquet")
     main(["estimate", "plain.parquet", "--protocol", "split.json"])
     expected = REPORTS["split"].estimate_counts(reports).round(1)
     assert capsys.readouterr().out == expected.to_string() + "\n"

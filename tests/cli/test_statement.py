@@ -62,7 +62,7 @@ def test_what_is_refused(folder, capsys):
     encoder = "code/model.py:encoder"
     for message, words in {
         "--out must end in .html or .json, got 'a.txt'": [encoder, "--out", "a.txt"],
-        "File exists: 'old.html'": [encoder, "--out", "old.html"],
+        "path 'old.html' exists already": [encoder, "--out", "old.html"],
         "MODULE_OR_FILE:OBJECT, such as model.py:pipeline; got 'model', which is not a file": ["model"],
         "No module named 'no_such_module'": ["no_such_module:encoder"],
         "estimator must be an estimator, got DataFrame": ["code/model.py:people"],

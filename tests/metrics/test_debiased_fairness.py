@@ -224,6 +224,26 @@ def test_a_group_that_is_estimated_to_have_no_rows_leaves_the_extremes_unknown()
     assert (parity["lower"], parity["upper"]) == (0, 1)
 
 
+@pytest.mark.filterwarnings("ignore:undefined")
+@each("columns", [["race"], ["race", "sex"]])
+@each("strategy", ["split", "joint"])
+def test_reports_that_do_not_fit_the_encoder_are_a_warning(strategy, columns):
+    """Rows that are selected by their reports had intervals with a coverage of 65 %, in silence."""
+    people, true, predicted = table(6_000)
+    people = people[columns]
+    parameters = {"categories": {name: BOTH[name] for name in columns}, "strategy": strategy, "random_state": 0}
+    encoder = RandomizedResponseEncoder(0.5, **parameters)
+    reports = encoder.fit_transform(people)
+    selected = reports["race"].isin(["Black", "White"]).to_numpy()
+    debiased_fairness(true, predicted, reports, encoder)
+    # Rows may be selected by other columns.
+    debiased_fairness(true[::3], predicted[::3], reports[::3], encoder)
+    for audited, rows in ((reports, selected), (people, slice(None))):
+        for function in (debiased_fairness, joint_distribution):
+            with pytest.warns(UserWarning, match="reports do not fit the encoder. Were true values passed"):
+                function(true[rows], predicted[rows], audited[rows], encoder)
+
+
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:undefined")  # where a group is estimated to have none
 def test_average_odds_are_covered_where_a_group_may_have_no_rows():

@@ -1,4 +1,5 @@
 import pickle
+import re
 import warnings
 from contextlib import contextmanager
 
@@ -190,7 +191,7 @@ def test_without_noise_the_constraint_is_that_of_fairlearn(make, constraint):
 def test_projected_multipliers_keep_the_penalty_and_are_no_larger():
     people, X, true, predicted = table(500)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
-    moment = private_parity(encoder)
+    moment = private_parity(encoder, difference_bound=0.2)
     moment.load_data(X, true, sensitive_features=reports)
     multipliers = pd.Series(np.random.default_rng(0).random(len(moment.index)), index=moment.index)
     projected = moment.project_lambda(multipliers)
@@ -198,6 +199,23 @@ def test_projected_multipliers_keep_the_penalty_and_are_no_larger():
     assert (projected >= 0).all()
     assert projected.sum() < multipliers.sum()
     assert projected @ gamma == pytest.approx(multipliers @ gamma)
+
+
+def test_a_bound_below_the_noise_is_a_warning_with_the_standard_error():
+    """The stated error is the standard deviation of the difference of a classifier with a rate of 1/2."""
+    people, X, true, _ = table(600)
+    coins = np.random.default_rng(0).integers(0, 2, len(X))
+    encoder, _ = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
+    differences, stated = [], []
+    for _ in range(100):
+        moment = private_parity(encoder, constraints="demographic_parity")
+        with pytest.warns(UserWarning, match="which exceeds `difference_bound`") as caught:
+            moment.load_data(X, true, sensitive_features=encoder.transform(people[["sex"]]))
+        stated.append(float(re.search(r"up to (\S+),", str(caught[0].message))[1]))
+        differences.append(moment.gamma(lambda X: coins).max())
+    spread = np.sqrt(np.mean(np.square(differences)))
+    assert 0.7 < spread / np.mean(stated) < 1.3
+    assert private_parity(encoder, difference_bound=0.5).load_data(X, true, sensitive_features=people["sex"]) is None
 
 
 @pytest.mark.long

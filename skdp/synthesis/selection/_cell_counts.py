@@ -32,8 +32,8 @@ def measure_cells(
     """Count fine cells; find bins if they are private; continue with bins."""
     if not cells:
         return domain, {}
-    # A tenth of a column's part of the budget is spent within declared bins, and a fifth of
-    # the budget on finding private bins.
+    # Within declared bins, a column spends a tenth of an equal part of the budget; all
+    # columns together spend a fifth of the budget on finding private bins.
     fraction = Fraction(1, 10 * len(domain.columns))
     if bins == "private":
         fraction = Fraction(1, 5 * len(cells))
