@@ -62,7 +62,7 @@ def make_release(kind: str, epsilon: float) -> Any:
             stated, delta=DELTA / 20, losses=(GaussianLoss(epsilon),)
         )
     k = int(kind.split()[1])
-    share = (math.exp(epsilon) + 1) / (math.exp(epsilon) + k - 1)
+    share = min(1.0, (math.exp(epsilon) + 1) / (math.exp(epsilon) + k - 1))
     return PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share=share),))
 
 

@@ -203,7 +203,7 @@ def release_opendp(table: NumberTable, epsilon: float, seed: int) -> Sample:
     for values, (low, high) in zip(table.values.T, table.bounds, strict=True):
         step = (high - low) / 2**20  # OpenDP sums integers exactly.
         data = ((values - low) / step).round().astype(int).tolist()
-        space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.symmetric_distance()
         total = space >> dp.t.then_clamp((0, 2**20)) >> dp.t.then_sum()
         count = space >> dp.t.then_count()
         sums = total >> dp.m.then_laplace(2**20 / part)

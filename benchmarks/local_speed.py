@@ -219,7 +219,7 @@ def time_pure_ldp(
     else:
         client = direct_encoding.DEClient(epsilon, k, index_mapper=int)
     return time_in_turns(
-        lambda: [client.privatize(int(code)) for code in few], rival, few.size
+        lambda: [client.privatise(int(code)) for code in few], rival, few.size
     )
 
 
