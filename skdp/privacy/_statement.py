@@ -33,15 +33,12 @@ from skdp.privacy._walk import (
 )
 
 # Explanations of the total.
-_REVEALED = (
-    "Another part of the pipeline reveals which records are in the data, or how many"
-)
 _CONVERSION = (
-    f"{_REVEALED}, so the total is for {{neighbors}}: one is removed and another added, "
+    "{reason}, so the total is for {neighbors}: one is removed and another added, "
     "so the guarantees for adding or removing count twice: {steps}."
 )
 _NO_TOTAL = (
-    f"{_REVEALED}, so only a guarantee for replacing {{unit}} would hold, and none "
+    "{reason}, so only a guarantee for replacing {unit} would hold, and none "
     "follows from the guarantee of {step}."
 )
 _LEDGER_NOTES = (
@@ -239,7 +236,7 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
     """Return the total for the columns that all steps protect, and notes about it."""
     covered = _find_covered(walk)
     is_of_values = any(map(_is_of_values, walk.steps))
-    is_converted = walk.reveals_records()
+    reason = walk.find_reason_to_replace()
     counted = []
     conversions = []
     for step in walk.steps:
@@ -248,11 +245,12 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
             continue
         # Each guarantee is converted separately, because the delta of their sum would
         # be larger.
-        if is_converted and guarantee.relation == "add_remove":
+        if reason and guarantee.relation == "add_remove":
             replaced = _convert(guarantee, is_of_values=is_of_values)
             if replaced is None:
                 unit = guarantee._format_unit()
-                return None, [_NO_TOTAL.format(unit=unit, step=step.step)]
+                text = _NO_TOTAL.format(reason=reason, unit=unit, step=step.step)
+                return None, [text]
             conversions.append(step.step)
             guarantee = replaced
         counted.append(guarantee)
@@ -262,8 +260,10 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
     notes = []
     if conversions:
         neighbors = total._format_neighbors()
-        text = _CONVERSION.format(neighbors=neighbors, steps=", ".join(conversions))
-        notes.append(text)
+        names = ", ".join(conversions)
+        notes.append(
+            _CONVERSION.format(reason=reason, neighbors=neighbors, steps=names)
+        )
     return total, notes
 
 

@@ -23,8 +23,18 @@ NOT_SEEN = "no guarantee: not seen by fit"
 NOT_RELEASED = "not released"
 CHARGED = "as charged"
 
+# Reasons for a total of replacing a record.
+REVEALED = (
+    "Another part of the pipeline reveals which records are in the data, or how many"
+)
+COUNTED = "transform returns as many rows as its input, which reveals their number"
+
 # Notes about steps, in the order of a statement.
 NOTES = {
+    "counted": (
+        f"{COUNTED}: {{steps}}. If only fit and sample are used, its guarantee for adding "
+        "or removing remains valid."
+    ),
     "inferred": (
         "Categories were inferred from the data, which reveals the observed values: "
         "{steps}."
@@ -47,11 +57,6 @@ NOTES = {
         "Each further fit that reads the data, and each further call that privatizes "
         "rows without memoize=True, costs the same again: {steps}. Rows that are "
         "sampled from fitted statistics use no budget."
-    ),
-    "counted": (
-        "transform returns as many rows as its input, which reveals their number: "
-        "{steps}. If only fit and sample are used, its guarantee for adding or removing "
-        "remains valid."
     ),
     "after": "Post-processing of protected columns, without privacy loss: {steps}.",
     "target": "The target is unprotected, because true values are learned by: {steps}.",
@@ -360,12 +365,13 @@ class Walk:
         """Return the columns with true values that a step learns."""
         return {fact.column for fact in self.facts if fact.guarantee is None}
 
-    def reveals_records(self) -> bool:
-        """Check if the release reveals which records are in the data, or how many."""
+    def find_reason_to_replace(self) -> str | None:
+        """Return why a total for adding or removing a record does not hold; None if it does."""
         relations = {step.guarantee.relation for step in self.steps}
-        is_counted = self.returned or self.notes["counted"] or self.notes["target"]
-        is_revealed = bool(is_counted or self.find_exposed())
-        return is_revealed or not relations <= {"add_remove"}
+        is_added = relations <= {"add_remove"}
+        if self.returned or self.notes["target"] or self.find_exposed() or not is_added:
+            return REVEALED
+        return COUNTED if self.notes["counted"] else None
 
 
 def _select_columns(

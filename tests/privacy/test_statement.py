@@ -296,8 +296,11 @@ def test_what_is_said_of_each_column_and_in_total(case):
 @each("kind", [RowsAlways, RowsAtFit])
 def test_rows_show_how_many_there_are(kind):
     """Also where those of fit_transform alone are protected: a promise for adding a record would not hold."""
-    total = privacy_statement(kind(0.5, bounds=(0, 40)).fit(AGE), trusted=[kind]).total
-    assert (total.relation, total.epsilon) == ("replace", 1.0)
+    statement = privacy_statement(kind(0.5, bounds=(0, 40)).fit(AGE), trusted=[kind])
+    assert (statement.total.relation, statement.total.epsilon) == ("replace", 1.0)
+    reason = "transform returns as many rows as its input, which reveals their number"
+    assert statement.notes[0].startswith(f"{reason}, so the total is for replacing one record")
+    assert "If only fit and sample are used" in statement.notes[1]
 
 
 META = {
