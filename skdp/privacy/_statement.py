@@ -100,7 +100,7 @@ def privacy_statement(
     ``protects_rows`` is True if the rows that `transform` returns are protected (the default in the local model), "fit"
     if only the rows of `fit_transform` are, False if only the statistics are private (the default in the central
     model), or a list of the protected columns of these rows. A target with the name of a column of X counts as this
-    column.
+    column, if a step stores the name; pass no protected column as a target elsewhere.
 
     The total is for adding or removing a record only if nothing else reveals which records are in the data, or how
     many. Otherwise it is for replacing a record, with twice the epsilon. Records are revealed by unprotected
