@@ -223,18 +223,6 @@ def release_diffprivlib(table: NumberTable, epsilon: float, seed: int) -> Sample
     return {name: [found[name] for found in releases] for name in releases[0]}
 
 
-def release_peer_quantiles(table: NumberTable, epsilon: float, seed: int) -> Sample:
-    """Release quantiles with diffprivlib."""
-    given = {"values": table.values, "bounds": table.bounds}
-    given["probabilities"] = PROBABILITIES
-    options = {"release": "quantiles", "epsilon": epsilon}
-    releases = [
-        run_peer("diffprivlib", given, seed=one, **options)["quantiles"]
-        for one in list_seeds(seed, N_PEER_REPEATS)
-    ]
-    return {"5 % steps": releases}
-
-
 def mean_methods() -> dict[str, Callable[..., Sample]]:
     return {
         "DPMean": partial(release, name="DPMean", read=lambda m: {"mean": m.mean_}),
@@ -359,7 +347,6 @@ def quantile_methods() -> dict[str, Callable[..., Sample]]:
             strategy="median",
             read=lambda m: {"median": m.statistics_[:, np.newaxis]},
         ),
-        "diffprivlib": release_peer_quantiles,
     }
 
 

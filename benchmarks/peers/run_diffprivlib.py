@@ -19,19 +19,6 @@ def release_means(given: dict, epsilon: float, seed: int) -> dict:
     }
 
 
-def release_quantiles(given: dict, epsilon: float, seed: int) -> dict:
-    """Quantiles of each column, with an equal part of epsilon."""
-    values, bounds = given["values"], given["bounds"]
-    part = epsilon / len(bounds)
-    found = [
-        tools.quantile(
-            column, list(given["probabilities"]), part, tuple(ends), random_state=seed
-        )
-        for column, ends in zip(values.T, bounds, strict=True)
-    ]
-    return {"quantiles": np.array(found)}
-
-
 def fit_model(given: dict, epsilon: float, seed: int, name: str) -> dict:
     """Fit a model of columns that are scaled to [-1, 1] by their bounds."""
     low, high = given["bounds"].T
@@ -57,7 +44,7 @@ def fit_model(given: dict, epsilon: float, seed: int, name: str) -> dict:
     return {"prediction": model.predict_proba(test)[:, 1]}
 
 
-RELEASES = {"means": release_means, "quantiles": release_quantiles, "model": fit_model}
+RELEASES = {"means": release_means, "model": fit_model}
 
 
 def main(source: str, target: str, options: dict) -> None:
