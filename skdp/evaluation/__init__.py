@@ -17,6 +17,7 @@ from skdp.evaluation.displays import (
     ShapeDisplay,
 )
 from skdp.evaluation.report import age_sex_report as age_sex_report
+from skdp.evaluation.report import count_study as count_study
 from skdp.evaluation.report import study_report
 
 __all__ = [

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from skdp import Domain
-from skdp.evaluation.report import count_study, study_report
+from skdp.evaluation import count_study, study_report
 
 
 class TestCounts:
