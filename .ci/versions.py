@@ -40,7 +40,7 @@ def oldest() -> str:
             version,
             key=lambda text: [int(part) for part in text.split(".")],
         )
-    bounds["pyparsing"] = "3.1"  # matplotlib 3.9 calls what is deprecated since
+    bounds["pyparsing"] = "3.1"  # matplotlib 3.10 calls what is deprecated since
     return "".join(f"{name}=={version}\n" for name, version in bounds.items())
 
 

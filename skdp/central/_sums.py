@@ -238,7 +238,9 @@ class NoisySums:
 
 def clip_floats(numbers: NDArray[Any]) -> Floats:
     """Convert noisy integers to floats, clipped because noise of a tiny epsilon may exceed the largest float."""
-    return np.clip(numbers, -(MAX_NOISY_COUNT**2), MAX_NOISY_COUNT**2).astype(float)
+    # NumPy 2.0 does not compare 64-bit integers with a larger limit.
+    limit = MAX_NOISY_COUNT**2
+    return np.clip(numbers.astype(object), -limit, limit).astype(float)
 
 
 class Moments(NamedTuple):

@@ -73,7 +73,9 @@ class Operand(NamedTuple):
     def read(self, column: Any) -> Operand:
         """Return a declared column with the values of rows."""
         if self.family == _TEXT:
-            return self._replace(data=to_objects(objects_of(column)))
+            texts = to_objects(objects_of(column))
+            texts[pd.isna(texts)] = None  # no truth value of pandas.NA is defined
+            return self._replace(data=texts)
         if self.family == _DATE:
             unit = np.dtype("datetime64[D]") if self.is_whole else _TIMES
             return self._replace(data=to_dates(column, unit).astype(_TIMES))

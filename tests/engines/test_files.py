@@ -121,7 +121,7 @@ def test_wrong_parameters_and_columns_are_refused_before_anything_is_made(people
         ("neither privatized nor", encoder(ledger=ledger), {"keep": ["size"]}),
         ("OnFitOnly", OnFitOnly(encoder(ledger=ledger)), {}),
         ("lacks the columns", encoder(categories={"taste": ["x", "y"]}, ledger=ledger), {}),
-        ("must be a dict or a Domain", RandomizedResponseEncoder(ledger=ledger), {}),
+        ("cannot be read from a table that is not in memory", RandomizedResponseEncoder(ledger=ledger), {}),
     ]:
         with pytest.raises((TypeError, ValueError), match=text):
             privatize_file(source, target, transformer, **options)

@@ -266,7 +266,7 @@ def test_no_order_of_labels_exchanges_the_estimates(name):
 def test_labels_with_a_meaning_estimate_the_same_proportion():
     probabilities = {"yes": 6 / 36, "no": 3 / 36}
     expected = ReportDesign.forced("q", **probabilities).estimate_frequencies(answers(300, 1000))
-    codes = answers(300, 1000).replace({"yes": 1, "no": 2})
+    codes = answers(300, 1000).map({"yes": 1, "no": 2}.get)
     found = ReportDesign.forced("q", **probabilities, values={"yes": 1, "no": 2}).estimate_frequencies(codes)
     assert found.index.tolist() == [2, 1]
     np.testing.assert_array_equal(found, expected)

@@ -116,8 +116,8 @@ class Noise:
     def add_floats(self, source: ByteSource, numbers: NDArray[Any]) -> Floats:
         """Add noise to an array of integers, and return floats."""
         drawn = self.draw(source, numbers.size).reshape(numbers.shape)
-        noisy = np.clip(numbers.astype(object) + drawn, -MAX_NOISY_SUM, MAX_NOISY_SUM)
-        return noisy.astype(float)
+        noisy = (numbers.astype(object) + drawn).astype(object)
+        return np.clip(noisy, -MAX_NOISY_SUM, MAX_NOISY_SUM).astype(float)
 
     @property
     def error(self) -> Fraction:
