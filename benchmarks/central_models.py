@@ -298,8 +298,6 @@ def fit_diffprivlib(
     columns, bounds = table.indicators()
     given = {"train": columns[train], "test": columns[test], "bounds": bounds}
     given["target"] = table.target[train]
-    if table.target_bounds is not None:
-        given["target_bounds"] = np.array(table.target_bounds)
     options = {"release": "model", "epsilon": epsilon, "seed": seed, "name": name}
     prediction = run_peer("diffprivlib", given, **options)["prediction"]
     return prediction, table.target[test]
@@ -319,9 +317,7 @@ def classifiers() -> dict[str, Callable[..., Prediction]]:
 def regressors() -> dict[str, Callable[..., Prediction]]:
     linear = "DPLinearRegression", "DPRidge"
     methods = {name: partial(fit_linear, name=name) for name in linear}
-    peer = partial(fit_diffprivlib, name="LinearRegression")
-    peers = {"DP-EBM": fit_ebm, "diffprivlib, linear": peer}
-    return methods | {"DPAdditiveRegressor": fit_additive} | peers
+    return methods | {"DPAdditiveRegressor": fit_additive, "DP-EBM": fit_ebm}
 
 
 def fit_public_linear(table: ModelTable, epsilon: float, seed: int) -> Prediction:

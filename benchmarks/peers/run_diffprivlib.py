@@ -26,13 +26,6 @@ def fit_model(given: dict, epsilon: float, seed: int, name: str) -> dict:
         2 * (given[rows] - low) / (high - low) - 1 for rows in ("train", "test")
     )
     ends = (-np.ones(len(low)), np.ones(len(low)))
-    if name == "LinearRegression":
-        limits = tuple(given["target_bounds"])
-        model = models.LinearRegression(
-            epsilon=epsilon, bounds_X=ends, bounds_y=limits, random_state=seed
-        )
-        prediction = model.fit(train, given["target"]).predict(test)
-        return {"prediction": prediction}
     if name == "GaussianNB":
         model = models.GaussianNB(epsilon=epsilon, bounds=ends, random_state=seed)
     else:
