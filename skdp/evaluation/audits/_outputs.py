@@ -125,7 +125,9 @@ def hash_column(values: NDArray[Any]) -> NDArray[np.uint64]:
         floats = np.where(np.isnan(values), np.nan, values).astype(np.float64)
         return pd.util.hash_array(floats.view(np.uint64))
     texts = np.empty(len(values), object)
-    texts[:] = [value if isinstance(value, str) else f"\x01{value!r}" for value in values]
+    texts[:] = [
+        value if isinstance(value, str) else f"\x01{value!r}" for value in values
+    ]
     return pd.util.hash_array(texts)
 
 
