@@ -149,7 +149,8 @@ def _cut_dates(times: NDArray[np.datetime64], bins: int) -> Interval:
         raise ColumnError("has times beyond the year 9999, for which there are no bins")
     for unit in ("D", "M", "Y"):
         dtype = f"datetime64[{unit}]"
-        edges = np.arange(low.astype(dtype), high.astype(dtype) + 2)
+        stop = high.astype(dtype) + np.timedelta64(2, unit)
+        edges = np.arange(low.astype(dtype), stop)
         if edges.size <= bins + 1:
             break
     else:

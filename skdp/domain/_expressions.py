@@ -280,7 +280,7 @@ def _compare(
     # NaN and NaT are unequal to all values, and None is equal to None.
     is_true = comparison(left.data, right.data)
     missing: NDArray[np.bool_] = pd.isna(left.data) | pd.isna(right.data)
-    return is_true & ~missing
+    return is_true & np.logical_not(missing)
 
 
 def _calculate(calculate: Callable[..., Any], left: Operand, right: Operand) -> Operand:
