@@ -274,7 +274,8 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         -----
         UserWarning
             If an estimate is more than six standard errors outside [0, n]: reports of
-            another encoder or epsilon, edited reports, or original values.
+            another encoder or epsilon, reports that were edited or selected by their
+            values, or original values.
 
         See Also
         --------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +15,6 @@ from skdp.base import (
     TableLike,
     check_choice,
     check_row_order,
-    level_of_the_caller,
     read_array,
 )
 from skdp.domain import Domain
@@ -33,7 +31,6 @@ from skdp.metrics._inputs import (
     parse_column,
 )
 from skdp.oracles import project_to_simplex
-from skdp.pages import warn
 from skdp.tables import is_frame, read_table
 
 
@@ -46,7 +43,7 @@ def debias_groups(
     reports = _convert_to_table(reports, protocol.report_columns)
     # Jointly reported columns have one block of cells, separate ones a block each.
     domain = protocol.domain.select(names)
-    _warn_of_misfit(reports, encoder, names)
+    encoder.estimate_counts(reports, columns=names)  # warns of impossible counts
     debiased = encoder.debias(reports, columns=names)
     if is_frame(debiased):
         debiased = np.column_stack(
@@ -64,22 +61,6 @@ def debias_groups(
         indicators = indicators[:, :, np.newaxis] * block[:, np.newaxis, :]
         indicators = indicators.reshape(len(debiased), -1)
     return domain, indicators
-
-
-def _warn_of_misfit(reports: Any, encoder: Any, names: list[Any]) -> None:
-    """Warn if the estimated number of rows of a group is impossible."""
-    # The rule of `estimate_counts`, with the usual causes in a fairness audit.
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        encoder.estimate_counts(reports, columns=names)
-    if any(warning.category is UserWarning for warning in caught):
-        warn(
-            "The reports do not fit the encoder. Were true values passed, rows selected "
-            "by report, or is epsilon another? The estimated number of rows of a group is "
-            "more than six standard errors below 0 or above the number of rows",
-            UserWarning,
-            about="guide/fairness#limitations",
-            stacklevel=level_of_the_caller(),
-        )
 
 
 def _convert_to_table(reports: Any, names: list[Any]) -> Any:

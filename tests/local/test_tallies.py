@@ -154,7 +154,7 @@ def test_estimates_warn_from_six_standard_errors_on(errors, warns):
 def test_original_values_are_no_reports():
     people = pd.DataFrame({"x": ["a"] * 9_000 + ["b"] * 1_000})
     encoder = RandomizedResponseEncoder(0.1, categories={"x": ["a", "b"]}).fit(people)
-    with pytest.warns(UserWarning, match="or these are original values. Pass the result of `transform`"):
+    with pytest.warns(UserWarning, match="or are original values. Pass all rows of the result of `transform`"):
         encoder.estimate_counts(people)
 
 

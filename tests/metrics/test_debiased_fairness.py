@@ -240,7 +240,7 @@ def test_reports_that_do_not_fit_the_encoder_are_a_warning(strategy, columns):
     debiased_fairness(true[::3], predicted[::3], reports[::3], encoder)
     for audited, rows in ((reports, selected), (people, slice(None))):
         for function in (debiased_fairness, joint_distribution):
-            with pytest.warns(UserWarning, match="reports do not fit the encoder. Were true values passed"):
+            with pytest.warns(UserWarning, match="edited or selected by their values, or are original values"):
                 function(true[rows], predicted[rows], audited[rows], encoder)
 
 

@@ -169,8 +169,8 @@ def _warn_of_impossible(columns: Sequence[Any], estimates: SampledCounts) -> Non
         warn(
             f"The estimated counts of {list(columns)} are more than {MAX_STD_ERRORS} "
             "standard errors outside [0, n]: some reports have another encoder or epsilon, "
-            "or were edited, or these are original values. Pass the result of "
-            "`transform`, and estimate each protocol separately",
+            "were edited or selected by their values, or are original values. Pass all "
+            "rows of the result of `transform`, and estimate each protocol separately",
             UserWarning,
             about="guide/report_files",
             stacklevel=level_of_the_caller(),
