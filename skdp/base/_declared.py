@@ -122,13 +122,14 @@ def undeclared_error(
     column: Any,
     values: Categories | Interval,
     *,
-    what: str = "a value",
     where: str = "declared categories",
     advice: str = _IGNORE,
 ) -> ValueError:
     """Make the error of a value outside the domain; the message contains the domain only."""
+    declared = repr(values)
     remedy = "Declare all values that can occur, and None for missing values"
     if isinstance(values, Interval):
+        declared = f"{values.edges[0]} to {values.edges[-1]}"
         remedy = (
             "Declare bounds of all values that can occur, and missing=True for missing "
             "values (NaN), or clip the numbers to the bounds"
@@ -138,6 +139,6 @@ def undeclared_error(
     elif all(type(value) in (int, float) for value in values.values):
         remedy += " (NaN), or a range of numbers as an Interval"
     return ValueError(
-        f"column {column!r} contains {what} outside the {where}, {values!r}. "
+        f"column {column!r} contains a value outside the {where}, {declared}. "
         f"{remedy}. {advice}."
     )

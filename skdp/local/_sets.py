@@ -58,7 +58,7 @@ class SetField(OracleField):
         (codes,) = self.domain.encode([flat])
         is_declared = codes < self.oracle.k
         if self.unknown == "error" and not is_declared.all():
-            raise undeclared_error(name, self.domain[name], what="lists with a value")
+            raise undeclared_error(name, self.domain[name])
         # A report has as many bits, so this needs no more memory than the reports.
         members = np.zeros((sizes.size, self.oracle.k), bool)
         rows = np.repeat(np.arange(sizes.size), sizes)

@@ -106,5 +106,5 @@ def test_ignored_values_are_not_in_the_set():
     fitted = encoder(400.0, max_size=1, handle_unknown="ignore").fit(lists)
     counts = fitted.estimate_counts(fitted.transform(lists))["count"]
     assert counts.to_numpy() == pytest.approx([100, 0, 0, 0, 0], abs=1e-6)
-    with pytest.raises(ValueError, match="lists with a value outside"):
+    with pytest.raises(ValueError, match="contains a value outside"):
         encoder(400.0).fit(lists).transform(lists)
