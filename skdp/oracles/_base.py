@@ -32,6 +32,17 @@ def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
     return np.ascontiguousarray(bits, np.uint8).view(np.bool_)
 
 
+def _count_columns(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Count the ones in each column, many times as fast as ``bits.sum(axis=0)``."""
+    n_rows, k = bits.shape
+    # 255 ones fit in a byte. In each row of `blocks`, the entries j, j + k, j + 2k, ...
+    # are bits of column j, so that sums of bytes run over long rows.
+    length = n_rows // 255
+    blocks = bits[: 255 * length].view(np.uint8).reshape(255, length * k)
+    counts = blocks.sum(axis=0, dtype=np.uint8).reshape(length, k)
+    return counts.sum(axis=0, dtype=np.int64) + bits[255 * length :].sum(axis=0)
+
+
 # Larger values are treated as this one: probabilities of 2**-64 achieve at most 100.
 MAX_EPSILON = Fraction(1000)
 
@@ -330,7 +341,7 @@ class FrequencyOracle(LocalMechanism):
         support = np.zeros(self.k, np.int64)
         step = max(1, CELLS // self.k)
         for start in range(0, len(reports), step):
-            support += self.supports(reports[start : start + step]).sum(axis=0)
+            support += _count_columns(self.supports(reports[start : start + step]))
         return support
 
     def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
