@@ -246,14 +246,14 @@ def bound_tables(quick: bool) -> dict[str, Callable[[], NumberTable]]:
         name: partial(draw_column, name) for name in DRAWS
     }
     if quick:
-        return {"money": lambda: one_column(loaders["money"]()[:N_QUICK_ROWS])}
+        return {"money": lambda: to_single_column(loaders["money"]()[:N_QUICK_ROWS])}
     published = load_published()
     for name, columns in REAL_COLUMNS.items():
         if name in published:
             for column in columns:
                 loaders[f"{name} {column}"] = partial(load_column, name, column)
     return {
-        name: lambda load=load: one_column(load())  # type: ignore[misc]
+        name: lambda load=load: to_single_column(load())  # type: ignore[misc]
         for name, load in loaders.items()
     }
 
@@ -297,7 +297,7 @@ def load_column(table: str, column: str) -> Numbers:
     return tables[table]().train[column].to_numpy(float)
 
 
-def one_column(values: Numbers) -> NumberTable:
+def to_single_column(values: Numbers) -> NumberTable:
     """Make a table without declared bounds, which "bounds" does not use."""
     return NumberTable(values[:, np.newaxis], np.full((1, 2), np.nan))
 

@@ -49,13 +49,15 @@ _TYPES = {
     "float": _Type(float, repr, _NOT_FINITE.__getitem__),
     "tuple": _Type(
         tuple,
-        lambda items: list(map(write_value, items)),
-        lambda items: tuple(map(read_value, items)),
+        lambda items: list(map(value_to_json, items)),
+        lambda items: tuple(map(value_from_json, items)),
     ),
     "pairs": _Type(
         Mapping,
-        lambda mapping: [[*map(write_value, pair)] for pair in mapping.items()],
-        lambda pairs: {read_value(key): read_value(item) for key, item in pairs},
+        lambda mapping: [[*map(value_to_json, pair)] for pair in mapping.items()],
+        lambda pairs: {
+            value_from_json(key): value_from_json(item) for key, item in pairs
+        },
     ),
 }
 
@@ -67,7 +69,7 @@ def register_type(
     _TYPES[tag] = _Type(type_, write, read)
 
 
-def write_value(value: Any) -> Any:
+def value_to_json(value: Any) -> Any:
     """Convert a value to types of JSON; other types are tagged."""
     value = _to_python(value)
     if isinstance(value, str | bool | None):
@@ -77,23 +79,23 @@ def write_value(value: Any) -> Any:
     if type(value) is float and math.isfinite(value):
         return value
     if isinstance(value, list):
-        return list(map(write_value, value))
+        return list(map(value_to_json, value))
     if type(value) is dict and all(map(_is_plain_key, value)):
-        return {key: write_value(item) for key, item in value.items()}
+        return {key: value_to_json(item) for key, item in value.items()}
     for tag, known in _TYPES.items():
         if isinstance(value, known.type):
             return {f"${tag}": known.write(value)}
     raise TypeError(f"values of type {type(value).__name__} cannot be written as JSON")
 
 
-def read_value(content: Any) -> Any:
-    """Convert the output of `write_value` back to the value."""
+def value_from_json(content: Any) -> Any:
+    """Convert the output of `value_to_json` back to the value."""
     if isinstance(content, list):
-        return list(map(read_value, content))
+        return list(map(value_from_json, content))
     if not isinstance(content, dict):
         return content
     if all(map(_is_plain_key, content)):
-        return {key: read_value(item) for key, item in content.items()}
+        return {key: value_from_json(item) for key, item in content.items()}
     if len(content) != 1:
         raise ValueError("expected one tag and its value")
     ((tag, value),) = content.items()

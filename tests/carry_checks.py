@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 from sklearn.base import clone
 
-from skdp.base import rows_and_target
+from skdp.base import split_if_supervised
 
 # The hidden data of each frame, in every place where it can be.
 SECRET = "s3cr3t, and too long for Polars to keep in place"
@@ -199,7 +199,7 @@ def require_same_form(kind, tables, released):
     for table, output in zip(tables, released, strict=True):
         assert not shows_secret(output), f"{kind}: what the frame holds beside its rows is released"
         # A view or an object of the true rows shows them to whoever follows its base, and changes with them.
-        shared = [set(map(id, memory_of(own))) | objects_of(own) for own in (table, output)]
+        shared = [set(map(id, memory_of(own))) | to_object_list(own) for own in (table, output)]
         assert shared[0].isdisjoint(shared[1]), f"{kind}: the output shares memory or objects with the true rows"
     names = differences(*map(facts_of, released))
     assert not names, f"{kind}: something else than the values depends on the rows: {', '.join(names)}"
@@ -252,7 +252,7 @@ def check_fits(estimator, X):
         try:
             with warnings.catch_warnings(action="ignore", category=UserWarning):
                 fits = [
-                    clone(estimator).set_params(random_state=0).fit(*rows_and_target(estimator, table))
+                    clone(estimator).set_params(random_state=0).fit(*split_if_supervised(estimator, table))
                     for table in tables
                 ]
         except (TypeError, ValueError):
@@ -260,7 +260,7 @@ def check_fits(estimator, X):
         require_same_storage(kind, *fits)
         # Rows are compared where the estimator says that they are private.
         if getattr(estimator, "protects_rows", None) is True:
-            rows = [rows_and_target(estimator, table)[0] for table in tables]
+            rows = [split_if_supervised(estimator, table)[0] for table in tables]
             require_same_form(kind, tables, [fit.transform(own) for fit, own in zip(fits, rows, strict=True)])
         if hasattr(estimator, "sample") and fits[0].guarantee_.relation != "replace_values":
             require_same_form(kind, tables, [fit.sample(20) for fit in fits])
@@ -340,7 +340,7 @@ def memory_of(table):
         yield table
 
 
-def objects_of(table):
+def to_object_list(table):
     """Return the identities of texts in columns of objects; Python has one object for each text of one character."""
     items = [item for array in memory_of(table) if array.dtype == object for item in array.ravel()]
     return {id(item) for item in items if isinstance(item, str) and len(item) > 1}

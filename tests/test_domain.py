@@ -34,7 +34,7 @@ from skdp import (
 )
 from skdp.metrics import count_error
 from skdp.privacy import GaussianLoss, WeakGuaranteeWarning, privacy_statement
-from skdp.tables import read_table
+from skdp.tables import wrap_table
 from tests.conftest import each
 
 
@@ -133,7 +133,7 @@ def test_joint_codes_do_not_overflow(sizes):
 def test_a_table_of_any_kind_is_coded_and_decoded(make_frame, values_of):
     data = {"sex": ["F", None, "M"], "age": [20, 38, 60], "n": [1, 2, 1]}
     frame = make_frame(data, {"sex": ["M", "F", None], "age": [20, 38, 60], "n": [1, 2]})
-    table = read_table(frame)
+    table = wrap_table(frame)
     domain = Domain({"sex": ["M", "F", None], "age": Interval(edges=[0, 38, 120]), "n": [2, 1]})
     codes = domain.encode(table.columns)
     assert [code.tolist() for code in codes] == [[1, 2, 0], [0, 1, 1], [1, 0, 1]]

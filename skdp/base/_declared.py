@@ -27,7 +27,7 @@ from skdp.tables import (
 )
 
 
-def read_domain(
+def make_domain(
     table: Table, categories: Any, *, name: str = "categories", why_declared: str = ""
 ) -> Domain:
     """Make the domain of a table from declared values, or from the data with a warning."""

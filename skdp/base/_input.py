@@ -26,14 +26,14 @@ from skdp.tables import (
     is_frame,
     is_missing,
     lazy_error,
-    objects_of,
-    read_table,
     to_numbers,
+    to_object_list,
+    wrap_table,
 )
 
 
-def read_input(
-    estimator: BaseEstimator, X: Any, *, reset: bool, least: int = 1
+def check_input(
+    estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1
 ) -> Table:
     """Check the shape and the column names of an input, without reading its values."""
     if is_frame(X):
@@ -42,13 +42,13 @@ def read_input(
             raise ValueError(
                 "Found a table with 0 feature(s) (columns); at least 1 is required"
             )
-        if n_rows < least:
+        if n_rows < min_rows:
             raise ValueError(
                 f"Found a table with {n_rows} sample(s) (rows); "
-                f"at least {least} is required"
+                f"at least {min_rows} is required"
             )
         validate_data(estimator, X, reset=reset, skip_check_array=True)
-        return read_table(X)
+        return wrap_table(X)
     _refuse_masked(X)
     if hasattr(X, "to_table"):  # a Dataset of pyarrow
         raise lazy_error(X)
@@ -63,9 +63,9 @@ def read_input(
         reset=reset,
         dtype=None,
         ensure_all_finite=False,
-        ensure_min_samples=least,
+        ensure_min_samples=min_rows,
     )
-    return replace(read_table(array), has_dtypes=has_dtypes)
+    return replace(wrap_table(array), has_dtypes=has_dtypes)
 
 
 def _refuse_masked(values: Any) -> None:
@@ -83,7 +83,7 @@ def _read_rows(X: Any) -> NDArray[Any]:
             f"X must be a table, got {type(X).__name__}. Read the file first"
         )
     # Errors of scikit-learn contain the data.
-    array = read_array(X, "X")
+    array = to_array(X, "X")
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported")
     if array.ndim != 2:
@@ -95,7 +95,7 @@ def _read_rows(X: Any) -> NDArray[Any]:
     return array
 
 
-def read_array(values: Any, name: str) -> NDArray[Any]:
+def to_array(values: Any, name: str) -> NDArray[Any]:
     """Convert an array-like to an array, of objects for lists with text and other values."""
     is_list = not hasattr(values, "__array__")
     for dtype in (None, object):
@@ -139,7 +139,7 @@ def _named_levels(table: Any) -> tuple[Any, ...]:
     return tuple(name for name in table.index.names if name is not None)
 
 
-def refuse_protected_levels(
+def check_index_levels(
     table: Any, protected: Sequence[Any], *, what: str = "X"
 ) -> None:
     """Check that no level of the row index has the name of a protected column."""
@@ -200,7 +200,7 @@ def _are_permuted(labels: pd.Index, other_labels: pd.Index) -> bool:
     return np.array_equal(np.sort(indices), np.sort(other_indices))
 
 
-def read_numbers(
+def to_float_columns(
     table: Table, *, missing: bool = False, truth: bool = True, others: bool = False
 ) -> list[NDArray[np.float64]]:
     """Read the columns of a table as numbers."""
@@ -233,7 +233,7 @@ def read_numbers(
 
 def _has_other(column: Any, numbers: NDArray[np.floating]) -> bool:
     """Return True if a column has an object other than a number or missing."""
-    values = objects_of(column)
+    values = to_object_list(column)
     return not all(
         is_missing(values[index]) for index in np.isnan(numbers).nonzero()[0]
     )
@@ -245,25 +245,25 @@ def _has_other(column: Any, numbers: NDArray[np.floating]) -> bool:
 TARGET = "target"
 
 
-def one_column(values: Any, what: str) -> Table:
+def to_single_column(values: Any, what: str) -> Table:
     """Read a series, a dataframe of one column or an array-like of shape (n,) or (n, 1) as a table of one column."""
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
-        return read_table(series.to_frame().to_native())
+        return wrap_table(series.to_frame().to_native())
     if is_frame(values):
-        table = read_table(values)
+        table = wrap_table(values)
         if len(table.names) != 1:
             raise ValueError(f"{what} must be one column, got {len(table.names)}")
         return table
     _refuse_masked(values)
-    array = read_array(values, what)
+    array = to_array(values, what)
     if array.ndim == 1:
         array = array[:, np.newaxis]
     if array.ndim != 2 or array.shape[1] != 1:
         raise ValueError(
             f"{what} must be one column, got an array of {array.ndim} dimensions"
         )
-    return read_table(array)
+    return wrap_table(array)
 
 
 def target_column(y: Any) -> tuple[Any, Any]:
@@ -276,12 +276,12 @@ def target_column(y: Any) -> tuple[Any, Any]:
             "y must be the column itself for a table in memory, got a str; column "
             "names are accepted for files and lazy frames only"
         )
-    table = one_column(y, "y")
+    table = to_single_column(y, "y")
     name = table.names[0] if is_frame(y) else TARGET
     return table.columns[0], name
 
 
-def target_of(table: Table, y: Any) -> tuple[Any, Any]:
+def get_target(table: Table, y: Any) -> tuple[Any, Any]:
     """Return the target as a column, and a name that no column of the table has."""
     column, name = target_column(y)
     n_rows = len(table.columns[0]) if table.columns else 0
@@ -297,7 +297,7 @@ def target_of(table: Table, y: Any) -> tuple[Any, Any]:
     return column, name
 
 
-def refuse_shared_name(
+def check_target_name(
     table: Table, y: Any, protected: Collection[Any] | None = None
 ) -> None:
     """Check that y and a protected column of X have different names."""
@@ -312,7 +312,7 @@ def refuse_shared_name(
         has_name = isinstance(name, str)
     if not has_name or name not in table.names:
         return
-    _, name_in_table = target_of(table, y)
+    _, name_in_table = get_target(table, y)
     if protected is None or not {name, name_in_table}.isdisjoint(protected):
         raise ValueError(
             f"X must not have a column with the name of y, {name!r}, because only one "
@@ -343,7 +343,7 @@ def _check_width(n_columns: int) -> None:
         )
 
 
-def rows_and_target(estimator: Any, table: Any) -> tuple[Any, Any]:
+def split_if_supervised(estimator: Any, table: Any) -> tuple[Any, Any]:
     """Split a table if an estimator requires a target, which is None otherwise."""
     tags = getattr(estimator, "__sklearn_tags__", None)
     is_needed = tags is not None and tags().target_tags.required

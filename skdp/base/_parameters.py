@@ -72,7 +72,7 @@ AxesLike: TypeAlias = Union["Axes", Sequence["Axes"], NDArray[np.object_]]
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-def all_or_nothing(fit: Fit) -> Fit:
+def restore_on_error(fit: Fit) -> Fit:
     """Decorate a method to restore the attributes of the estimator if it fails."""
     # An error or interrupt between setting two attributes would separate statistics from
     # their guarantee. Charges remain.
@@ -203,7 +203,7 @@ class ProbabilisticClassifier(ClassifierMixin):
         return classes
 
 
-def read_bounds(
+def parse_bounds(
     bounds: Any, names: Sequence[Any], *, parameter: str = "bounds"
 ) -> NDArray[np.float64]:
     """Read declared bounds as an array of shape (n_columns, 2)."""
@@ -300,7 +300,7 @@ def _read_pair(pair: Any, what: str) -> tuple[float, float]:
             raise TypeError(f"{what} must be two numbers, got {type(number).__name__}")
     try:
         low, high = map(float, numbers)
-        is_usable = math.isfinite(high - low) and floats_between(low, high)
+        is_usable = math.isfinite(high - low) and has_float_resolution(low, high)
     except OverflowError:  # an int beyond the floats
         is_usable = False
     if not is_usable:
@@ -311,7 +311,7 @@ def _read_pair(pair: Any, what: str) -> tuple[float, float]:
     return low, high
 
 
-def floats_between(low: float, high: float) -> bool:
+def has_float_resolution(low: float, high: float) -> bool:
     """Return True if a grid between bounds is exact enough in floats."""
     # At this width, relative to the larger bound, floats distinguish the steps of a grid
     # of 65,536 points.

@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 
 from skdp.base._parameters import check_random_state
 from skdp.randomness import ByteSource, SecureSource, SeededSource
-from skdp.tables import plain
+from skdp.tables import to_python
 
 
 def draw_seed(random_state: Any) -> int | None:
@@ -39,12 +39,14 @@ class CallCounter:
         return CallCounter, ()
 
 
-def coins(random_state: int | np.random.RandomState | None, *key: Any) -> ByteSource:
+def make_source(
+    random_state: int | np.random.RandomState | None, *key: Any
+) -> ByteSource:
     """Return the source of random bits of one column in one call."""
     seed = draw_seed(random_state)
     if seed is None:
         return SecureSource()
-    texts = [repr(plain(part)) for part in key]
+    texts = [repr(to_python(part)) for part in key]
     return SeededSource(seed, *texts)
 
 
@@ -58,7 +60,9 @@ class CallRandomness:
     where: tuple[Any, ...] = ()
 
     def __call__(self, purpose: str, *columns: Any) -> ByteSource:
-        return coins(self.seed, self.owner, self.call, *self.where, purpose, *columns)
+        return make_source(
+            self.seed, self.owner, self.call, *self.where, purpose, *columns
+        )
 
     @property
     def name(self) -> str | None:
@@ -76,7 +80,7 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_thread(alone: bool = True) -> AbstractContextManager[Any]:
+def limit_blas_threads(alone: bool = True) -> AbstractContextManager[Any]:
     """Limit BLAS to one thread, which is faster for small matrices."""
     # The limit is global, so threads that end in another order would keep it.
     is_main = threading.current_thread() is threading.main_thread()

@@ -18,7 +18,7 @@ from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 _LIBRARIES = ("skdp", "sklearn", "imblearn", "joblib")
 
 
-def level_of_the_caller() -> int:
+def find_stack_level() -> int:
     """Return the stacklevel of the first frame outside skdp and scikit-learn."""
     frame = sys._getframe(1)
     level = 1
@@ -35,7 +35,7 @@ def _package_of(frame: FrameType) -> str:
 
 def warn_at_caller(text: str, category: type[Warning], *, about: str) -> None:
     """Warn at the user's line."""
-    warn(text, category, about=about, stacklevel=level_of_the_caller())
+    warn(text, category, about=about, stacklevel=find_stack_level())
 
 
 @contextmanager

@@ -20,17 +20,17 @@ from skdp.base import (
     ColumnName,
     OnSite,
     TableLike,
-    all_or_nothing,
     apply_set_output,
     check_choice,
     check_declared,
+    check_input,
     check_ledger,
     check_names,
     check_random_state,
-    coins,
     draw_seed,
-    read_bounds,
-    read_input,
+    make_source,
+    parse_bounds,
+    restore_on_error,
     warn_of_release,
 )
 from skdp.central._quantiles import QuantilePlan
@@ -46,16 +46,16 @@ from skdp.privacy import (
     BudgetExceeded,
     Loss,
     Mu,
+    PrivacyBudget,
     PrivacyGuarantee,
     PrivacyLedger,
     PureLoss,
     Relation,
     Rho,
-    Share,
+    charge_ledger,
     check_delta,
     check_epsilon,
-    read_share,
-    spend,
+    parse_budget,
 )
 from skdp.randomness import ByteSource, check_size
 from skdp.tables import LargeTable, Table, open_large
@@ -69,7 +69,7 @@ RECORD, TARGET = "record", "target"
 
 def charge(
     what: str,
-    share: Share,
+    share: PrivacyBudget,
     ledger: PrivacyLedger | None,
     random_state: int | None,
     *,
@@ -94,12 +94,12 @@ def charge(
     )
     warn_of_release(guarantee)
     try:
-        spend(ledger, guarantee, what)
+        charge_ledger(ledger, guarantee, what)
     except BudgetExceeded as error:
         raise BudgetExceeded(
             f"{error} Decrease `epsilon`, or use a ledger with a larger budget."
         ) from None
-    return guarantee, coins(random_state, what)
+    return guarantee, make_source(random_state, what)
 
 
 def refuse_large(X: Any, what: str) -> None:
@@ -151,9 +151,9 @@ class CentralEstimator(OnSite, BaseEstimator):
     max_rows_per_person: int
     guarantee_: PrivacyGuarantee
 
-    def _check_promise(self) -> Share:
+    def _check_promise(self) -> PrivacyBudget:
         """Check the common parameters, and return the budget."""
-        share = read_share(self.epsilon)
+        share = parse_budget(self.epsilon)
         delta = getattr(self, "delta", None)
         if share.given is not None and delta:
             raise ValueError(
@@ -168,7 +168,7 @@ class CentralEstimator(OnSite, BaseEstimator):
             delta = self._usual_delta
         if delta is None or not (check_delta(delta) or self._usual_delta):
             return share
-        return read_share(Mu.of(self.epsilon, delta))
+        return parse_budget(Mu.of(self.epsilon, delta))
 
     def _planned_guarantee(self) -> PrivacyGuarantee:
         """Return the largest guarantee that the parameters allow.
@@ -186,7 +186,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         """
         share = self._check_promise()
         numbers: dict[str, Any] = share.state_guarantee((), Fraction(0), None)
-        if read_share(self.epsilon).given is None:
+        if parse_budget(self.epsilon).given is None:
             # A number may pay for Gaussian noise with delta, or for noise without: some estimators
             # decide by the columns.
             delta = getattr(self, "delta", None) or 0
@@ -215,7 +215,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         planned = self._planned_guarantee()
         if not guarantee.epsilon and not guarantee.delta:
             return self._is_free(guarantee.scope)
-        share, budget = self._check_promise(), read_share(self.epsilon)
+        share, budget = self._check_promise(), parse_budget(self.epsilon)
         epsilons = {planned.epsilon}
         if share.given is not None:
             stated = share.state_guarantee(guarantee.losses, Fraction(0), None)
@@ -241,10 +241,10 @@ class CentralEstimator(OnSite, BaseEstimator):
 
     def _read_table(self, X: Any) -> Table:
         """Read a private table, which may have no rows: the number of rows is private."""
-        return read_input(self, X, reset=True, least=0)
+        return check_input(self, X, reset=True, min_rows=0)
 
     def _spend(
-        self, share: Share, columns: Sequence[Any], mechanism: str, **more: Any
+        self, share: PrivacyBudget, columns: Sequence[Any], mechanism: str, **more: Any
     ) -> ByteSource:
         """Charge the release of `fit`, set `guarantee_`, and return the random bits."""
         self.guarantee_, source = charge(
@@ -286,7 +286,7 @@ class Plan:
         return cls(quantiles, mechanism=quantiles.mechanism, losses=quantiles.losses)
 
     @classmethod
-    def of_gaussian(cls, exact: Any, share: Share, mechanism: str) -> Plan:
+    def of_gaussian(cls, exact: Any, share: PrivacyBudget, mechanism: str) -> Plan:
         """Plan releases with Gaussian noise alone: the squares of mu add up to the square of the budget."""
         losses: tuple[Loss, ...] = ()
         if share.kind == "rho":
@@ -304,7 +304,7 @@ class CentralStatistic(CentralEstimator):
     # True if columns hold declared values of any type.
     _takes_categories: ClassVar[bool] = False
 
-    @all_or_nothing
+    @restore_on_error
     def fit(
         self,
         X: TableLike,
@@ -353,7 +353,7 @@ class CentralStatistic(CentralEstimator):
     def _fit(self, X: Any, y: Any, groups: Any) -> Self:
         # Read.
         n_most = check_size(
-            self.max_rows_per_person, name="max_rows_per_person", least=1
+            self.max_rows_per_person, name="max_rows_per_person", min_val=1
         )
         share = replace(
             self._check_promise(), rows=n_most, by_person=groups is not None
@@ -381,7 +381,7 @@ class CentralStatistic(CentralEstimator):
         if bounds is None:
             self.__dict__.pop("bounds_", None)  # of an earlier fit
         else:
-            self.bounds_ = read_bounds(bounds, names)
+            self.bounds_ = parse_bounds(bounds, names)
         return self
 
     def _read(self, X: Any, y: Any, groups: Any, most: int) -> Batches:
@@ -406,13 +406,13 @@ class CentralStatistic(CentralEstimator):
         """Return a generator to select rows of persons, independent of the noise."""
         return np.random.default_rng(draw_seed(self.random_state))
 
-    def _charge(self, plan: Plan, share: Share, rows: Batches) -> ByteSource:
+    def _charge(self, plan: Plan, share: PrivacyBudget, rows: Batches) -> ByteSource:
         """Charge the ledger, set `guarantee_`, and return the random bits."""
         if plan.free:
             self.guarantee_ = PrivacyGuarantee(
                 0.0, relation="add_remove", scope=rows.names, mechanism=plan.mechanism
             )
-            return coins(self.random_state, type(self).__name__)
+            return make_source(self.random_state, type(self).__name__)
         mechanism = plan.mechanism or plan.noises[0].name
         losses = plan.losses
         if losses is None:
@@ -432,7 +432,7 @@ class CentralStatistic(CentralEstimator):
         """Read all columns of the release."""
         return self._read_table(X)
 
-    def _choose_share(self, share: Share, rows: Batches) -> Share:
+    def _choose_share(self, share: PrivacyBudget, rows: Batches) -> PrivacyBudget:
         """Return the budget that the release of these columns spends, by default all of it."""
         return share
 
@@ -457,7 +457,7 @@ class CentralStatistic(CentralEstimator):
         """Return the declared bounds of columns; None if they need none."""
         return getattr(self, "bounds", None)
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         """Check the parameters and the table, and compute the exact statistics: all errors are raised here."""
         raise NotImplementedError
 
@@ -491,7 +491,7 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
             If X has other columns, or is not numeric where it must be.
         """
         check_is_fitted(self)
-        table = read_input(self, X, reset=False, least=0)
+        table = check_input(self, X, reset=False, min_rows=0)
         check_names(self, table, self._columns)
         return apply_set_output(
             self, table.rebuild(self._transform_table(table), self._output_names())
@@ -537,7 +537,7 @@ class InvertibleTransformer(CentralTransformer):
         check_is_fitted(self)
         # Read by an unfitted estimator, because scikit-learn warns of an array if `fit`
         # was given a frame.
-        table = read_input(BaseEstimator(), X, reset=True, least=0)
+        table = check_input(BaseEstimator(), X, reset=True, min_rows=0)
         names = tuple(self._output_names())
         if len(table.names) != len(names):
             raise ValueError(

@@ -18,9 +18,9 @@ from sklearn.base import BaseEstimator
 from skdp.base import (
     ColumnLike,
     TableLike,
+    check_input,
     draw_seed,
-    floats_between,
-    read_input,
+    has_float_resolution,
 )
 from skdp.central._base import charge, refuse_large
 from skdp.central.statistics import (
@@ -35,23 +35,23 @@ from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
 from skdp.exact import exp_minus_bounds
 from skdp.privacy import (
     Loss,
+    PrivacyBudget,
     PrivacyLedger,
-    Share,
     check_delta,
     check_epsilon,
     largest_mu,
 )
 from skdp.randomness import ByteSource, check_size, uniform_integers
 from skdp.tables import (
-    ANY,
+    ANY_TYPE,
     ColumnError,
     Table,
     is_missing,
-    kind_of_dtype,
     name_of_dtype,
-    objects_of,
     to_dates,
     to_numbers,
+    to_object_list,
+    type_of_column,
 )
 
 # Days since 1970.
@@ -175,8 +175,10 @@ def discover_domain(
     array([38.6])
     """
     # Read.
-    n_rows = check_size(max_rows_per_person, name="max_rows_per_person", least=1)
-    budget = Share("epsilon", check_epsilon(epsilon), None, n_rows, groups is not None)
+    n_rows = check_size(max_rows_per_person, name="max_rows_per_person", min_val=1)
+    budget = PrivacyBudget(
+        "epsilon", check_epsilon(epsilon), None, n_rows, groups is not None
+    )
     contents = Contents.read(_read_rows(X, groups, n_rows, random_state))
 
     # Plan.
@@ -224,7 +226,7 @@ def _read_rows(X: Any, groups: Any, n_rows: int, random_state: int | None) -> Ta
     """Read the columns, and at most some rows of each person."""
     seed = draw_seed(random_state)
     refuse_large(X, "discover_domain")
-    table: Table = read_input(BaseEstimator(), X, reset=True, least=0)
+    table: Table = check_input(BaseEstimator(), X, reset=True, min_rows=0)
     if groups is None:
         return table
     persons = read_persons(groups, table)
@@ -266,7 +268,7 @@ class Contents:
         return [*self.numbers, *self.texts]
 
     def _add(self, name: Any, column: Any) -> None:
-        kind = kind_of_dtype(column)
+        kind = type_of_column(column)
         if kind == "boolean":
             self.declared[name] = Categories([False, True])
         elif kind == "number":
@@ -276,7 +278,7 @@ class Contents:
             days = to_dates(column, "datetime64[D]")
             self.numbers[name] = np.where(np.isnat(days), np.nan, days.astype(int))
             self.types[name] = "date"
-        elif kind in ("string", ANY):
+        elif kind in ("string", ANY_TYPE):
             self.texts[name] = _count_texts(column)
         else:
             raise ColumnError(
@@ -297,7 +299,7 @@ def _count_texts(column: Any) -> Counter[str | None]:
     # An error for other objects would reveal that such a record exists. Methods of a
     # class that derives from str are not called.
     counts: Counter[str | None] = Counter()
-    for value in objects_of(column):
+    for value in to_object_list(column):
         if issubclass(type(value), str):
             counts[str.__str__(value)] += 1
         elif is_missing(value):
@@ -326,7 +328,7 @@ class Plan:
 
     @classmethod
     def allocate(
-        cls, contents: Contents, budget: Share, delta: Fraction
+        cls, contents: Contents, budget: PrivacyBudget, delta: Fraction
     ) -> Plan | None:
         """Divide the budget among the columns; None if no column is counted."""
         n_numbers, n_texts = len(contents.numbers), len(contents.texts)
@@ -395,7 +397,9 @@ class Plan:
         return found
 
 
-def _choose_noise(budget: Share, delta: Fraction, n_columns: int) -> Share:
+def _choose_noise(
+    budget: PrivacyBudget, delta: Fraction, n_columns: int
+) -> PrivacyBudget:
     """Return the budget in epsilon, or in mu where Gaussian noise is smaller."""
     if not delta:
         return budget
@@ -577,7 +581,7 @@ class CellCounts:
             low = 0.0
         if centre == 0 and 0 > high > low / MIN_RATIO_TO_SNAP:
             high = 0.0
-        if not floats_between(low, high):
+        if not has_float_resolution(low, high):
             return None
         return Bounds(low, high, float(median + centre))
 

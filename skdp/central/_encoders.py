@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import (
     OnSite,
     TableLike,
-    all_or_nothing,
     apply_set_output,
     check_choice,
+    check_input,
     check_names,
-    read_bounds,
-    read_input,
+    parse_bounds,
+    restore_on_error,
 )
 from skdp.central._base import CentralTransformer, Plan, Unknown, check_different
 from skdp.central._sums import GRID, shrunk_shifts, sum_by_cells, to_values
@@ -35,7 +35,7 @@ from skdp.central.statistics import (
     encode_declared,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyBudget, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 from skdp.tables import Table, to_objects
 
@@ -105,7 +105,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
         self.categories = categories
         self.handle_unknown = handle_unknown
 
-    @all_or_nothing
+    @restore_on_error
     def fit(self, X: TableLike, y: Any = None) -> Self:
         """Read the names of the columns, and their declared categories.
 
@@ -126,7 +126,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
         TypeError, ValueError
             If a column is not declared, or a parameter is out of range.
         """
-        table = read_input(self, X, reset=True, least=0)
+        table = check_input(self, X, reset=True, min_rows=0)
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         domain = declared_domain(table, self.categories, "categories")
         self.domain_ = domain
@@ -158,7 +158,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
             If X has other columns, or an undeclared value unless `handle_unknown="ignore"`.
         """
         check_is_fitted(self)
-        table = read_input(self, X, reset=False, least=0)
+        table = check_input(self, X, reset=False, min_rows=0)
         check_names(self, table, self.domain_.columns)
         codes = encode_declared(table, self.domain_, self.handle_unknown)
         indicators: list[NDArray[Any]] = []
@@ -328,8 +328,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     def _bounded(self, rows: Batches) -> Batches:
         return rows.target
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        bounds = read_bounds(bounds, rows.names[-1:])
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+        bounds = parse_bounds(bounds, rows.names[-1:])
         domain = declared_domain(rows.features.table, self.categories, "categories")
         # A record changes two numbers of each column, together by `2 * GRID`: so in L1
         # norm, and at most in L2 norm.

@@ -41,7 +41,7 @@ from skdp.central.statistics import (
 )
 from skdp.domain import Domain, DomainLike
 from skdp.oracles import project_to_simplex
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, parse_budget
 from skdp.randomness import ByteSource
 
 Method = Literal["auto", "flat", "hierarchical"]
@@ -172,7 +172,7 @@ class DPHistogram(CentralStatistic):
         declared = isinstance(self.domain, Domain) and declares_missing(self.domain)
         return super()._allows_missing() or declared
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         check_choice("method", self.method, get_args(Method))
         check_confidence_level(self.confidence_level)
         domain = declared_domain(rows.table, self.domain, "domain")
@@ -282,7 +282,7 @@ class DPHistogram(CentralStatistic):
 
 def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> float:
     """Return half the width of the widest interval of `to_frame`, before `fit`."""
-    share = replace(read_share(histogram.epsilon), rows=histogram.max_rows_per_person)
+    share = replace(parse_budget(histogram.epsilon), rows=histogram.max_rows_per_person)
     method = _applicable(histogram.method, domain)
     tree = plan_hierarchy(domain.size, share, method)
     std_error = math.sqrt(_noise_variances(tree, share).max())
@@ -290,7 +290,7 @@ def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> 
     return float(upper - lower) / 2
 
 
-def _noise_variances(tree: Hierarchy, share: Share) -> NDArray[np.float64]:
+def _noise_variances(tree: Hierarchy, share: PrivacyBudget) -> NDArray[np.float64]:
     """Return the variances of the noise of the counts of the cells."""
     return count_std(share, len(tree.sizes)) ** 2 * tree.cell_variances
 

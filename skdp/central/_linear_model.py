@@ -16,8 +16,8 @@ from sklearn.base import RegressorMixin
 from skdp.base import (
     Bounds,
     TableLike,
-    read_bounds,
-    read_numbers,
+    parse_bounds,
+    to_float_columns,
 )
 from skdp.central._base import Plan
 from skdp.central._rows import (
@@ -37,7 +37,7 @@ from skdp.central._supervised import (
 )
 from skdp.central.statistics import Batches, Floats, Noise
 from skdp.domain import Domain
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 
 # Smallest sum of squares in a direction, in norms of the noise. Half of it increases
@@ -66,7 +66,7 @@ class LinearModel(SupervisedStatistic):
     def _respond(self, X: Any) -> Floats:
         """Return the linear function of rows that the coefficients are of."""
         table = self._read_rows(X)
-        numbers = np.stack(read_numbers(table), axis=1)
+        numbers = np.stack(to_float_columns(table), axis=1)
         response: Floats = numbers @ self.coef_.T + self.intercept_
         return response
 
@@ -180,7 +180,7 @@ def sum_products(rows: Rows, square: int, constant: int) -> NDArray[np.int64]:
 
 
 def noises_of_products(
-    share: Share, size: int, *, square: int, constant: int, largest: int
+    share: PrivacyBudget, size: int, *, square: int, constant: int, largest: int
 ) -> tuple[Noise, Noise, Noise]:
     """Return the noise of products of columns and the constant, of these with the target, and of its square."""
     # There are `size` columns and constants. The square of the norm of the
@@ -218,7 +218,7 @@ def add_noise(
 
 
 def draw_moments(
-    rows: Rows, share: Share, source: ByteSource
+    rows: Rows, share: PrivacyBudget, source: ByteSource
 ) -> tuple[Moments, Floats, float]:
     """Draw noisy sums of products of centered columns; also return the center and the constant, in units."""
     # Noise without a delta is for the largest products of two values, however long rows are.
@@ -263,9 +263,9 @@ class _LinearRegression(RegressorMixin, LinearModel):
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         return read_all_bounds(self.bounds, self.target_bounds, names)
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         penalty = self._penalty()
-        bounds = read_bounds(bounds, rows.names)
+        bounds = parse_bounds(bounds, rows.names)
         # All of a budget in mu is Gaussian: the squares of mu add up to its square.
         noise = Noise("mu", share.mu_squared)
         if share.kind == "epsilon":

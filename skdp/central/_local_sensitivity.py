@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.base import ColumnLike, TableLike, read_array, read_bounds, read_numbers
+from skdp.base import ColumnLike, TableLike, parse_bounds, to_array, to_float_columns
 from skdp.central._base import charge
 from skdp.central._sums import GRID, clip_floats, to_positions, to_values
 from skdp.central.statistics import Noise, to_float
@@ -22,18 +22,18 @@ from skdp.exact import exp_bounds, log_upper
 from skdp.pages import warn
 from skdp.privacy import (
     Mu,
+    PrivacyBudget,
     PrivacyGuarantee,
     PrivacyLedger,
     Rho,
-    Share,
     check_delta,
     check_epsilon,
-    read_share,
+    parse_budget,
 )
 from skdp.randomness import ByteSource, check_size, discrete_laplace, uniform_integers
 from skdp.tables import (
     is_frame,
-    read_table,
+    wrap_table,
 )
 
 
@@ -158,7 +158,7 @@ def propose_test_release(
 
     guarantee, source = charge(
         "propose_test_release",
-        Share("epsilon", exact_epsilon),
+        PrivacyBudget("epsilon", exact_epsilon),
         ledger,
         random_state,
         mechanism="propose-test-release",
@@ -263,7 +263,7 @@ def smooth_sensitivity_release(
 
     guarantee, source = charge(
         "smooth_sensitivity_release",
-        Share("epsilon", exact_epsilon),
+        PrivacyBudget("epsilon", exact_epsilon),
         ledger,
         random_state,
         mechanism="smooth sensitivity, discrete Laplace",
@@ -369,13 +369,13 @@ def _read_positions(X: Any, limits: NDArray[np.float64]) -> list[int]:
     rows = _read_rows(X, "X")
     if isinstance(rows, np.ndarray) and rows.ndim == 1:
         rows = rows[:, np.newaxis]
-    table = read_table(rows)
+    table = wrap_table(rows)
     if len(table.columns) != 1:
         raise ValueError(
             '`statistic` = "mean" requires one column of numbers in X, got '
             f"{len(table.columns)} columns"
         )
-    (values,) = read_numbers(table, missing=True)
+    (values,) = to_float_columns(table, missing=True)
     positions = to_positions(values[~np.isnan(values)], *limits[0])
     return positions.astype(np.int64).tolist()
 
@@ -488,8 +488,8 @@ def sample_and_aggregate(
         # The numbers of rows are private.
         raise ValueError("X and y must have the same number of rows")
     limits = _read_output_bounds(bounds)
-    n_chunks = check_size(n_chunks, least=1, most=1 << 31, name="n_chunks")
-    share = read_share(epsilon)
+    n_chunks = check_size(n_chunks, min_val=1, max_val=1 << 31, name="n_chunks")
+    share = parse_budget(epsilon)
 
     guarantee, source = charge(
         "sample_and_aggregate",
@@ -533,7 +533,7 @@ def sample_and_aggregate(
     return Release(values, errors, guarantee, released, n_failed)
 
 
-def totals_noise(share: Share, n_outputs: int) -> tuple[Noise, Noise]:
+def totals_noise(share: PrivacyBudget, n_outputs: int) -> tuple[Noise, Noise]:
     """Return the noise of m sums of positions over chunks, and of the number of chunks with a value."""
     # One row changes one chunk. If that has a position before and after, each of m sums
     # moves by at most ``2 * GRID`` and the number does not; if it has one only before
@@ -554,14 +554,14 @@ def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
     count = 1 if np.ndim(bounds) == 1 else len(bounds)
     if count == 0:
         raise ValueError("bounds must be a pair (low, high), or one for each output")
-    return read_bounds(bounds, [f"output {index}" for index in range(count)])
+    return parse_bounds(bounds, [f"output {index}" for index in range(count)])
 
 
 def _read_rows(data: Any, name: str) -> Any:
     """Check a table or an array of rows."""
     if isinstance(data, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array. Fill it first.")
-    rows = data if is_frame(data) else read_array(data, name)
+    rows = data if is_frame(data) else to_array(data, name)
     if getattr(rows, "ndim", 2) == 0:
         raise ValueError(f"{name} must be a dataframe or an array of rows")
     return rows

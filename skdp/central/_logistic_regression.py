@@ -14,7 +14,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from skdp.base import Bounds, check_choice, read_bounds, read_numbers
+from skdp.base import Bounds, check_choice, parse_bounds, to_float_columns
 from skdp.central._base import RECORD, TARGET, Plan, check_column_names
 from skdp.central._linear_model import LinearModel, Placement
 from skdp.central._rows import (
@@ -29,7 +29,7 @@ from skdp.central._rows import (
 from skdp.central._supervised import Classes, LogitClassifier
 from skdp.central.statistics import Batches, Floats, Noise, to_float
 from skdp.domain import Domain
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 
 # Residual of a prediction of the wrong class with probability 1.
@@ -191,7 +191,7 @@ class PublicRows:
     @classmethod
     def read(cls, batches: Batches) -> PublicRows:
         """Read the rows of a table in memory."""
-        columns = np.stack(read_numbers(batches.table), axis=1)
+        columns = np.stack(to_float_columns(batches.table), axis=1)
         scaler = StandardScaler()
         with np.errstate(over="ignore", invalid="ignore"):
             columns = scaler.fit_transform(columns)
@@ -215,7 +215,7 @@ class PublicRows:
         unit = float(np.linalg.norm(weighted, axis=1).max()) / (1 << 16)
         return np.rint(weighted / unit).astype(np.int64), unit
 
-    def noise(self, share: Share, n_sums: int) -> Noise:
+    def noise(self, share: PrivacyBudget, n_sums: int) -> Noise:
         """Return the noise of sums of inputs by class, of which a change of the class of a row changes `n_sums`."""
         # Sums of integers are exact in any order, so that a class changes them by its
         # own row alone. The longest row is public.
@@ -268,7 +268,7 @@ class DescentPlan(NamedTuple):
 
     placement: Placement
     classes: Classes
-    share: Share
+    share: PrivacyBudget
 
 
 class DPLogisticRegression(LogitClassifier, LinearModel):
@@ -441,23 +441,23 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         # Public columns need no bounds.
         return None if self._protects_target() else self.bounds
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         if self._protects_target():
             return self._plan_target(rows, share)
-        bounds = read_bounds(bounds, rows.names[:-1])
+        bounds = parse_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
         # Columns are measured from the point of their bounds that is nearest to 0.
         # Measured from 0, large numbers would lose the differences between rows to
         # rounding.
         starts = np.clip(0.0, *bounds.T)
         codes = classes.codes(rows.table.columns[-1])
-        placed = Rows.of(read_numbers(rows.features.table), bounds, starts, codes)
+        placed = Rows.of(to_float_columns(rows.features.table), bounds, starts, codes)
         placement = Placement(placed, starts, widths(bounds, starts))
         gaussian = replace(share, kind="mu", amount=share.mu_squared)
         exact = DescentPlan(placement, classes, gaussian)
         return Plan.of_gaussian(exact, share, "noisy gradient descent")
 
-    def _plan_target(self, rows: Batches, share: Share) -> Plan:
+    def _plan_target(self, rows: Batches, share: PrivacyBudget) -> Plan:
         """Plan the release of a target whose rows are public."""
         public = PublicRows.read(rows.features)
         classes = Classes.read(rows, self.classes)

@@ -15,7 +15,7 @@ from skdp.base import (
     ColumnName,
     check_choice,
     check_confidence_level,
-    read_bounds,
+    parse_bounds,
 )
 from skdp.central._base import CentralStatistic, Plan, Unknown, check_different
 from skdp.central._ranges import count_interval
@@ -42,7 +42,7 @@ from skdp.central.statistics import (
     to_float,
 )
 from skdp.domain import DomainLike
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 from skdp.tables import to_objects
 
@@ -137,7 +137,7 @@ class DPMean(CentralStatistic):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
         sums = sum_columns(rows, bounds)
         size = n_numbers(len(rows.names), squares=False, shared_count=False)
@@ -339,12 +339,12 @@ class DPGroupBy(CentralStatistic):
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         return None if self._statistics == ["count"] else self.bounds
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
         measured = self._bounded(rows)
         warn_of_objects(measured.table)
         if measured.names:
-            bounds = read_bounds(bounds, measured.names)
+            bounds = parse_bounds(bounds, measured.names)
         else:
             bounds = np.empty((0, 2))
         keys = rows.select(self._key_names)
@@ -363,7 +363,7 @@ class DPGroupBy(CentralStatistic):
         exact = sums, domain, library_of(rows.table), measured.names
         return Plan(exact, (noise,), f"{noise.name} on {what} of groups")
 
-    def _noise(self, share: Share, n_columns: int) -> Noise:
+    def _noise(self, share: PrivacyBudget, n_columns: int) -> Noise:
         """Return the noise of the block of numbers of each group."""
         if not n_columns:
             return Noise.of(share)

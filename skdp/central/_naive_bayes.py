@@ -18,8 +18,8 @@ from skdp.base import (
     Bounds,
     ProbabilisticClassifier,
     TableLike,
-    read_bounds,
-    read_numbers,
+    parse_bounds,
+    to_float_columns,
 )
 from skdp.central._base import Plan, Unknown
 from skdp.central._rows import warn_of_few
@@ -48,7 +48,7 @@ from skdp.central.statistics import (
     select_columns,
 )
 from skdp.domain import Domain, DomainLike, copy_guarantee
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, read_share
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, parse_budget
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
@@ -63,17 +63,17 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
     domain_: Domain
 
     @abstractmethod
-    def _noise(self, share: Share, n_columns: int) -> Noise:
+    def _noise(self, share: PrivacyBudget, n_columns: int) -> Noise:
         """Return the noise of all numbers that are released."""
 
     @abstractmethod
     def _log_likelihood(self, table: Table) -> Floats:
         """Return the logarithms of the densities of rows in each class."""
 
-    def _choose_share(self, share: Share, rows: Batches) -> Share:
+    def _choose_share(self, share: PrivacyBudget, rows: Batches) -> PrivacyBudget:
         """Return the budget, without its delta if pure noise is smaller than Gaussian noise."""
         pure = replace(
-            read_share(self.epsilon), rows=share.rows, by_person=share.by_person
+            parse_budget(self.epsilon), rows=share.rows, by_person=share.by_person
         )
         if pure.given is not None:
             return share
@@ -231,10 +231,10 @@ class DPCategoricalNB(NaiveBayes):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _noise(self, share: Share, n_columns: int) -> Noise:
+    def _noise(self, share: PrivacyBudget, n_columns: int) -> Noise:
         return Noise.of(share, n_columns, n_columns)
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         columns = rows.features
         classes = Classes.read(rows, self.classes)
         declared = declared_domain(columns.table, self.categories, "categories")
@@ -431,12 +431,12 @@ class DPGaussianNB(NaiveBayes):
     def _bounded(self, rows: Batches) -> Batches:
         return rows.features
 
-    def _noise(self, share: Share, n_columns: int) -> Noise:
+    def _noise(self, share: PrivacyBudget, n_columns: int) -> Noise:
         size = n_numbers(n_columns, squares=True, shared_count=True)
         return Noise.joint(share, GRID, size)
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        bounds = read_bounds(bounds, rows.names[:-1])
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+        bounds = parse_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
         sums_of = partial(_sums_by_class, classes=classes, bounds=bounds)
         sums = GroupSums.read(rows.add_up(sums_of), bounds)
@@ -465,7 +465,7 @@ class DPGaussianNB(NaiveBayes):
         self.var_ = np.clip(variances, limits.tiny, limits.max)
 
     def _log_likelihood(self, table: Table) -> Floats:
-        numbers = np.stack(read_numbers(table), axis=1)
+        numbers = np.stack(to_float_columns(table), axis=1)
         numbers = np.clip(numbers, *self.bounds_.T)  # as in `fit`
         # (n_rows, n_classes, n_columns)
         densities = norm.logpdf(
@@ -492,6 +492,6 @@ def _sums_by_class(
 ) -> list[NDArray[np.int64]]:
     """Return the sums of each column in each class."""
     features = select_columns(table, table.names[:-1])
-    columns = read_numbers(features, missing=True)
+    columns = to_float_columns(features, missing=True)
     codes = classes.codes(table.columns[-1])
     return sums_of_groups(columns, bounds, codes, len(classes.values))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
-from skdp.base import Bounds, read_bounds, read_numbers
+from skdp.base import Bounds, parse_bounds, to_float_columns
 from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central._rows import (
     UNIT,
@@ -23,7 +23,7 @@ from skdp.central._rows import (
     widths,
 )
 from skdp.central.statistics import Batches, Noise, warn_user
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource, check_size
 from skdp.tables import Table
 
@@ -163,16 +163,16 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         n_components = self._read_n_components(len(rows.names))
-        bounds = read_bounds(bounds, rows.names)
+        bounds = parse_bounds(bounds, rows.names)
         starts = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) / 2
         # In units in proportion to the root of its width, a column adds as much to the
         # norm of a row as to the noise of the covariance in the columns' own units,
         # whose sum is then the least.
         distances = widths(bounds, starts)
         units = np.sqrt(distances) * np.sqrt(distances.max())
-        columns = read_numbers(rows.table)
+        columns = to_float_columns(rows.table)
         no_codes = np.zeros(len(columns[0]), int)
         placed = Rows.of(columns, bounds, starts, no_codes, units)
         exact = placed, share, (bounds, starts, units), n_components
@@ -246,7 +246,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
                     f"below 1, got {n_components}"
                 )
             return float(n_components)
-        return check_size(n_components, name="n_components", least=1, most=n_columns)
+        return check_size(
+            n_components, name="n_components", min_val=1, max_val=n_columns
+        )
 
     @property
     def _n_features_out(self) -> int:
@@ -256,7 +258,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         return list(self.get_feature_names_out())
 
     def _transform_table(self, table: Table) -> Columns:
-        numbers = np.stack(read_numbers(table), axis=1)
+        numbers = np.stack(to_float_columns(table), axis=1)
         return list(((numbers - self.mean_) @ self.components_.T).T)
 
     def _invert_columns(self, columns: Columns) -> Columns:
@@ -264,7 +266,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         return list((scores @ self.components_ + self.mean_).T)
 
 
-def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covariance:
+def _noisy_covariance(
+    rows: Rows, share: PrivacyBudget, source: ByteSource
+) -> Covariance:
     """Release the covariance of rows that are shortened, with a constant."""
     size = rows.n_columns + 1
     # The norm of the noise, in squared norms of a row. If it is small, few rows are
@@ -293,7 +297,9 @@ def _noisy_covariance(rows: Rows, share: Share, source: ByteSource) -> Covarianc
     return Covariance(matrix, mean, error, min(error / part**2, 1.0))
 
 
-def _noise_of_products(share: Share, size: int, square: int, largest: int) -> Noise:
+def _noise_of_products(
+    share: PrivacyBudget, size: int, square: int, largest: int
+) -> Noise:
     """Return the noise of products of all pairs of values of rows whose squared norm is at most `square`."""
     # In L1 norm, the products add up to half of the sum of the squared L1 norm and the squared norm of the row.
     l1 = ((size + 1) * square + 1) // 2

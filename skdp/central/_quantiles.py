@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import read_bounds
+from skdp.base import parse_bounds
 from skdp.central._sums import read_values, warn_of_objects
 from skdp.central.statistics import Batches
 from skdp.domain import cut_evenly
-from skdp.privacy import Loss, Share, exponential_loss
+from skdp.privacy import Loss, PrivacyBudget, exponential_loss
 from skdp.randomness import ByteSource, unimodal_choice
 from skdp.tables import Table
 
@@ -44,12 +44,12 @@ def read_probability(value: Any, name: str) -> Fraction:
 
 
 def plan_quantiles(
-    rows: Batches, bounds: Any, probabilities: Sequence[Fraction], share: Share
+    rows: Batches, bounds: Any, probabilities: Sequence[Fraction], share: PrivacyBudget
 ) -> QuantilePlan:
     """Count the values of each column by its candidates."""
     # Candidates do not depend on the table, whose dtypes depend on its values: pandas
     # makes floats of integers where one is missing.
-    bounds = read_bounds(bounds, rows.names)
+    bounds = parse_bounds(bounds, rows.names)
     warn_of_objects(rows.table)
     candidates = [_make_candidates(low, high) for low, high in bounds.tolist()]
     cells = rows.add_up(partial(_count_columns, candidates=candidates))
@@ -91,7 +91,7 @@ class QuantilePlan:
     candidates: Sequence[Floats]
     # Ascending.
     probabilities: Sequence[Fraction]
-    share: Share
+    share: PrivacyBudget
 
     mechanism: ClassVar[str] = "exponential mechanism"
 
@@ -130,7 +130,7 @@ def count_levels(probabilities: Sequence[Fraction]) -> int:
 def choose_cuts(
     counts: NDArray[np.int64],
     probabilities: Sequence[Fraction],
-    share: Share,
+    share: PrivacyBudget,
     source: ByteSource,
 ) -> list[int]:
     """Choose the quantiles of ascending probabilities, each as a cut of the cells with these counts."""
@@ -260,7 +260,7 @@ class CutScores:
         scores: NDArray[Any] = -abs(self.portion.denominator * masses - self._target)
         return scores
 
-    def choose(self, share: Share, source: ByteSource) -> int:
+    def choose(self, share: PrivacyBudget, source: ByteSource) -> int:
         """Choose a cut by the exponential mechanism."""
         # A value that is added changes the mass on the left, less the portion of all,
         # by minus the portion to 1 - portion.

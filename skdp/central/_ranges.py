@@ -18,9 +18,15 @@ from skdp.central.statistics import (
     bound_quantile,
 )
 from skdp.domain import Categories, Interval
-from skdp.privacy import Share
+from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
-from skdp.tables import ORDERED_KINDS, is_missing, kind_of, plain, present
+from skdp.tables import (
+    ORDERED_TYPES,
+    drop_missing,
+    is_missing,
+    to_python,
+    type_of_value,
+)
 
 
 def find_range(
@@ -31,16 +37,16 @@ def find_range(
     if isinstance(attribute, Interval):
         # A cell between two edges is in the range if its lower edge is.
         values = list(attribute.edges[:-1]) + [None] * attribute.missing
-    declared = present(values)
+    declared = drop_missing(values)
     if not declared:
         raise ValueError(
             f"column {name!r} must have ordered values for a range. Use ordered=True"
         )
-    low = _read_end(name, "low", low, kind_of(declared[0]))
-    high = _read_end(name, "high", high, kind_of(declared[0]))
+    low = _read_end(name, "low", low, type_of_value(declared[0]))
+    high = _read_end(name, "high", high, type_of_value(declared[0]))
     if isinstance(attribute, Interval):
         _check_edges(name, attribute.edges, low, high)
-    elif kind_of(declared[0]) not in ORDERED_KINDS:
+    elif type_of_value(declared[0]) not in ORDERED_TYPES:
         # The order is the order of the declaration.
         low, high = (_find_value(name, values, end) for end in (low, high))
         for index, value in enumerate(values):
@@ -57,12 +63,12 @@ def find_range(
 def _read_end(name: Any, label: str, end: Any, kind: str) -> Any:
     if end is None:
         return None
-    if is_missing(end) or kind_of(end) != kind:
-        kinds = "a missing value" if is_missing(end) else f"a {kind_of(end)}"
+    if is_missing(end) or type_of_value(end) != kind:
+        kinds = "a missing value" if is_missing(end) else f"a {type_of_value(end)}"
         raise TypeError(
             f"{label} must be None or a {kind}, as column {name!r} has them, got {kinds}"
         )
-    return plain(end)
+    return to_python(end)
 
 
 def _check_edges(name: Any, edges: Sequence[Any], *ends: Any) -> None:
@@ -188,12 +194,12 @@ class Hierarchy:
         return float(np.mean(variances))
 
 
-def count_std(share: Share, n_levels: int) -> float:
+def count_std(share: PrivacyBudget, n_levels: int) -> float:
     """Return the standard deviation of the noise of one count."""
     return float(min(Noise.of(share / n_levels).error, Fraction(MAX_NOISY_COUNT)))
 
 
-def plan_hierarchy(size: int, share: Share, method: str) -> Hierarchy:
+def plan_hierarchy(size: int, share: PrivacyBudget, method: str) -> Hierarchy:
     """Choose the tree with the smallest expected squared error of a random range."""
     # The choice depends on public facts only.
     flat = Hierarchy(size, max(size, 2))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.central._sums import BLOCK
 from skdp.central.statistics import Noise, to_float, warn_user
-from skdp.privacy import Share
+from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
 
 # Position of the bound that is farther from the start of a column.
@@ -210,12 +210,12 @@ class Bounded:
     # The standard deviation of `n_rows`.
     error: float
     # What remains of the budget, in mu if there is one.
-    rest: Share
+    rest: PrivacyBudget
 
 
 def find_limits(
     rows: Rows,
-    share: Share,
+    share: PrivacyBudget,
     cut: float,
     source: ByteSource,
     *,

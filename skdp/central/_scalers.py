@@ -15,7 +15,7 @@ from scipy.stats import norm
 from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import Tags
 
-from skdp.base import Bounds, check_choice, check_flag, read_bounds
+from skdp.base import Bounds, check_choice, check_flag, parse_bounds
 from skdp.central._base import CentralTransformer, Columns, InvertibleTransformer, Plan
 from skdp.central._quantiles import plan_quantiles, read_probability
 from skdp.central._sums import (
@@ -29,7 +29,7 @@ from skdp.central._sums import (
     warn_of_objects,
 )
 from skdp.central.statistics import Batches, Floats, Noise, warn_user
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource, check_size
 
 
@@ -153,7 +153,7 @@ class DPStandardScaler(AffineScaler):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         sums = sum_columns(rows, bounds)
         size = n_numbers(len(rows.names), squares=True, shared_count=False)
         return Plan(sums, (Noise.joint(share, GRID, size),))
@@ -302,13 +302,13 @@ class DPMinMaxScaler(AffineScaler):
     def _is_free(self, names: Sequence[Any]) -> bool:
         return self.quantile_range is None
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         self._read_feature_range()
         check_flag("clip", self.clip)
         if self.quantile_range is None:
             warn_of_objects(rows.table)
             read_values(rows.table)
-            bounds = read_bounds(bounds, rows.names)
+            bounds = parse_bounds(bounds, rows.names)
             return Plan(bounds, mechanism="public bounds", free=True)
         probabilities = _read_quantile_range(self.quantile_range)
         return Plan.of_quantiles(plan_quantiles(rows, bounds, probabilities, share))
@@ -447,7 +447,7 @@ class DPRobustScaler(AffineScaler):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         low, high = _read_quantile_range(self.quantile_range)
         # The median is one of the quantiles if it ends the range.
         probabilities = sorted({low, Fraction(1, 2), high})
@@ -561,9 +561,9 @@ class DPQuantileTransformer(InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         n = check_size(
-            self.n_quantiles, least=3, most=MAX_QUANTILES, name="n_quantiles"
+            self.n_quantiles, min_val=3, max_val=MAX_QUANTILES, name="n_quantiles"
         )
         check_choice(
             "output_distribution", self.output_distribution, get_args(Distribution)
@@ -689,8 +689,8 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        n_bins = check_size(self.n_bins, most=MAX_QUANTILES, name="n_bins")
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+        n_bins = check_size(self.n_bins, max_val=MAX_QUANTILES, name="n_bins")
         probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]
         quantiles = plan_quantiles(rows, bounds, probabilities, share)
         return Plan.of_quantiles(quantiles)

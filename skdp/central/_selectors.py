@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.feature_selection import SelectorMixin
 
-from skdp.base import Bounds, read_numbers
+from skdp.base import Bounds, to_float_columns
 from skdp.central._base import (
     CentralTransformer,
     Plan,
@@ -42,7 +42,7 @@ from skdp.central.statistics import (
     to_float,
 )
 from skdp.domain import Domain
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource, check_size
 from skdp.tables import Table
 
@@ -176,8 +176,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
             return self.bounds
         return read_all_bounds(self.bounds, self.target_bounds, names)
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
-        k = min(check_size(self.k, name="k", least=1), len(rows.names) - 1)
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+        k = min(check_size(self.k, name="k", min_val=1), len(rows.names) - 1)
         sums = sum_columns(self._bounded(rows), bounds, missing=False)
         classes = None if self.classes is None else Classes.read(rows, self.classes)
         size = n_numbers(len(sums.bounds), squares=True, shared_count=True)
@@ -283,10 +283,10 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         if classes is None:
             return rows_with_target(rows.table, limits, centres)
         codes = classes.codes(rows.table.columns[-1])
-        return Rows.of(read_numbers(rows.features.table), limits, centres, codes)
+        return Rows.of(to_float_columns(rows.features.table), limits, centres, codes)
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        read_numbers(table)  # a missing value is an error, as in `fit`
+        to_float_columns(table)  # a missing value is an error, as in `fit`
         return [table.columns[column] for column in self.get_support(indices=True)]
 
     def _output_names(self) -> Sequence[Any]:
@@ -356,8 +356,8 @@ class SelectionPlan(NamedTuple):
     # Classes of the target; None if it is a number.
     classes: Classes | None
     # For each choice, and for all scores.
-    of_choice: Share
-    of_scores: Share
+    of_choice: PrivacyBudget
+    of_scores: PrivacyBudget
     # The number of columns to choose.
     k: int
 

@@ -32,9 +32,9 @@ from skdp.central.statistics import (
     find_missing,
 )
 from skdp.domain import DomainLike
-from skdp.privacy import Loss, Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Loss, Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
-from skdp.tables import Table, kind_of, to_objects
+from skdp.tables import Table, to_objects, type_of_value
 
 Strategy = Literal["mean", "median", "most_frequent"]
 
@@ -162,7 +162,7 @@ class DPSimpleImputer(CentralTransformer):
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         return None if self.strategy == "most_frequent" else self.bounds
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         check_choice("strategy", self.strategy, get_args(Strategy))
         if self.strategy == "mean":
             sums = sum_columns(rows, bounds)
@@ -262,7 +262,7 @@ def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
     if not missing.any():
         return column
     is_kept = column.dtype.kind == "M" or (
-        column.dtype.kind == "f" and kind_of(value) == "number"
+        column.dtype.kind == "f" and type_of_value(value) == "number"
     )
     filled = column.copy() if is_kept else column.astype(object)
     filled[missing] = value

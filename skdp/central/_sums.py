@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import read_bounds, read_numbers, undeclared_error
+from skdp.base import parse_bounds, to_float_columns, undeclared_error
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
@@ -48,7 +48,7 @@ def read_values(table: Table) -> list[Floats]:
     """Read private numbers; Python objects that are not numbers become missing values."""
     # Only dtypes raise errors. Text in a record is private, and an error would reveal
     # it.
-    return read_numbers(table, missing=True, others=True)
+    return to_float_columns(table, missing=True, others=True)
 
 
 def warn_of_objects(table: Table) -> None:
@@ -183,7 +183,7 @@ def _sum_by_group(
 
 def sum_columns(rows: Batches, bounds: Any, *, missing: bool = True) -> GroupSums:
     """Sum up the numbers of a table between declared bounds, as one group."""
-    bounds = read_bounds(bounds, rows.names)
+    bounds = parse_bounds(bounds, rows.names)
     if missing:
         warn_of_objects(rows.table)
     sums = rows.add_up(partial(_sums_of_table, bounds=bounds, missing=missing))
@@ -193,7 +193,7 @@ def sum_columns(rows: Batches, bounds: Any, *, missing: bool = True) -> GroupSum
 
 def _sums_of_table(table: Table, *, bounds: Floats, missing: bool) -> list[Integers]:
     """Sum up the columns of a part of a table, as one group."""
-    columns = read_values(table) if missing else read_numbers(table)
+    columns = read_values(table) if missing else to_float_columns(table)
     return sums_of_groups(columns, bounds)
 
 
@@ -387,7 +387,9 @@ def _sums_by_cells(
     keys = select_columns(table, table.names[:n_keys])
     numbers = select_columns(table, table.names[n_keys:])
     codes, undeclared = encode_columns(keys, domain, handle_unknown)
-    values = read_values(numbers) if missing else read_numbers(numbers, missing=True)
+    values = (
+        read_values(numbers) if missing else to_float_columns(numbers, missing=True)
+    )
     parts = [np.array([column in undeclared for column in domain.columns], np.int64)]
     for clique in cliques:
         if clique:

@@ -19,14 +19,14 @@ from skdp.base import (
     ColumnName,
     ProbabilisticClassifier,
     TableLike,
-    all_or_nothing,
+    check_input,
     check_names,
-    read_bounds,
-    read_domain,
-    read_input,
-    read_numbers,
-    refuse_shared_name,
-    target_of,
+    check_target_name,
+    get_target,
+    make_domain,
+    parse_bounds,
+    restore_on_error,
+    to_float_columns,
 )
 from skdp.central._base import RECORD, TARGET, CentralStatistic
 from skdp.central._rows import Rows
@@ -40,7 +40,7 @@ class SupervisedStatistic(CentralStatistic):
 
     _delta_is_for_noise = True
 
-    @all_or_nothing
+    @restore_on_error
     def fit(
         self,
         X: TableLike,
@@ -100,10 +100,10 @@ class SupervisedStatistic(CentralStatistic):
         if large is not None:
             X, y = without_column(X, y, "y")
         table = self._read_table(X)
-        column, name = target_of(table, y)
+        column, name = get_target(table, y)
         protect = getattr(self, "protect", RECORD)
         if isinstance(protect, str) and protect == TARGET:
-            refuse_shared_name(table, y)
+            check_target_name(table, y)
         # `Batches.target` selects the last column alone, with this `native`: for a
         # large table, the table of y.
         return Table(
@@ -116,7 +116,7 @@ class SupervisedStatistic(CentralStatistic):
     def _read_rows(self, X: Any) -> Table:
         """Read rows to predict, in the columns of `fit`."""
         check_is_fitted(self)
-        table = read_input(self, X, reset=False)
+        table = check_input(self, X, reset=False)
         names = self.guarantee_.scope[: self.n_features_in_]
         if self.guarantee_.relation == "replace_values":  # of public columns
             names = tuple(getattr(self, "feature_names_in_", table.names))
@@ -180,7 +180,7 @@ def read_all_bounds(
 ) -> NDArray[np.float64]:
     """Return the bounds of all columns, the target last: (n_columns, 2)."""
     *columns, target = names
-    bounds = read_bounds(bounds, columns)
+    bounds = parse_bounds(bounds, columns)
     return np.vstack([bounds, read_target_bounds(target_bounds, target)])
 
 
@@ -193,7 +193,7 @@ def read_target_bounds(target_bounds: Any, name: Any) -> NDArray[np.float64]:
         )
     if not isinstance(target_bounds, Domain):
         target_bounds = {name: target_bounds}
-    return read_bounds(target_bounds, [name], parameter="target_bounds")
+    return parse_bounds(target_bounds, [name], parameter="target_bounds")
 
 
 def _check_read(labels: NDArray[Any]) -> None:
@@ -259,7 +259,7 @@ class Classes:
         elif classes is None:
             _check_read(np.asarray(target.table.columns[0]))
         declared = "auto" if classes is None else {name: classes}
-        domain = read_domain(target.table, declared, name="classes", why_declared=why)
+        domain = make_domain(target.table, declared, name="classes", why_declared=why)
         n_classes = len(domain[name].values)
         if None in domain[name].values:
             raise ValueError("classes must not contain missing values")
@@ -280,7 +280,7 @@ def _undeclared_class(_: Any) -> ValueError:
 
 def rows_with_target(table: Table, bounds: Floats, starts: Floats) -> Rows:
     """Round columns and, as the last one, a numeric target, whose position is the code of each row."""
-    *columns, target = read_numbers(table)
+    *columns, target = to_float_columns(table)
     no_codes = np.zeros(len(target), int)
     codes = Rows.of([target], bounds[-1:], starts[-1:], no_codes).positions[:, 0]
     return Rows.of(columns, bounds[:-1], starts[:-1], codes)

@@ -23,7 +23,7 @@ from skdp.engines import (
 from skdp.local import ReportTransformer
 from skdp.persistence import load
 from skdp.privacy import Fact, PrivacyLedger, PrivacyStatement, privacy_statement
-from skdp.tables import flatten_index
+from skdp.tables import index_to_columns
 
 # First bytes of ledgers and of models that `skdp.save` wrote.
 LEDGER = b"SQLite format 3"
@@ -44,7 +44,7 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
     if options.out is None:
         print(table.round(1).to_string())
         return None
-    return write_new_file(options.out, flatten_index(table).to_csv(index=False))
+    return write_new_file(options.out, index_to_columns(table).to_csv(index=False))
 
 
 def run_tally(options: argparse.Namespace) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._json import read_value, register_type, write_value
+from skdp._json import register_type, value_from_json, value_to_json
 from skdp.domain._bins import (
     Edge,
     edge_text,
@@ -24,11 +24,11 @@ from skdp.tables import (
     ValueCoder,
     is_declarable,
     is_whole_number,
-    kind_of,
-    kinds_of,
-    plain,
     to_dates,
     to_numbers,
+    to_python,
+    type_of_value,
+    types_of_values,
 )
 
 # Maximum number of values of a column in a message or repr, and of characters of each.
@@ -95,7 +95,7 @@ class Categories:
                 )
         if not isinstance(ordered, bool):
             raise TypeError(f"ordered must be True or False, got {_type(ordered)}")
-        self.values = tuple(map(plain, values))
+        self.values = tuple(map(to_python, values))
         error = _find_error(self.values)
         if error is not None:
             raise error
@@ -113,7 +113,7 @@ class Categories:
 
     def _key(self) -> tuple[Any, ...]:
         # 1 and True are equal, but of different types.
-        return self.ordered, self.values, tuple(map(kind_of, self.values))
+        return self.ordered, self.values, tuple(map(type_of_value, self.values))
 
     def __repr__(self) -> str:
         if self.observed:
@@ -153,7 +153,7 @@ def _find_error(values: tuple[Any, ...]) -> TypeError | ValueError | None:
     """Return the error of values that cannot be declared together."""
     if not values:
         return ValueError("expected at least one value")
-    kinds = kinds_of(values)
+    kinds = types_of_values(values)
     if len(kinds) > 1:
         return TypeError(
             f"expected values of one type, got {' and '.join(sorted(kinds))}"
@@ -382,7 +382,7 @@ class Interval:
     @property
     def dtype(self) -> np.dtype[Any]:  # numpydoc ignore=RT01
         """The dtype in which values are compared with the edges: ``float64``, ``datetime64[D]`` or ``[us]``."""
-        return _DTYPES[kind_of(self.edges[0])]
+        return _DTYPES[type_of_value(self.edges[0])]
 
     @property
     def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
@@ -522,7 +522,7 @@ def _shorten(texts: Iterable[str]) -> str:
 
 def _write_interval(interval: Interval) -> dict[str, Any]:
     return {
-        "edges": write_value(list(interval.edges)),
+        "edges": value_to_json(list(interval.edges)),
         "missing": interval.missing,
         "real": interval.real,
         "decimals": interval.decimals,
@@ -533,7 +533,7 @@ def _read_interval(content: dict[str, Any]) -> Interval:
     # Bounds and a number of bins could ask for any amount of memory.
     names = ("missing", "real", "decimals")
     options = {name: content[name] for name in names}
-    return Interval(edges=read_value(content["edges"]), **options)
+    return Interval(edges=value_from_json(content["edges"]), **options)
 
 
 register_type("interval", Interval, _write_interval, _read_interval)

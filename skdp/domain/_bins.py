@@ -14,7 +14,7 @@ import pandas as pd
 from dateutil.relativedelta import relativedelta  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from skdp.tables import kinds_of
+from skdp.tables import types_of_values
 
 # A number, a date or a datetime (a subclass of date).
 Edge = float | date
@@ -64,7 +64,7 @@ def read_edges(edges: Any, name: str) -> tuple[Any, ...]:
         )
     # A datetime is an instance of date, but the two are not compared.
     plain_edges = tuple(map(_read_edge, edges))
-    if len(kinds_of(plain_edges)) > 1:
+    if len(types_of_values(plain_edges)) > 1:
         raise TypeError(
             f"{name} of an Interval must be all numbers, all dates, or all datetimes"
         )

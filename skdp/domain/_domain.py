@@ -27,14 +27,14 @@ from skdp.privacy import PrivacyGuarantee
 from skdp.tables import (
     Table,
     call_safely,
-    column_of,
-    decoder,
-    dtype_of,
+    find_dtype,
     is_frame,
     is_whole_number,
-    kind_of_values,
     library_of,
-    read_table,
+    make_decoder,
+    to_column,
+    type_of_declared,
+    wrap_table,
 )
 
 Codes = NDArray[np.unsignedinteger]
@@ -156,7 +156,7 @@ class Domain:
         # The type of each column, for expressions; derived columns are added.
         self._operands: dict[Any, Operand] = {}
         for name, attribute in self._attributes.items():
-            kind = kind_of_attribute(attribute)
+            kind = type_of_attribute(attribute)
             self._operands[name] = declare_operand(kind, attribute.values)
         self._derived = read_derived(derived, self._operands)
         self._constraints = read_constraints(constraints, self._operands)
@@ -485,7 +485,7 @@ class Domain:
         >>> stay.check_constraints(pd.DataFrame({"start": [3, 4], "end": [7, 2]}))
         array([ True, False])
         """
-        table = X if isinstance(X, Table) else read_table(X)
+        table = X if isinstance(X, Table) else wrap_table(X)
         read = self._reader(table)
         is_valid = np.ones(len(table.columns[0]), bool)
         for constraint in self._constraints:
@@ -523,7 +523,7 @@ class Domain:
            work  sleep  both
         0    40     56    96
         """
-        table = read_table(X)
+        table = wrap_table(X)
         if not self._derived:
             return X
         read = self._reader(table)
@@ -531,7 +531,7 @@ class Domain:
         library = library_of(table.columns[0])
         for name, expression in self._derived.items():
             columns.pop(name, None)
-            columns[name] = column_of(expression.compute(read), library)
+            columns[name] = to_column(expression.compute(read), library)
         return table.rebuild(list(columns.values()), list(columns))
 
     def _reader(self, table: Table) -> Callable[[Any], Operand]:
@@ -641,7 +641,7 @@ class Domain:
              [38, 120]    1
         Name: count, dtype: int64
         """
-        table = read_table(X)
+        table = wrap_table(X)
         undeclared = [name for name in table.names if name not in self.columns]
         if undeclared:
             declared = [name for name in self.columns if name in table.names]
@@ -755,7 +755,7 @@ def _draft_table(
         raise TypeError(
             f"expected a pandas, polars or pyarrow table, got {type(X).__name__}"
         )
-    return draft_columns(read_table(X), bins=bins, max_values=max_values)
+    return draft_columns(wrap_table(X), bins=bins, max_values=max_values)
 
 
 # Head of a drafted file.
@@ -826,28 +826,30 @@ def _decoder(
     """Return a function from codes to a column; the code of a bin becomes its middle."""
     if isinstance(attribute, Interval) and attribute.dtype.kind == "M":
         middles = np.array(attribute.values, attribute.dtype)
-        return lambda codes: column_of(middles[codes], library)
-    kind = kind_of_attribute(attribute)
+        return lambda codes: to_column(middles[codes], library)
+    kind = type_of_attribute(attribute)
     # The middle of a bin of whole numbers may have a fraction.
     if kind == "whole":
-        kind = kind_of_values(attribute.values)
-    return decoder(attribute.values, library, dtype_of(library, kind, attribute.values))
+        kind = type_of_declared(attribute.values)
+    return make_decoder(
+        attribute.values, library, find_dtype(library, kind, attribute.values)
+    )
 
 
-def kind_of_attribute(attribute: Categories | Interval) -> str:
+def type_of_attribute(attribute: Categories | Interval) -> str:
     """Return the kind of the values of a column, which decides their dtype."""
     if isinstance(attribute, Interval):
-        return kind_of_values(attribute.edges, real=attribute.real)
-    return kind_of_values(attribute.values)
+        return type_of_declared(attribute.edges, real=attribute.real)
+    return type_of_declared(attribute.values)
 
 
 def dtype_of_attribute(attribute: Categories | Interval, library: str) -> Any:
     """Return the dtype of declared values in a library."""
-    kind = kind_of_attribute(attribute)
+    kind = type_of_attribute(attribute)
     # Middles of bins of days are times in pandas, which has no days.
     if isinstance(attribute, Interval) and (library, kind) == ("pandas", "date"):
         kind = "datetime"
-    return dtype_of(library, kind, attribute.values)
+    return find_dtype(library, kind, attribute.values)
 
 
 # A domain, values by column name, lists of values in the order of the columns, or bins of

@@ -19,9 +19,9 @@ from skdp.tables import (
     ColumnError,
     Table,
     distinct_values,
-    kind_of,
     to_dates,
     to_numbers,
+    type_of_value,
 )
 
 # A list of values, or bins.
@@ -64,7 +64,7 @@ def draft_columns(
             distinct, has_missing = distinct_values(column)
             if name in declared:
                 values: Values = declared[name]
-            elif distinct and kind_of(distinct[0]) == "number":
+            elif distinct and type_of_value(distinct[0]) == "number":
                 is_long = len(distinct) > (max_numbers or bins)
                 values = _draft_numbers(column, distinct, bins if is_long else None)
             else:
@@ -84,7 +84,7 @@ def draft_columns(
 def _draft_others(column: Any, values: list[Any], bins: int, max_values: int) -> Values:
     """List the values of a column of truth values, text or dates, or cut many dates into bins."""
     # `distinct_values` checks that all values have the same type.
-    kind = kind_of(values[0]) if values else None
+    kind = type_of_value(values[0]) if values else None
     if kind == "boolean":
         return [False, True]
     if kind is None:

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain._bins import MAX_EXACT
-from skdp.tables import objects_of, present, to_dates, to_numbers, to_objects
+from skdp.tables import drop_missing, to_dates, to_numbers, to_object_list, to_objects
 
 _ALLOWED = (
     "Use columns (in backquotes unless they are identifiers), numbers, + - * /, "
@@ -73,7 +73,7 @@ class Operand(NamedTuple):
     def read(self, column: Any) -> Operand:
         """Return a declared column with the values of rows."""
         if self.family == _TEXT:
-            texts = to_objects(objects_of(column))
+            texts = to_objects(to_object_list(column))
             texts[pd.isna(texts)] = None  # no truth value of pandas.NA is defined
             return self._replace(data=texts)
         if self.family == _DATE:
@@ -102,7 +102,7 @@ def declare_operand(kind: str, values: tuple[Any, ...]) -> Operand:
         family,
         np.empty(0, dtype),
         is_whole=kind in ("whole", "unsigned", "date"),
-        texts=tuple(present(values)) if family == _TEXT else (),
+        texts=tuple(drop_missing(values)) if family == _TEXT else (),
     )
 
 

@@ -19,7 +19,7 @@ from skdp.domain._attributes import (
     name_errors,
 )
 from skdp.domain._bins import even_edges, shortest_edge
-from skdp.tables import present
+from skdp.tables import drop_missing
 
 _KEYS = {"columns", "constraints", "derived", "guarantee"}
 # Keys of a column with a list of values, and of a column with bins.
@@ -78,7 +78,7 @@ def _declaration(attribute: Categories | Interval) -> dict[str, Any]:
 
 
 def _declare_values(attribute: Categories) -> dict[str, Any]:
-    values = present(attribute.values)
+    values = drop_missing(attribute.values)
     table: dict[str, Any] = {"values": values}
     # TOML has no null: `missing` is the index of None, or true if None is the last value.
     if None in attribute.values:

@@ -14,7 +14,7 @@ import numpy as np
 
 from skdp.domain import Interval
 from skdp.engines._io import RefusedBatch
-from skdp.tables import kinds_of, present
+from skdp.tables import drop_missing, types_of_values
 
 # fmt: off
 # Texts that pandas reads as missing, unless they are declared.
@@ -79,8 +79,8 @@ def find_text_type(name: Any, values: Any) -> str:
             return "date" if is_date else "datetime"
         is_exact = _are_exact(values.edges)
     else:
-        known = present(values.values)
-        kinds = kinds_of(values.values) & {"date", "datetime"}
+        known = drop_missing(values.values)
+        kinds = types_of_values(values.values) & {"date", "datetime"}
         if kinds:
             return str(kinds.pop())
         declared = _common_type(values)
@@ -116,7 +116,7 @@ def has_whole_numbers(values: Any) -> bool:
 
 
 def _common_type(values: Any) -> type | None:
-    types = set(map(type, present(values.labels)))
+    types = set(map(type, drop_missing(values.labels)))
     if types == {int, float}:
         return float
     return types.pop() if len(types) == 1 else None

@@ -28,7 +28,7 @@ from skdp.engines._io import (
 )
 from skdp.engines._release import Release, refuse_repeated
 from skdp.local import ReportProtocol
-from skdp.tables import LargeTable, Summary, carried_text, schema_with_protocol
+from skdp.tables import LargeTable, Summary, attach_schema_protocol, get_protocol_text
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 duckdb = Extra("duckdb")
@@ -149,7 +149,7 @@ class Engine(LargeTable):
 
     def protocols(self) -> set[str | None]:
         """Return the protocols in the metadata of the table; None for a part without one."""
-        return {carried_text(self._frame)}
+        return {get_protocol_text(self._frame)}
 
     def check_path(self, path: Any) -> Any:
         """Check the path of the reports, before the table; a temporary one by default."""
@@ -197,7 +197,7 @@ class StreamTable(Engine):
 
     def write(self, release: Release, path: Any) -> Any:
         schema = release.no_reports.schema
-        schema = schema_with_protocol(schema, release.protocol_text)
+        schema = attach_schema_protocol(schema, release.protocol_text)
         reports = draw_batches(release, self.read(release.columns))
         with write_atomically(path) as partial:
             run_safely(lambda: write_parquet(reports, schema, partial))

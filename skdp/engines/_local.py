@@ -20,7 +20,7 @@ from skdp.engines._engine import (
     read_batches,
 )
 from skdp.engines._io import Extra, read_safely, run_safely
-from skdp.tables import Summary, is_frame, read_table, text_of
+from skdp.tables import Summary, get_arrow_protocol, is_frame, wrap_table
 
 pyarrow, dataset = Extra("pyarrow"), Extra("pyarrow.dataset")
 polars = Extra("polars", "polars")
@@ -48,7 +48,7 @@ class MemoryTable(Engine):
         )
 
     def column_names(self) -> list[Any]:
-        return list(read_table(self.sample).names)
+        return list(wrap_table(self.sample).names)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
         # Refuses two columns of one name.
@@ -89,13 +89,13 @@ def find_protocols(data: Any) -> set[str | None]:
         files = list(data.get_fragments())
     # A filtered dataset.
     except ValueError:
-        return {text_of(data.schema.metadata or {})}
+        return {get_arrow_protocol(data.schema.metadata or {})}
     for file in files:
         metadata = file.physical_schema.metadata
         # Not all writers of Parquet put it into the schema.
         if isinstance(file, dataset.ParquetFileFragment):
             metadata = file.metadata.metadata
-        texts.add(text_of(metadata or {}))
+        texts.add(get_arrow_protocol(metadata or {}))
     return texts
 
 

@@ -37,7 +37,7 @@ from skdp.local import (
     check_attached_protocol,
     warn_of_reports,
 )
-from skdp.tables import schema_with_protocol
+from skdp.tables import attach_schema_protocol
 
 logger = logging.getLogger(__name__)
 
@@ -317,7 +317,7 @@ def privatize_file(
     release = release.charge(transformer, key=key, run=name)
     logger.info("charged: %s", transformer.guarantee_)
     if not is_csv(file_format):
-        schema = schema_with_protocol(schema, release.protocol_text)
+        schema = attach_schema_protocol(schema, release.protocol_text)
     reports = draw_batches(release, rows.read(release.columns))
     with write_atomically(path) as partial:
         run_safely(lambda: write_file(reports, schema, partial, file_format))

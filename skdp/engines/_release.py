@@ -24,7 +24,7 @@ from skdp.local import (
     read_record_ids,
 )
 from skdp.randomness import ByteSource
-from skdp.tables import Table, plain, read_table
+from skdp.tables import Table, to_python, wrap_table
 
 pyarrow, types = Extra("pyarrow"), Extra("pyarrow.types")
 
@@ -123,7 +123,7 @@ class Release:
         charged = copy.copy(self)
         charged._protocol = transformer.protocol_
         charged._key = draw_key(transformer) if key is None else key
-        charged.protocol_text = transformer._json.carried_text
+        charged.protocol_text = transformer._json.get_protocol_text
         return charged
 
     def check(self, batch: Any) -> NDArray[np.uint64]:
@@ -152,7 +152,7 @@ class Release:
 
         def source(purpose: str, *columns: Any) -> ByteSource:
             # Each purpose and column has its own random bits.
-            names = [repr(plain(part)).encode() for part in (purpose, *columns)]
+            names = [repr(to_python(part)).encode() for part in (purpose, *columns)]
             return KeyedSource(derive_key(key, b"coins", *names))
 
         reports = protocol.write(protocol.randomize(codes, records, source), rows)
@@ -164,7 +164,7 @@ class Release:
 
     def _read(self, batch: Any) -> tuple[list[Any], Table, Any]:
         """Code a batch; also return the table of its rows, and their ids."""
-        table = read_table(batch)
+        table = wrap_table(batch)
         columns = dict(zip(table.names, table.columns, strict=True))
         names = self._protocol.columns
         rows = Table(names, tuple(columns[name] for name in names), batch)
@@ -198,7 +198,7 @@ def prepare_release(
     """Check everything that does not depend on rows, before the charge."""
     check_transformer(transformer)
     check_keep(keep)
-    names = list(read_table(sample).names)
+    names = list(wrap_table(sample).names)
     used = [*keep] if record_id is None else [*keep, record_id]
     if not set(used) <= set(names) or len(set(keep)) < len(keep):
         raise ValueError(
@@ -259,7 +259,7 @@ def fit_on_schema(
             "categories='auto' cannot be read from a table that is not in memory. "
             "Use a dict or a Domain, or fit the transformer on a small table."
         )
-    table = read_table(sample)
+    table = wrap_table(sample)
     names = [name for name in table.names if name not in keep]
     transformer.fit(transformer._declared_row(names))
 

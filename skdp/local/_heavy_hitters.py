@@ -20,22 +20,22 @@ from skdp.base import (
     ColumnLike,
     OnSite,
     TableLike,
-    all_or_nothing,
     check_confidence_level,
+    check_index_levels,
     check_ledger,
     check_random_state,
-    coins,
-    one_column,
-    one_thread,
-    refuse_protected_levels,
+    limit_blas_threads,
+    make_source,
+    restore_on_error,
+    to_single_column,
     warn_of_epsilon,
     warn_of_levels,
 )
 from skdp.local.protocol import read_report_table
 from skdp.oracles import RandomizedResponse
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon, spend
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, charge_ledger, check_epsilon
 from skdp.randomness import BLOCK, ByteSource, check_size, uniform_integers
-from skdp.tables import objects_of
+from skdp.tables import to_object_list
 
 # A symbol is a byte: 0 pads words, and 255 replaces all other characters.
 MAX_CHARACTERS = 254
@@ -161,7 +161,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         check_ledger(self.ledger)
         check_random_state(self.random_state)
         check_confidence_level(self.confidence_level)
-        check_size(self.n_top, least=1, name="n_top")
+        check_size(self.n_top, min_val=1, name="n_top")
         coder = WordCoder(self.max_length, self.alphabet)
         return PrefixProtocol(check_epsilon(self.epsilon), coder)
 
@@ -188,23 +188,23 @@ class HeavyHitters(OnSite, BaseEstimator):
             If the ledger does not cover the release.
         """
         protocol = self._make_protocol()
-        table = one_column(words, "words")
-        refuse_protected_levels(words, table.names, what="words")
+        table = to_single_column(words, "words")
+        check_index_levels(words, table.names, what="words")
         warn_of_levels(words)
-        values = objects_of(table.columns[0])
+        values = to_object_list(table.columns[0])
         check_words(values)
         symbols = protocol.coder.encode(values)
         guarantee = self.guarantee_
         warn_of_epsilon(guarantee.epsilon, self.epsilon)
         name = type(self).__name__
-        spend(self.ledger, guarantee, name)
+        charge_ledger(self.ledger, guarantee, name)
         if not hasattr(self, "_calls"):
             self._calls = CallCounter()
-        source = coins(self.random_state, name, self._calls.advance(), "report")
+        source = make_source(self.random_state, name, self._calls.advance(), "report")
         reports = protocol.report(symbols, source)
         return table.rebuild(list(reports.T), protocol.columns)
 
-    @all_or_nothing
+    @restore_on_error
     def fit(self, reports: TableLike, y: ColumnLike | None = None) -> Self:
         """Find the frequent strings in reports, on the server.
 
@@ -279,7 +279,9 @@ class WordCoder:
     """Encoder of words as sequences of symbols; the symbol 0 pads shorter words."""
 
     def __init__(self, max_length: int, alphabet: str | None) -> None:
-        self.max_length = check_size(max_length, least=1, most=128, name="max_length")
+        self.max_length = check_size(
+            max_length, min_val=1, max_val=128, name="max_length"
+        )
         self.alphabet = alphabet
         self.n_symbols = 255  # the bytes of UTF-8
         if alphabet is not None:
@@ -413,7 +415,7 @@ def count_tail_matches(
         sums += np.bincount(words.ravel(), weights.ravel(), minlength=n_tails)
     left = hadamard(1 << n_tail // 2, dtype=float)
     right = hadamard(1 << n_tail - n_tail // 2, dtype=float)
-    with one_thread():  # more threads take longer for such small matrices
+    with limit_blas_threads():  # more threads take longer for such small matrices
         matches = left @ sums.reshape(len(left), -1) @ right
     return (matches.ravel() / len(signs)).astype(np.int64)
 

@@ -21,9 +21,9 @@ from skdp.tables import (
     ColumnError,
     call_safely,
     is_missing,
-    kind_of,
-    objects_of,
-    plain,
+    to_object_list,
+    to_python,
+    type_of_value,
 )
 
 # Random keys of 128 bits cannot be guessed.
@@ -104,12 +104,12 @@ def encode_value(value: Any) -> bytes:
     """Write a value as bytes: equal bytes for equal values of a type."""
     if isinstance(value, tuple):
         return b"tuple " + join_parts(*map(encode_value, value))
-    kind = kind_of(value)
+    kind = type_of_value(value)
     if is_missing(value):
         raise ColumnError("contains missing values (NaN)")
     if kind not in WRITABLE_KINDS:
         raise ColumnError("contains values that are not text or numbers")
-    plain_value = plain(value)
+    plain_value = to_python(value)
     if kind == "number" and abs(plain_value) == math.inf:
         raise ColumnError("contains inf")
     # 1 and 1.0 have one text, and True another one.
@@ -123,7 +123,7 @@ def write_word(value: Any) -> bytes:
         return b"number %d" % value
     if isinstance(value, str) and INTEGER.fullmatch(value):
         return b"number " + value.encode()
-    if not is_missing(value) and kind_of(value) not in WORD_KINDS:
+    if not is_missing(value) and type_of_value(value) not in WORD_KINDS:
         raise ColumnError("contains values that are not text or numbers")
     return encode_value(value)
 
@@ -144,7 +144,7 @@ def to_bytes(
     # A list is not converted to an array, because an array has one dtype.
     is_list = isinstance(values, list | tuple | range)
     try:
-        objects = values if is_list else call_safely(objects_of, values)
+        objects = values if is_list else call_safely(to_object_list, values)
         return call_safely(lambda: list(map(write, objects)))
     except ColumnError as error:
         message = str(error)

@@ -20,9 +20,9 @@ from skdp.base import (
     apply_set_output,
     check_choice,
     check_confidence_level,
-    one_thread,
-    read_bounds,
-    read_numbers,
+    limit_blas_threads,
+    parse_bounds,
+    to_float_columns,
 )
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
@@ -114,7 +114,7 @@ class NumberField(Field):
     def _read(self, columns: Sequence[Any], *, missing: bool = False) -> Any:
         """Read the column as floats."""
         table = Table(self.columns, tuple(columns), None)
-        (numbers,) = read_numbers(table, missing=missing, truth=False)
+        (numbers,) = to_float_columns(table, missing=missing, truth=False)
         return numbers
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
@@ -223,7 +223,7 @@ class NumberField(Field):
             channel = np.zeros((n_cells, len(self.numbers)))
             by_report = self.mechanism.spread(bin_positions(steps, n_cells))
             np.add.at(channel.T, self._number_of_report, by_report.T)
-            with one_thread():
+            with limit_blas_threads():
                 cells = estimate_frequencies(channel, sums)
             frequencies = cells.reshape(n_bins, -1).sum(axis=1)
         edges = {"left": bins.edges[:-1], "right": bins.edges[1:]}
@@ -449,7 +449,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
     def _make_protocol(self, table: Table) -> ReportProtocol:
         epsilon = check_epsilon(self.epsilon)
         self._check_parameters()
-        bounds = read_bounds(self.bounds, table.names)
+        bounds = parse_bounds(self.bounds, table.names)
         column_epsilon = epsilon / len(bounds)
         mechanism = make_mechanism(self.mechanism, column_epsilon, self.grid_size)
         fields = []
@@ -458,7 +458,9 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             # permanent reports.
             column_bounds = float(low) + 0.0, float(high) + 0.0
             fields.append(NumberField(column, column_bounds, mechanism, column_epsilon))
-        read_numbers(table, truth=False)  # raises an error for text or missing values
+        to_float_columns(
+            table, truth=False
+        )  # raises an error for text or missing values
 
         name = self.mechanism if isinstance(self.mechanism, str) else "optimal"
         description = f"{name.replace('_', ' ')} mechanism"
@@ -610,7 +612,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
         for field, sums in zip(self._fields, tally.counts, strict=True):
             steps = field.mechanism.steps
             bins = min(32, steps) if n_bins is None else n_bins
-            bins = check_size(bins, least=1, most=steps, name="n_bins")
+            bins = check_size(bins, min_val=1, max_val=steps, name="n_bins")
             tables[field.name] = field.distribution(sums, bins)
         if len(tables) == 1:
             return next(iter(tables.values()))

@@ -19,7 +19,7 @@ from skdp.base import (
     TableLike,
     apply_set_output,
     check_choice,
-    read_domain,
+    make_domain,
 )
 from skdp.domain import Domain, Interval, copy_guarantee
 from skdp.local._memo import Memo, MemoisedReports
@@ -88,7 +88,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
     def _make_protocol(self, table: Table) -> ReportProtocol:
         epsilon = self._check_parameters()
         reason = _REASON_TO_DECLARE if self.memoize else ""
-        domain = read_domain(table, self.categories, why_declared=reason)
+        domain = make_domain(table, self.categories, why_declared=reason)
         fields = self._make_fields(domain, epsilon)
         self._set_categories(domain, table)
         # The class is part of the key of random bits, so encoders with one secret key

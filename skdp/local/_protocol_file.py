@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._json import MAX_DECLARED_VALUES, parse_json, read_value, write_value
+from skdp._json import MAX_DECLARED_VALUES, parse_json, value_from_json, value_to_json
 from skdp.domain import (
     Categories,
     Domain,
@@ -24,7 +24,7 @@ from skdp.domain import (
 from skdp.local._memo import SecretKey
 from skdp.local.protocol import ReportProtocol, Reports
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
-from skdp.tables import carried_text
+from skdp.tables import get_protocol_text
 
 _FORMAT = "skdp-protocol"
 _VERSION = 2
@@ -69,13 +69,13 @@ class ProtocolJson:
         protocol = self._protocol
         parameters = {}
         for name, value in (self._parameters | protocol.declared).items():
-            parameters[name] = write_value(value)
+            parameters[name] = value_to_json(value)
         content = {
             "format": _FORMAT,
             "version": _VERSION,
             "transformer": self._name,
             "parameters": parameters,
-            "columns": list(map(write_value, protocol.columns)),
+            "columns": list(map(value_to_json, protocol.columns)),
             "named": self._is_named,
             "permanent": protocol.permanent_key is not None,
             "seeded": self._is_seeded,
@@ -93,7 +93,7 @@ class ProtocolJson:
         return json.dumps(content, allow_nan=False)
 
     @property
-    def carried_text(self) -> str | None:
+    def get_protocol_text(self) -> str | None:
         """JSON in the metadata of reports; None if they have none."""
         if self._is_carried:
             # Some declared values cannot be written as JSON.
@@ -109,12 +109,12 @@ class ProtocolJson:
         domain = self._protocol.domain
         if domain is not None and sum(domain.sizes) > 1 << 11:
             return None
-        return self.carried_text
+        return self.get_protocol_text
 
 
 def _pack_protocol(protocol: ReportProtocol) -> Any:
     """Write the exact parameters on which client and server must agree."""
-    return write_value(protocol.parameters())
+    return value_to_json(protocol.parameters())
 
 
 def describe_guarantee(guarantee: PrivacyGuarantee) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def _is_internal(kind: type[Any]) -> bool:
 def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
     """Fit a transformer to the declared values in JSON."""
     parameters = {
-        name: read_value(value) for name, value in content["parameters"].items()
+        name: value_from_json(value) for name, value in content["parameters"].items()
     }
     if not parameters.keys().isdisjoint(_SECRET):
         raise ValueError
@@ -208,7 +208,7 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
         # A new key makes permanent reports differ from the reports of other clients.
         transformer.set_params(secret_key=SecretKey.generate())
     is_secure = content["guarantee"]["secure"] is True and not content["seeded"]
-    columns = list(map(read_value, content["columns"]))
+    columns = list(map(value_from_json, content["columns"]))
     _fit_declared(
         transformer,
         columns,
@@ -273,14 +273,14 @@ def _comparable_parts(content: Mapping[str, Any]) -> str:
 def read_and_tally(reports: Any, transformer: Any) -> tuple[Reports, Any]:
     """Read reports as arrays, and sum them."""
     protocol = transformer.protocol_
-    check_attached_protocol(carried_text(reports), transformer)
+    check_attached_protocol(get_protocol_text(reports), transformer)
     arrays: Reports = protocol.read(reports)
     return arrays, protocol.tally(arrays)
 
 
 def check_attached_protocol(text: str | None, transformer: Any) -> None:
     """Check that the protocol in the metadata of reports, if any, equals the protocol of the transformer."""
-    if text is None or text == transformer._json.carried_text:
+    if text is None or text == transformer._json.get_protocol_text:
         return
     content = _parse_protocol(text)
     meaning = None

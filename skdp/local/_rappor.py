@@ -358,9 +358,11 @@ class RapporEncoder(ReportTransformer):
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
         key = check_key(self.secret_key)
-        n_bits = check_size(self.n_bits, most=1 << 16, name="n_bits")
-        n_hashes = check_size(self.n_hashes, least=1, most=n_bits, name="n_hashes")
-        n_cohorts = check_size(self.n_cohorts, least=1, most=1 << 16, name="n_cohorts")
+        n_bits = check_size(self.n_bits, max_val=1 << 16, name="n_bits")
+        n_hashes = check_size(self.n_hashes, min_val=1, max_val=n_bits, name="n_hashes")
+        n_cohorts = check_size(
+            self.n_cohorts, min_val=1, max_val=1 << 16, name="n_cohorts"
+        )
         epsilon = check_epsilon(self.epsilon)
         n_pairs = n_hashes * len(table.names)
         first_round = UnaryEncoding(n_bits, epsilon / n_pairs, variant="symmetric")

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import ColumnLike, check_choice, read_domain, undeclared_error
+from skdp.base import ColumnLike, check_choice, make_domain, undeclared_error
 from skdp.domain import Domain, DomainLike
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
@@ -351,7 +351,7 @@ def read_lists_domain(table: Table, categories: Any) -> Domain:
             "categories must be a mapping of column to values, from public knowledge, got "
             f"{categories!r}."
         )
-    domain = read_domain(table, categories)
+    domain = make_domain(table, categories)
     for column, size in zip(domain.columns, domain.sizes, strict=True):
         if size < 2:
             raise ValueError(
@@ -373,6 +373,6 @@ def read_sizes(max_size: Any, domain: Domain) -> dict[Any, int]:
     for name in domain.columns:
         title = f"max_size of column {name!r}"
         sizes[name] = min(
-            check_size(given[name], least=1, name=title), len(domain[name])
+            check_size(given[name], min_val=1, name=title), len(domain[name])
         )
     return sizes

@@ -8,13 +8,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.base import TableLike, check_random_state, coins, read_array
+from skdp.base import TableLike, check_random_state, make_source, to_array
 from skdp.randomness import ByteSource
 from skdp.tables import (
-    carried_text,
+    attach_protocol,
+    get_protocol_text,
     is_frame,
-    pandas_note,
-    with_protocol,
+    parse_pandas_metadata,
 )
 
 
@@ -70,9 +70,9 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
     [0, 1, 2]
     """
     check_random_state(random_state)
-    source = coins(random_state, "shuffle_reports")
+    source = make_source(random_state, "shuffle_reports")
     if not is_frame(reports):
-        rows = read_array(reports, "reports")
+        rows = to_array(reports, "reports")
         if rows.ndim != 2:
             raise ValueError(
                 f"reports must be a table, got {rows.ndim} dimensions; pass "
@@ -89,7 +89,7 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
         shuffled = _take_arrow(native, order)
     else:  # polars, which has no metadata
         return _take_polars(frame, order)
-    return with_protocol(shuffled, carried_text(native))
+    return attach_protocol(shuffled, get_protocol_text(native))
 
 
 def _permutation(n: int, source: ByteSource) -> NDArray[np.intp]:
@@ -104,7 +104,7 @@ def _permutation(n: int, source: ByteSource) -> NDArray[np.intp]:
 
 def _take_arrow(table: Any, order: NDArray[np.intp]) -> Any:
     """Return rows without metadata, and without the columns that were a row index."""
-    index = pandas_note(table.schema.metadata or {}).get("index_columns")
+    index = parse_pandas_metadata(table.schema.metadata or {}).get("index_columns")
     if not isinstance(index, list):
         index = []
     names = [name for name in table.column_names if name not in index]

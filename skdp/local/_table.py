@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import ColumnLike, HandleUnknown, read_domain
+from skdp.base import ColumnLike, HandleUnknown, make_domain
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.local._numeric import NumberField, estimate_means, make_mechanism
@@ -236,7 +236,7 @@ class LocalTableEncoder(ReportTransformer):
         if not columns:
             return None
         names, arrays = tuple(columns), tuple(columns.values())
-        domain = read_domain(Table(names, arrays, table.native), self.categories)
+        domain = make_domain(Table(names, arrays, table.native), self.categories)
         check_several_values(domain)
         return domain
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from skdp.base import check_choice, read_bounds
+from skdp.base import check_choice, parse_bounds
 from skdp.domain import Domain
 from skdp.local._numeric import make_mechanism
 from skdp.local.protocol import Sampling, margin_error, read_weights
@@ -323,5 +323,5 @@ def check_bounds(bounds: Any) -> dict[Any, Any]:
             f"{type(bounds).__name__}."
         )
     if bounds:
-        read_bounds(dict(bounds), tuple(bounds))
+        parse_bounds(dict(bounds), tuple(bounds))
     return dict(bounds or {})

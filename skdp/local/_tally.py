@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._json import parse_json, read_value, write_value
+from skdp._json import parse_json, value_from_json, value_to_json
 from skdp.domain import Domain, Interval
 from skdp.markup import html_facts
 from skdp.tables import MAX_REPORTS
@@ -230,16 +230,16 @@ def plain_field(field: Mapping[str, Any]) -> dict[str, Any]:
 def _pack_field(field: Mapping[str, Any]) -> dict[str, Any]:
     packed = plain_field(field)
     for name in packed.keys() & {"columns", "domain"}:
-        packed[name] = write_value(packed[name])
+        packed[name] = value_to_json(packed[name])
     return packed
 
 
 def _unpack_field(packed: Mapping[str, Any]) -> dict[str, Any]:
-    field = {**packed, "columns": read_value(packed["columns"])}
+    field = {**packed, "columns": value_from_json(packed["columns"])}
     if not isinstance(field["columns"], list):
         raise TypeError
     if "domain" in packed:
-        values = map(read_value, packed["domain"])
+        values = map(value_from_json, packed["domain"])
         field["domain"] = Domain(dict(zip(field["columns"], values, strict=True)))
         if field["domain"].size != math.prod(field["shape"]):
             raise ValueError

@@ -20,16 +20,16 @@ from skdp.base import (
     OnSite,
     PathType,
     TableLike,
-    all_or_nothing,
     apply_set_output,
+    check_index_levels,
+    check_input,
     check_ledger,
     check_names,
     check_random_state,
     check_same_order,
     draw_seed,
-    level_of_the_caller,
-    read_input,
-    refuse_protected_levels,
+    find_stack_level,
+    restore_on_error,
     warn_of_epsilon,
     warn_of_levels,
 )
@@ -53,10 +53,10 @@ from skdp.pages import warn
 from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
+    charge_ledger,
     check_epsilon,
-    spend,
 )
-from skdp.tables import Table, carried_text, carries_notes, with_protocol
+from skdp.tables import Table, attach_protocol, get_protocol_text, has_metadata
 
 
 class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
@@ -119,7 +119,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             tags.transformer_tags.preserves_dtype = []
         return tags
 
-    @all_or_nothing
+    @restore_on_error
     def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
         """Fit the transformer to the declared values.
 
@@ -144,7 +144,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         check_ledger(self.ledger)
         check_random_state(self.random_state)
-        protocol = self._make_protocol(read_input(self, X, reset=True))
+        protocol = self._make_protocol(check_input(self, X, reset=True))
         warn_of_epsilon(protocol.guarantee.epsilon, self.epsilon)
 
         self.protocol_ = protocol
@@ -242,21 +242,21 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     def _read_records(self, X: Any, record_id: Any) -> tuple[Table, list[bytes]]:
         """Read the true values and the ids of records for a release."""
         table = self._read(X)
-        refuse_protected_levels(X, self.protocol_.columns)
+        check_index_levels(X, self.protocol_.columns)
         warn_of_levels(X)
-        warn_of_reports([carried_text(X)])
+        warn_of_reports([get_protocol_text(X)])
         check_same_order(X, record_id, "record_id")
         return table, self.protocol_.read_records(record_id, len(table.columns[0]))
 
     def _attach_protocol(self, reports: Any) -> Any:
         """Convert reports to the output of `set_output`, with the protocol as metadata."""
         X_out = apply_set_output(self, reports)
-        text = self._json.text_in_memory if carries_notes(X_out) else None
-        return with_protocol(X_out, text)
+        text = self._json.text_in_memory if has_metadata(X_out) else None
+        return attach_protocol(X_out, text)
 
     def _read(self, X: Any) -> Table:
         """Read true values in the columns of `fit`."""
-        table = read_input(self, X, reset=False)
+        table = check_input(self, X, reset=False)
         check_names(self, table, self.protocol_.columns)
         return table
 
@@ -347,7 +347,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             raise TypeError(
                 "reports must have a row for each record, got a ReportTally."
             )
-        check_attached_protocol(carried_text(reports), self)
+        check_attached_protocol(get_protocol_text(reports), self)
         protocol = self.protocol_
         arrays = protocol.read(reports)
         names, blocks = debias_reports(protocol, arrays, columns, values)
@@ -494,7 +494,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         """Charge one call of `transform` to the ledger; a named run only once."""
         ledger, title = self._next_charge(run)
         if ledger is not None:
-            spend(ledger, self.guarantee_, title)
+            charge_ledger(ledger, self.guarantee_, title)
 
     def _check_budget(self, run: str | None = None) -> None:
         """Raise BudgetExceeded early if the ledger does not cover a call."""
@@ -566,7 +566,7 @@ def warn_of_reports(texts: Sequence[str | None]) -> None:
             "Use the true values; for true values, remove this key of the metadata",
             UserWarning,
             about="guide/report_files",
-            stacklevel=level_of_the_caller(),
+            stacklevel=find_stack_level(),
         )
 
 

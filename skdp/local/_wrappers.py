@@ -22,9 +22,9 @@ from skdp.base import (
     ColumnLike,
     OnSite,
     TableLike,
-    all_or_nothing,
     apply_set_output,
-    read_input,
+    check_input,
+    restore_on_error,
 )
 from skdp.local._oracle_encoder import OracleEncoder
 from skdp.local._protocol_file import read_and_tally
@@ -32,7 +32,7 @@ from skdp.local._transformer import ReportTransformer, input_names
 from skdp.local.protocol import ReportProtocol, estimate_counts
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee
-from skdp.tables import read_table
+from skdp.tables import wrap_table
 
 
 class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
@@ -135,7 +135,7 @@ class OnFitOnly(WrapsTransformer):
     def __init__(self, transformer: ReportTransformer) -> None:
         self.transformer = transformer
 
-    @all_or_nothing
+    @restore_on_error
     def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
         """Fit a clone of the transformer, without releasing anything.
 
@@ -169,7 +169,7 @@ class OnFitOnly(WrapsTransformer):
         transformer.fit(X, y)
         # Checked before any release, which could not be used otherwise.
         transformer.protocol_.check_encodable()
-        read_input(self, X, reset=True)
+        check_input(self, X, reset=True)
         self.transformer_ = transformer
         return self
 
@@ -398,7 +398,7 @@ class PosteriorFeatures(WrapsTransformer):
         reports = self.encoder_.transform(X, **params)
         return apply_set_output(self, self._features(reports))
 
-    @all_or_nothing
+    @restore_on_error
     def _learn(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
         """Set the fitted attributes, and return the reports of the rows."""
         if not isinstance(self.encoder, OracleEncoder):
@@ -410,7 +410,7 @@ class PosteriorFeatures(WrapsTransformer):
         # The setting of this object applies.
         encoder.set_output(transform="default")
         encoder.fit(X, y)
-        read_input(self, X, reset=True)
+        check_input(self, X, reset=True)
         _check_names(encoder.protocol_)
         reports = encoder.transform(X, **params)
         self.prior_ = _estimate_prior(encoder, reports)
@@ -432,7 +432,7 @@ class PosteriorFeatures(WrapsTransformer):
             rows = is_reported[:, number]
             block[rows] = posterior(oracle, parts[number], prior)
             blocks.append(block)
-        table = read_table(reports)
+        table = wrap_table(reports)
         return table.rebuild([np.hstack(blocks)], _value_names(protocol))
 
     @property

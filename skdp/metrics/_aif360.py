@@ -28,7 +28,7 @@ from skdp.metrics._inputs import (
     list_privileged,
     parse_classes,
 )
-from skdp.tables import convert_frame, is_frame, read_table
+from skdp.tables import convert_frame, is_frame, wrap_table
 
 LABEL = "label"
 
@@ -142,13 +142,13 @@ def to_aif360(
 def _convert_frame(X: Any) -> pd.DataFrame:
     """Read a table of any library as pandas."""
     if isinstance(X, np.ndarray) and X.ndim == 2:
-        X = pd.DataFrame(X, columns=list(read_table(X).names))
+        X = pd.DataFrame(X, columns=list(wrap_table(X).names))
     if not is_frame(X):
         raise TypeError(
             "X must be a pandas, polars or pyarrow dataframe or a 2-D array, got "
             f"{type(X).__name__}"
         )
-    table = read_table(X)
+    table = wrap_table(X)
     if not isinstance(X, pd.DataFrame):
         # The levels of categorical columns outside of pandas depend on the data.
         text = selectors.categorical().cast(nw.String)

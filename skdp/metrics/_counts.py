@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.base import check_choice, read_array
-from skdp.tables import is_missing, plain
+from skdp.base import check_choice, to_array
+from skdp.tables import is_missing, to_python
 
 Numbers = NDArray[np.float64]
 
@@ -171,7 +171,7 @@ def _select_counts(counts: Any) -> Any:
 
 def _convert_counts(values: Any, name: str) -> Numbers:
     array = (
-        values.to_numpy() if isinstance(values, pd.Series) else read_array(values, name)
+        values.to_numpy() if isinstance(values, pd.Series) else to_array(values, name)
     )
     if array.dtype == object:
         # NumPy converts "3" and True to numbers.
@@ -214,12 +214,12 @@ def labels_of(index: pd.Index) -> list[Any]:
     # pandas does not match None with nan, or a categorical index with text.
     if index.nlevels > 1:
         return [tuple(map(_plain_part, label)) for label in index]
-    return [plain(label) for label in index.get_level_values(0)]
+    return [to_python(label) for label in index.get_level_values(0)]
 
 
 def _plain_part(part: Any) -> Any:
     # `estimate_counts` writes Booleans as text if the level also has the number 0 or 1.
-    value = plain(part)
+    value = to_python(part)
     return str(value) if isinstance(value, bool) else value
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import one_column, read_array
-from skdp.tables import ColumnError, call_safely, is_frame, is_missing, read_table
+from skdp.base import to_array, to_single_column
+from skdp.tables import ColumnError, call_safely, is_frame, is_missing, wrap_table
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -24,7 +24,7 @@ Cells = list[tuple[Any, ...]]
 
 def parse_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
     """Read a column of any library; `missing` allows missing values."""
-    (column,) = one_column(values, name).columns
+    (column,) = to_single_column(values, name).columns
     try:
         return call_safely(_convert_to_series, column, missing)
     except ColumnError as error:
@@ -66,13 +66,13 @@ def _is_fraction(value: Any) -> bool:
 def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
     """Read columns by name, with missing values; an unnamed column has the name None."""
     if not is_frame(features):
-        if read_array(features, name).ndim < 2:
+        if to_array(features, name).ndim < 2:
             # The name of an unnamed polars series is "".
             label = getattr(features, "name", None)
             column = parse_column(features, name, missing=True)
             return {None if label == "" else label: column}
         features = np.array(features, dtype=object)
-    table = read_table(features)
+    table = wrap_table(features)
     if not table.names:
         raise ValueError(f"{name} must have at least one column")
     columns = {}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from fairlearn.reductions import ClassificationMoment, ErrorRate
 
-from skdp.base import check_row_order, level_of_the_caller
+from skdp.base import check_row_order, find_stack_level
 from skdp.metrics._inputs import Numbers, parse_classes
 from skdp.metrics._reported_groups import debias_groups, sum_indicators
 from skdp.pages import warn
@@ -78,7 +78,7 @@ class PrivateParity(ClassificationMoment):
                 "set difference_bound to at least the standard error",
                 UserWarning,
                 about="guide/fairness#train-and-correct-models",
-                stacklevel=level_of_the_caller(),
+                stacklevel=find_stack_level(),
             )
         self._differences: Numbers = np.concatenate(blocks, axis=1)
         # The order of fairlearn's own constraints.

@@ -15,7 +15,7 @@ from skdp.base import (
     TableLike,
     check_choice,
     check_row_order,
-    read_array,
+    to_array,
 )
 from skdp.domain import Domain
 from skdp.local import ReportTransformer
@@ -31,7 +31,7 @@ from skdp.metrics._inputs import (
     parse_column,
 )
 from skdp.oracles import project_to_simplex
-from skdp.tables import is_frame, read_table
+from skdp.tables import is_frame, wrap_table
 
 
 def debias_groups(
@@ -47,7 +47,7 @@ def debias_groups(
     debiased = encoder.debias(reports, columns=names)
     if is_frame(debiased):
         debiased = np.column_stack(
-            [np.asarray(column) for column in read_table(debiased).columns]
+            [np.asarray(column) for column in wrap_table(debiased).columns]
         )
     blocks = [debiased]
     if protocol.strategy == "split":
@@ -72,7 +72,7 @@ def _convert_to_table(reports: Any, names: list[Any]) -> Any:
     if isinstance(reports, pd.Series):
         table = reports.to_frame(names[0] if reports.name is None else reports.name)
     else:
-        table = read_array(reports, "reports")
+        table = to_array(reports, "reports")
         if table.ndim != 1:
             return reports
         table = table[:, np.newaxis]

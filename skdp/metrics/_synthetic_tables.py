@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import check_scoring
 
-from skdp.base import ColumnName, TableLike, read_array
+from skdp.base import ColumnName, TableLike, to_array
 from skdp.domain import Categories, Domain, DomainLike, Interval
 from skdp.metrics._inputs import parse_classes, parse_column
 from skdp.pages import warn
@@ -24,10 +24,10 @@ from skdp.tables import (
     Table,
     distinct_values,
     is_frame,
-    kind_of,
-    read_table,
     to_dates,
     to_numbers,
+    type_of_value,
+    wrap_table,
 )
 
 Query = Mapping[Any, Any]
@@ -148,7 +148,7 @@ def marginal_errors(
             "real and synthetic must have the same columns; in one of them only: "
             f"{sorted(set(names) ^ set(other_names), key=str)}"
         )
-    check_size(order, least=1, most=len(names), name="order")
+    check_size(order, min_val=1, max_val=len(names), name="order")
     _, codes = _code_columns(tables, names, domain)
     n_real = len(tables[0].columns[0])
     marginals = list(combinations(names, order))
@@ -227,10 +227,10 @@ def _observed_values(name: Any, columns: list[Any]) -> Categories:
     real, real_missing = _distinct_values(name, columns[0], "real")
     synthetic, synthetic_missing = _distinct_values(name, columns[1], "synthetic")
     # 1 and "1" would have no value in common.
-    if real and synthetic and kind_of(real[0]) != kind_of(synthetic[0]):
+    if real and synthetic and type_of_value(real[0]) != type_of_value(synthetic[0]):
         raise ValueError(
-            f"column {name!r} must have values of one type, got {kind_of(real[0])} in "
-            f"real and {kind_of(synthetic[0])} in synthetic"
+            f"column {name!r} must have values of one type, got {type_of_value(real[0])} in "
+            f"real and {type_of_value(synthetic[0])} in synthetic"
         )
     values = sorted({*real, *synthetic})
     if real_missing or synthetic_missing:
@@ -250,12 +250,12 @@ def _distinct_values(name: Any, column: Any, label: str) -> tuple[list[Any], boo
 
 def _check_table(label: str, data: Any) -> Table:
     if not is_frame(data):
-        data = read_array(data, label)
+        data = to_array(data, label)
         if data.ndim != 2:
             raise ValueError(
                 f"{label} must be a dataframe or a 2-D array, got {data.ndim} dimensions"
             )
-    table = read_table(data)
+    table = wrap_table(data)
     if not table.names:
         raise ValueError(f"{label} has no columns")
     if len(table.columns[0]) == 0:
@@ -365,7 +365,7 @@ def _answer(table: Table, query: Query) -> float:
 
 def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> NDArray[np.bool_]:
     """Find the rows with ``low <= value < high``; missing values are outside."""
-    kinds = {kind_of(bound) for bound in bounds if bound is not None}
+    kinds = {type_of_value(bound) for bound in bounds if bound is not None}
     is_time = kinds <= {*TIME_KINDS}
     if len(bounds) != 2 or not (is_time or kinds == {"number"}):
         raise ValueError(
@@ -512,7 +512,7 @@ def _take_target(
     """Return the features in the order of `names`, if there are any, the target, and the names."""
     if not is_frame(data):
         raise TypeError(f"{label} must be a dataframe, got {type(data).__name__}")
-    table = read_table(data)
+    table = wrap_table(data)
     columns = dict(zip(table.names, table.columns, strict=True))
     if target not in columns:
         raise ValueError(f"{label} has no column {target!r}; it has {list(columns)}")
@@ -532,8 +532,8 @@ def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, label: str) ->
     if not is_classifier(estimator):
         return clone(estimator).fit(X, y)
     # 1 and "1" are two classes, so every prediction would be wrong.
-    kinds = set(map(kind_of, y.unique()))
-    if kinds.isdisjoint(map(kind_of, y_test.unique())):
+    kinds = set(map(type_of_value, y.unique()))
+    if kinds.isdisjoint(map(type_of_value, y_test.unique())):
         raise ValueError(
             f"the targets of {label} and real_test must have values of one type"
         )

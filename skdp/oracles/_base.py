@@ -100,7 +100,7 @@ class LocalMechanism(ABC):
         ReportPair
             Exact fractions.
         """
-        return ReportPair.of_any(self.worst_ratio)
+        return ReportPair.from_ratio(self.worst_ratio)
 
 
 def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:

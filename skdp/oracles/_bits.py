@@ -335,7 +335,9 @@ class SubsetSelection(BitOracle):
         capped = capped_epsilon(epsilon)
         if subset_size is not None:
             sizes = [
-                check_size(subset_size, least=1, most=self.k - 1, name="subset_size")
+                check_size(
+                    subset_size, min_val=1, max_val=self.k - 1, name="subset_size"
+                )
             ]
         else:
             # The error is convex in the size, with its minimum at k / (e^eps + 1).
@@ -374,7 +376,7 @@ class SubsetSelection(BitOracle):
         n_none = math.comb(n_others, size)
         high, low = self._set_shares()
         counts = (n_one, n_one, n_both, n_none)
-        return ReportPair.of_support(high, low, counts)
+        return ReportPair.from_support(high, low, counts)
 
     def _set_shares(self) -> tuple[Fraction, Fraction]:
         """Return the probabilities of a set that holds the true value, and of another."""

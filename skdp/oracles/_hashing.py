@@ -168,13 +168,13 @@ class LocalHashing(FrequencyOracle):
     def __init__(
         self, k: int, epsilon: float | Fraction, *, n_buckets: int | None = None
     ) -> None:
-        self.k = check_size(k, most=(1 << 31) - 2)
+        self.k = check_size(k, max_val=(1 << 31) - 2)
         if n_buckets is None:
             # The error of an absent value is smallest at e^eps + 1 buckets, where the mean error over few values
             # exceeds its minimum by at most 4 %.
             power = math.exp(min(float(capped_epsilon(epsilon)), 50))
             n_buckets = min(round(power) + 1, self.k, MAX_BUCKETS)
-        g = check_size(n_buckets, most=MAX_BUCKETS, name="n_buckets")
+        g = check_size(n_buckets, max_val=MAX_BUCKETS, name="n_buckets")
         self.hash_family = AffineHash(self.k, g)
         inner = RandomizedResponse(g, epsilon)
         self._inner = inner
@@ -195,8 +195,8 @@ class LocalHashing(FrequencyOracle):
         q = self._inner.q
         g = self.n_buckets
         meet = Fraction(self.hash_family.collision)
-        apart = ReportPair.of_support(p, q, (1, 1, 0, g - 2))
-        together = ReportPair.of_support(p, q, (0, 0, 1, g - 1))
+        apart = ReportPair.from_support(p, q, (1, 1, 0, g - 2))
+        together = ReportPair.from_support(p, q, (0, 0, 1, g - 1))
         return ReportPair.mixture(((1 - meet, apart), (meet, together)))
 
     @property

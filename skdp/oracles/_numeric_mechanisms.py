@@ -147,7 +147,7 @@ class NumericMechanism(LocalMechanism):
 
 def check_steps(steps: Any) -> int:
     """Check the number of steps of a grid."""
-    return check_size(steps, least=1, most=1 << 16, name="grid_size")
+    return check_size(steps, min_val=1, max_val=1 << 16, name="grid_size")
 
 
 def round_at_random(scaled: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
@@ -229,7 +229,7 @@ class ClampedLaplace(NumericMechanism):
 
     def shuffle_pair(self) -> ReportPair:
         # An upper bound with few digits, because the exact ratio has millions of digits.
-        return ReportPair.of_any(exp_bounds(Fraction(self.epsilon))[1])
+        return ReportPair.from_ratio(exp_bounds(Fraction(self.epsilon))[1])
 
     @cached_property
     def estimates(self) -> list[Fraction]:  # type: ignore[override]
@@ -368,7 +368,7 @@ class SquareWave(NumericMechanism):
         # Two windows that do not overlap are the worst pair.
         n_outside = self.n_reports - 2 * self.width
         counts = (self.width, self.width, 0, n_outside)
-        return ReportPair.of_support(self._inside, self._outside, counts)
+        return ReportPair.from_support(self._inside, self._outside, counts)
 
     def parameters(self) -> dict[str, Any]:
         return super().parameters() | {"width": self.width}

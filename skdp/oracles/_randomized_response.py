@@ -23,7 +23,7 @@ from skdp.randomness import (
     ByteSource,
     bernoulli,
     check_size,
-    rows_of,
+    restrict_source,
     uniform_integers,
 )
 
@@ -128,7 +128,7 @@ class RandomizedResponse(FrequencyOracle):
 
     def shuffle_pair(self) -> ReportPair:
         counts = (1, 1, 0, self.k - 2)
-        return ReportPair.of_support(self.p, self.q, counts)
+        return ReportPair.from_support(self.p, self.q, counts)
 
     def report(
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
@@ -151,9 +151,13 @@ class RandomizedResponse(FrequencyOracle):
             reports[start : start + step] = np.bitwise_xor(block, change)
             tied.append(np.flatnonzero(quotient == self._bound) + start)
         rows = np.concatenate([*tied, np.empty(0, np.intp)])
-        is_uniform = bernoulli(rows_of(source, rows), self._threshold, rows.size)
+        is_uniform = bernoulli(
+            restrict_source(source, rows), self._threshold, rows.size
+        )
         rows = rows[is_uniform]
-        reports[rows] = uniform_integers(rows_of(source, rows), self.k, rows.size)
+        reports[rows] = uniform_integers(
+            restrict_source(source, rows), self.k, rows.size
+        )
         return reports
 
     def _draw_keyed(

@@ -141,12 +141,12 @@ class SetSelection(FrequencyOracle):
         self.k = check_size(k)
         # The exact integers of 1024 members take less than a second.
         most = min(self.k, 1024)
-        self.max_size = check_size(max_size, least=1, most=most, name="max_size")
+        self.max_size = check_size(max_size, min_val=1, max_val=most, name="max_size")
         capped = capped_epsilon(epsilon)
         if subset_size is None:
             subset_size = _best_size(self.k, self.max_size, float(capped))
         self.subset_size = check_size(
-            subset_size, least=1, most=self.k, name="subset_size"
+            subset_size, min_val=1, max_val=self.k, name="subset_size"
         )
         self._n_codes = self.k + self.max_size
         self._hit_proportions = self._count_hits()

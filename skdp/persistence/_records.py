@@ -17,12 +17,12 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from skdp._json import read_value, write_value
+from skdp._json import value_from_json, value_to_json
 from skdp.base import SavedByArguments
 from skdp.domain import Categories, Domain, Interval
 from skdp.local import ReportTransformer, SecretKey
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
-from skdp.tables import Table, dtype_of, empty_column, library_of
+from skdp.tables import Table, empty_column, find_dtype, library_of
 
 _NO_LEDGER = (
     "this estimator was loaded without its ledger; use skdp.load(path, ledger=...)"
@@ -225,7 +225,7 @@ def _check_parameters(
     written = json.loads(transformer.to_json())["parameters"]
     # Text is compared, because 1 and True are equal in Python.
     for name in written.keys() - transformer.protocol_.declared.keys():
-        if json.dumps(write_value(parameters[name])) != json.dumps(written[name]):
+        if json.dumps(value_to_json(parameters[name])) != json.dumps(written[name]):
             raise ValueError(f"`{name}` was changed after fit. Fit the estimator again")
 
 
@@ -248,13 +248,13 @@ def _write_domain(domain: Domain) -> dict[str, Any]:
 
 def _write_attribute(values: Categories | Interval) -> list[Any]:
     if isinstance(values, Interval):
-        return [write_value(values), False]
-    return [write_value(list(values.values)), values.ordered]
+        return [value_to_json(values), False]
+    return [value_to_json(list(values.values)), values.ordered]
 
 
 def _read_attribute(state: list[Any]) -> Categories | Interval:
     values, ordered = state
-    values = read_value(values)
+    values = value_from_json(values)
     return (
         values if isinstance(values, Interval) else Categories(values, ordered=ordered)
     )
@@ -301,7 +301,7 @@ def _write_template(template: Table) -> dict[str, Any]:
 def _read_template(state: dict[str, Any]) -> Table:
     columns = []
     for library in state["columns"]:
-        columns.append(empty_column(library, dtype_of(library, "missing", ())))
+        columns.append(empty_column(library, find_dtype(library, "missing", ())))
     native: Any
     if state["library"] == "numpy":
         native = np.empty((0, state["n_columns"]), object)
@@ -358,7 +358,7 @@ _TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
     # Types that skops does not trust.
     "value": (
         (date, time, timedelta, Decimal, Fraction),
-        write_value,
-        read_value,
+        value_to_json,
+        value_from_json,
     ),
 }

@@ -3,8 +3,8 @@
 from skdp.privacy._accountant import smallest_epsilon as smallest_epsilon
 from skdp.privacy._book import BudgetExceeded
 from skdp.privacy._budget import Mu, Rho
-from skdp.privacy._budget import Share as Share
-from skdp.privacy._budget import read_share as read_share
+from skdp.privacy._budget import PrivacyBudget as PrivacyBudget
+from skdp.privacy._budget import parse_budget as parse_budget
 from skdp.privacy._conversions import (
     gaussian_delta,
     gaussian_epsilon,
@@ -22,7 +22,7 @@ from skdp.privacy._guarantee import (
 )
 from skdp.privacy._guarantee import Relation as Relation
 from skdp.privacy._ledger import PrivacyLedger
-from skdp.privacy._ledger import spend as spend
+from skdp.privacy._ledger import charge_ledger as charge_ledger
 from skdp.privacy._losses import GaussianLoss, PureLoss
 from skdp.privacy._losses import Loss as Loss
 from skdp.privacy._losses import StatedLoss as StatedLoss

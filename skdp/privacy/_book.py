@@ -36,7 +36,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skdp._json import read_value
+from skdp._json import value_from_json
 from skdp.exact import round_up
 from skdp.markup import format_text
 from skdp.privacy._formats import check_choice, check_delta, check_epsilon, write_name
@@ -483,7 +483,7 @@ def _load_account(database: sqlite3.Connection) -> Account:
         content, *sums = database.execute("SELECT * FROM account").fetchone()
         amounts = [float(text) if text == "inf" else Fraction(text) for text in sums]
         fields = json.loads(content)
-        columns = tuple(map(read_value, fields.pop("columns")))
+        columns = tuple(map(value_from_json, fields.pop("columns")))
         return Account(Budget(**fields, columns=columns), Sums(*amounts))
     except (TypeError, ValueError) as error:
         raise sqlite3.DatabaseError(f"its budget cannot be read ({error})") from None

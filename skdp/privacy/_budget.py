@@ -240,7 +240,7 @@ def _largest_mu(epsilon: Fraction, delta: Fraction) -> float:
 
 
 @dataclass(frozen=True)
-class Share:
+class PrivacyBudget:
     """The exact fraction of a budget for a mechanism or a part of it."""
 
     kind: Literal["epsilon", "rho", "mu"]
@@ -253,10 +253,10 @@ class Share:
     # sampled rows.
     by_person: bool = False
 
-    def __mul__(self, part: Fraction) -> Share:
+    def __mul__(self, part: Fraction) -> PrivacyBudget:
         return replace(self, amount=self.amount * part)
 
-    def __truediv__(self, n: int) -> Share:
+    def __truediv__(self, n: int) -> PrivacyBudget:
         return self * Fraction(1, n)
 
     @property
@@ -267,9 +267,9 @@ class Share:
         return 2 * self.amount if self.kind == "rho" else self.amount
 
     @property
-    def of_a_row(self) -> Share:
+    def of_a_row(self) -> PrivacyBudget:
         """The fraction for a single row, in mu: with r rows per person, mu / r."""
-        return Share("mu", self.mu_squared / self.rows**2)
+        return PrivacyBudget("mu", self.mu_squared / self.rows**2)
 
     @property
     def pure(self) -> Fraction:
@@ -330,12 +330,12 @@ def _epsilon_of_losses(losses: tuple[Loss, ...], delta: Fraction) -> float:
     return math.inf if epsilon is None else epsilon
 
 
-def read_share(epsilon: Any) -> Share:
+def parse_budget(epsilon: Any) -> PrivacyBudget:
     """Check the `epsilon` of a central release."""
     # A subclass could override the value, so only the exact types are accepted.
     if type(epsilon) in (Rho, Mu):
-        return Share(epsilon.name, epsilon.amount, epsilon)
-    return Share("epsilon", check_epsilon(epsilon))
+        return PrivacyBudget(epsilon.name, epsilon.amount, epsilon)
+    return PrivacyBudget("epsilon", check_epsilon(epsilon))
 
 
 def _root(square: Fraction) -> Fraction:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from skdp._json import parse_json, write_value
+from skdp._json import parse_json, value_to_json
 from skdp.exact import exp_bounds, round_up
 from skdp.markup import format_text
 
@@ -197,7 +197,7 @@ def check_fields(content: Any, names: Collection[str], where: str) -> None:
 def write_name(name: Any) -> Any:
     """Return a column name as it is written in a record, with its type if JSON has it."""
     try:
-        return write_value(name)
+        return value_to_json(name)
     except TypeError:
         return format_name(name)
 

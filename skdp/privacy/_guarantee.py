@@ -10,7 +10,7 @@ from fractions import Fraction
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from skdp._json import read_value
+from skdp._json import value_from_json
 from skdp.exact import round_up
 from skdp.markup import format_text
 from skdp.privacy._accountant import smallest_epsilon
@@ -267,7 +267,7 @@ class PrivacyGuarantee(JsonRecord):
                     f"{name} must be an array, got {type(fields[name]).__name__}"
                 )
         try:
-            scope = tuple(map(read_value, fields["scope"]))
+            scope = tuple(map(value_from_json, fields["scope"]))
             losses = tuple(map(parse_loss, fields["losses"]))
             return cls(**fields | {"scope": scope, "losses": losses})
         except TypeError as error:

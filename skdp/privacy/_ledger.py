@@ -373,7 +373,7 @@ def _check_release(guarantee: Any, what: Any) -> None:
         raise TypeError(f"what must be a str, got {type(what).__name__}")
 
 
-def spend(ledger: Any, guarantee: PrivacyGuarantee, what: str) -> None:
+def charge_ledger(ledger: Any, guarantee: PrivacyGuarantee, what: str) -> None:
     """Charge a release to a ledger; None has no limit."""
     if ledger is not None:
         ledger.charge(guarantee, what)

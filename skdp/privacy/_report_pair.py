@@ -254,7 +254,7 @@ class ReportPair:
         parts = [Ratios.of(pair.classes) for pair in (self, *self.beside)]
         if len(parts) == 1:
             return parts[0]
-        return Ratios.product(parts) or ReportPair.of_any(self.largest_ratio).ratios
+        return Ratios.product(parts) or ReportPair.from_ratio(self.largest_ratio).ratios
 
     def swapped(self) -> ReportPair:
         """Return the pair with its two values exchanged."""
@@ -270,7 +270,7 @@ class ReportPair:
         return max(delta, delta_above(self.ratios.swap(), n, order))
 
     @classmethod
-    def of_any(cls, worst_ratio: Fraction) -> ReportPair:
+    def from_ratio(cls, worst_ratio: Fraction) -> ReportPair:
         """Return the pair that reveals as much as any pair of a local randomizer with this worst ratio."""
         # By [1]_, the rows of any two values are mixtures ``(r Q0 + Q1) / (r + 1)`` and
         # ``(Q0 + r Q1) / (r + 1)`` of two distributions. Every other row is at least 1
@@ -288,7 +288,7 @@ class ReportPair:
         return cls(((likely, unlikely, mass), (unlikely, likely, mass)))
 
     @classmethod
-    def of_support(
+    def from_support(
         cls, high: Fraction, low: Fraction, counts: Sequence[int]
     ) -> ReportPair:
         """Return the pair of an oracle whose reports have one probability for supported values, else another."""

@@ -317,7 +317,7 @@ def _inspect_reporter(
     revealed = sum(log_upper(pair.largest_ratio) for pair in pairs)
     if not pairs or revealed < local.epsilon * (1 - 1e-6):
         # This pair dominates every local randomizer with this epsilon.
-        pairs = (ReportPair.of_any(exp_bounds(local.epsilon)[1]),)
+        pairs = (ReportPair.from_ratio(exp_bounds(local.epsilon)[1]),)
     return pairs, local
 
 

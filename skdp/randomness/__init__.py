@@ -20,7 +20,7 @@ from skdp.randomness._draws import (
 from skdp.randomness._draws import DigestSource as DigestSource
 from skdp.randomness._draws import RowStreams as RowStreams
 from skdp.randomness._draws import bernoulli_ratio as bernoulli_ratio
-from skdp.randomness._draws import rows_of as rows_of
+from skdp.randomness._draws import restrict_source as restrict_source
 from skdp.randomness._draws import subsets as subsets
 from skdp.randomness._draws import watch_draws as watch_draws
 from skdp.randomness._noise import cube_noise as cube_noise

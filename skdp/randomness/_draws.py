@@ -146,7 +146,7 @@ class RowStreams(ByteSource):
 
     A draw for all rows gives each row the values that a draw for this row alone would
     give from its stream, if it first reads the same number of bytes for each row, and
-    calls `rows_of` on the source where some rows need more. `bytes` returns the bytes
+    calls `restrict_source` on the source where some rows need more. `bytes` returns the bytes
     row by row, and takes a multiple of the number of rows.
 
     Parameters
@@ -257,7 +257,7 @@ class StreamsOfRows(ByteSource):
         return StreamsOfRows(self._streams, self._rows[rows])
 
 
-def rows_of(source: ByteSource, rows: NDArray[np.intp]) -> ByteSource:
+def restrict_source(source: ByteSource, rows: NDArray[np.intp]) -> ByteSource:
     """Return the source restricted to some rows of a draw."""
     return source.of(rows) if isinstance(source, RowStreams | StreamsOfRows) else source
 
@@ -319,7 +319,7 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     >>> round(float(coins.mean()), 2)
     0.75
     """
-    threshold = check_size(threshold, least=0, most=ONE, name="threshold")
+    threshold = check_size(threshold, min_val=0, max_val=ONE, name="threshold")
     if threshold == ONE:
         return np.ones(size, bool)
     digits = [*threshold.to_bytes(8, "big"), None]
@@ -362,8 +362,8 @@ def bernoulli_ratio(
     >>> round(float(coins.mean()), 2)
     0.33
     """
-    numerator = check_size(numerator, least=0, most=None, name="numerator")
-    denominator = check_size(denominator, least=1, most=None, name="denominator")
+    numerator = check_size(numerator, min_val=0, max_val=None, name="numerator")
+    denominator = check_size(denominator, min_val=1, max_val=None, name="denominator")
     if numerator > denominator:
         raise ValueError(
             "numerator must be at most the denominator, got a larger numerator"
@@ -396,7 +396,7 @@ def draw_coins(
         tied = np.flatnonzero(drawn == first)
         index = 1
         while tied.size and (bound := digit(index)) is not None:
-            drawn = rows_of(source, start + tied).bytes(tied.size)
+            drawn = restrict_source(source, start + tied).bytes(tied.size)
             block[tied] = drawn < bound
             tied = tied[drawn == bound]
             index += 1
@@ -437,7 +437,7 @@ def uniform_integers(
     >>> np.bincount(uniform_integers(SeededSource(0), 3, 9_000)).tolist()
     [2959, 3062, 2979]
     """
-    high = check_size(high, least=1, most=1 << 32, name="high")
+    high = check_size(high, min_val=1, max_val=1 << 32, name="high")
     out = np.empty(size, np.min_scalar_type(high - 1))
     for start in range(0, size, BLOCK):
         block = out[start : start + BLOCK]
@@ -448,7 +448,7 @@ def uniform_integers(
         while surplus.size:
             redrawn = np.empty_like(block, shape=surplus.size)
             is_surplus = _multiply_words(
-                rows_of(source, start + surplus), high, redrawn
+                restrict_source(source, start + surplus), high, redrawn
             )
             block[surplus] = redrawn
             surplus = surplus[is_surplus]
@@ -584,7 +584,7 @@ def subsets(
     [3, 3]
     """
     min_size = 0 if required is None else 1
-    check_size(size, least=min_size, most=n_cells, name="size")
+    check_size(size, min_val=min_size, max_val=n_cells, name="size")
     bits = np.zeros((n, n_cells), bool)
     if size == 0:
         return bits
@@ -592,7 +592,7 @@ def subsets(
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
         while rows.size:
-            drawn = rows_of(source, rows).bytes(4 * n_cells * rows.size)
+            drawn = restrict_source(source, rows).bytes(4 * n_cells * rows.size)
             words = drawn.view(">u4").reshape(rows.size, n_cells).astype(np.uint32)
             if required is not None:
                 # The required cell comes before all other cells, and may tie with them.
@@ -605,7 +605,11 @@ def subsets(
 
 
 def check_size(
-    k: Any, *, least: int = 2, most: int | None = (1 << 32) - 1, name: str = "k"
+    k: Any,
+    *,
+    min_val: int = 2,
+    max_val: int | None = (1 << 32) - 1,
+    name: str = "k",
 ) -> int:
     """Check an integer parameter, such as a number of values.
 
@@ -613,20 +617,24 @@ def check_size(
     ----------
     k : int
         Value to check.
-    least, most : int
-        Smallest and largest valid value; `most` is None for no maximum.
+    min_val : int, default=2
+        Smallest valid value.
+    max_val : int or None, default=2**32 - 1
+        Largest valid value. None for no maximum.
     name : str, default="k"
         Name of the parameter in errors.
 
     Returns
     -------
     int
-        The value.
+        The value as a Python int.
 
     Raises
     ------
-    TypeError, ValueError
-        If it is not an integer, or out of range.
+    TypeError
+        If `k` is not an integer.
+    ValueError
+        If `k` is not between `min_val` and `max_val`.
 
     Examples
     --------
@@ -640,10 +648,10 @@ def check_size(
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer):
         raise TypeError(f"{name} must be an integer, got {type(k).__name__}")
-    if most is None and k < least:
-        raise ValueError(f"{name} must be at least {least}, got {k}")
-    if most is not None and not least <= k <= most:
-        raise ValueError(f"{name} must be between {least} and {most}, got {k}")
+    if max_val is None and k < min_val:
+        raise ValueError(f"{name} must be at least {min_val}, got {k}")
+    if max_val is not None and not min_val <= k <= max_val:
+        raise ValueError(f"{name} must be between {min_val} and {max_val}, got {k}")
     return int(k)
 
 

@@ -524,7 +524,7 @@ def cube_noise(
     array([[ 1701, -6895,  2517]])
     """
     scale = check_rational("scale", scale)
-    dimension = check_size(dimension, least=1, name="dimension")
+    dimension = check_size(dimension, min_val=1, name="dimension")
     n_parts = dimension + 1
     parts = geometric(source, scale, size * n_parts).reshape(size, n_parts)
     # With smaller scales, a sum exceeds 63 bits with probability below 2**-1000.
@@ -751,7 +751,7 @@ def unimodal_choice(
     # about half of the cases or more. The last band has all remaining candidates, which
     # are rarely accepted: together they are proposed at most 2**-20 times as often as
     # the best candidate.
-    size = check_size(size, least=1, most=None, name="size")
+    size = check_size(size, min_val=1, max_val=None, name="size")
     rate = check_rational("rate", rate)
     halving = Fraction(711, 1024)  # slightly more than log(2)
     ranges: list[tuple[int, int]] = []

@@ -21,12 +21,12 @@ from skdp.base import (
     SavedByArguments,
     TableLike,
     check_confidence_level,
-    level_of_the_caller,
+    find_stack_level,
 )
 from skdp.exact import log_upper
 from skdp.local.protocol import SampledCounts, read_sample_weight
 from skdp.pages import warn
-from skdp.tables import is_frame, read_table
+from skdp.tables import is_frame, wrap_table
 
 Numbers = NDArray[np.float64]
 
@@ -524,7 +524,7 @@ class ReportDesign(SavedByArguments):
             )
         indices = [self.values.index(value) for value in chosen]
         names = [f"{self.column}_{value}" for value in chosen]
-        return read_table(reports).rebuild([unbiased[:, indices]], names)
+        return wrap_table(reports).rebuild([unbiased[:, indices]], names)
 
     def estimate_frequencies(
         self,
@@ -663,7 +663,7 @@ def to_pandas(
             f"{type(frame).__name__}. Pass an array or series as "
             f"pd.DataFrame({{{columns[0]!r}: ...}})."
         )
-    table = read_table(frame)
+    table = wrap_table(frame)
     check_columns(columns, table.names, parameter)
     if isinstance(frame, pd.DataFrame):
         # Rows are compared by position: numbers replace other labels.
@@ -891,5 +891,5 @@ def warn_of_reports(text: str, category: type[Warning] = UserWarning) -> None:
         text,
         category,
         about="guide/report_regression#warnings",
-        stacklevel=level_of_the_caller(),
+        stacklevel=find_stack_level(),
     )

@@ -16,10 +16,10 @@ from skdp.base import (
     ColumnName,
     OnSite,
     TableLike,
-    all_or_nothing,
     apply_set_output,
+    check_input,
     check_names,
-    read_input,
+    restore_on_error,
 )
 from skdp.local import RandomizedResponseEncoder
 from skdp.privacy import PrivacyGuarantee, check_epsilon
@@ -110,7 +110,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         self.encoder = encoder
         self.epsilons = epsilons
 
-    @all_or_nothing
+    @restore_on_error
     def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
         """Fit the encoders of both halves to the declared values.
 
@@ -147,7 +147,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         """Return the columns of a dataframe; other inputs are refused."""
         if not is_frame(X):
             raise TypeError(f"X must be a dataframe, got {type(X).__name__}.")
-        return read_input(self, X, reset=reset)
+        return check_input(self, X, reset=reset)
 
     def _check_parameters(self) -> None:
         encoder = self.encoder

@@ -27,7 +27,7 @@ from skdp.survey._design import (
     to_pandas,
     unbiased_rows,
 )
-from skdp.tables import is_frame, read_table
+from skdp.tables import is_frame, wrap_table
 
 INTERCEPT = "(intercept)"
 
@@ -123,7 +123,7 @@ def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
             "numbers as an Interval, and report its bins."
         )
     columns = list(protocol.report_columns)
-    check_columns(columns, read_table(X).names, parameter)
+    check_columns(columns, wrap_table(X).names, parameter)
     # Selecting in the library of X keeps the attached protocol, which is compared.
     selected = nw.from_native(X, eager_only=True).select(columns).to_native()
     reports, _ = read_and_tally(selected, encoder)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.domain import Domain, Interval, kind_of_attribute
+from skdp.domain import Domain, Interval, type_of_attribute
 from skdp.tables import number_dtype
 
 # Tuned by benchmarks/synthesis_numbers.py.
@@ -35,7 +35,7 @@ class Steps:
         edges = np.array(interval.edges, interval.dtype)
         if edges.dtype.kind == "M":
             return cls._of_dates(edges)
-        dtype = number_dtype(kind_of_attribute(interval))
+        dtype = number_dtype(type_of_attribute(interval))
         if interval.decimals:
             steps = _first_steps(edges, interval.decimals)
             is_last = steps[-1] / 10.0**interval.decimals > edges[-1]
@@ -115,7 +115,7 @@ def draw_within(
     if interval.decimals:
         unit = 10.0**interval.decimals
         return np.rint(numbers * unit) / unit
-    return numbers.astype(number_dtype(kind_of_attribute(interval)))
+    return numbers.astype(number_dtype(type_of_attribute(interval)))
 
 
 def find_middles(interval: Interval) -> NDArray[Any]:

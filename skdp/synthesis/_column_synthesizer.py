@@ -18,15 +18,15 @@ from skdp.base import (
     ColumnLike,
     ColumnName,
     TableLike,
-    all_or_nothing,
     apply_set_output,
+    check_index_levels,
+    check_input,
     check_names,
-    level_of_the_caller,
+    check_target_name,
+    find_stack_level,
+    limit_blas_threads,
     list_names,
-    one_thread,
-    read_input,
-    refuse_protected_levels,
-    refuse_shared_name,
+    restore_on_error,
 )
 from skdp.central import CentralEstimator
 from skdp.central.statistics import encode_columns, select_columns
@@ -61,7 +61,7 @@ from skdp.synthesis._rows import (
     write_rows,
 )
 from skdp.synthesis.selection import NoiseBudget
-from skdp.tables import Table, is_frame, read_table
+from skdp.tables import Table, is_frame, wrap_table
 
 MAX_COMBINATIONS = 1 << 12
 """Maximum number of combinations of private values."""
@@ -251,7 +251,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         records, noisy = self._fit(X, y)
         model = self._model
         if y is not None:
-            with one_thread():
+            with limit_blas_threads():
                 model = fit_model(noisy, records.public, records.n_rows)
         return self._resample(
             records.table, model, records.public_table, records.public
@@ -277,9 +277,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             If X has other columns than in `fit`.
         """
         check_is_fitted(self)
-        table = read_input(self, X, reset=False, least=0)
+        table = check_input(self, X, reset=False, min_rows=0)
         check_names(self, table, self._columns)
-        refuse_protected_levels(X, self.guarantee_.scope)
+        check_index_levels(X, self.guarantee_.scope)
         private = self.guarantee_.scope
         names = [name for name in self.domain_.columns if name not in private]
         # The domain may have a target of `fit`, which X does not have.
@@ -301,7 +301,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             )
         return names
 
-    @all_or_nothing
+    @restore_on_error
     def _fit(self, X: Any, y: Any) -> tuple[_Records, list[NoisyCounts]]:
         """Read the table, charge the ledger, measure, and fit."""
         promise = self._check_promise()
@@ -324,7 +324,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             losses=budget.losses,
         )
         columns = PrivateColumns(records.combinations, records.public, budget, source)
-        with one_thread():
+        with limit_blas_threads():
             noisy = measure_columns(columns, records.layout)
             # `transform` has no target, so its model excludes tables with the target.
             target = set(records.domain.columns) - set(records.table.names)
@@ -349,10 +349,10 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             )
         if len(table.columns[0]) == 0:
             raise ValueError("X must have at least one row, got none.")
-        refuse_protected_levels(X, names)
+        check_index_levels(X, names)
         modelled = table
         if y is not None:
-            refuse_shared_name(table, y, names)
+            check_target_name(table, y, names)
             modelled = with_target(table, y)
         if isinstance(self.domain, Domain):
             modelled = _without_derived(modelled, self.domain, names)
@@ -427,7 +427,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             if not constrained.constraints:
                 return np.zeros(indices.size, bool)
             written = make_frame(template, write_rows(template, rows), names)
-            columns = (*public.take(indices).columns, *read_table(written).columns)
+            columns = (*public.take(indices).columns, *wrap_table(written).columns)
             both = Table(constrained.columns, columns, public.native)
             return ~constrained.check_constraints(both)
 
@@ -535,5 +535,5 @@ def _without_derived(table: Table, domain: Domain, private: Sequence[Any]) -> Ta
 
 
 def _warn(text: str) -> None:
-    level = level_of_the_caller()
+    level = find_stack_level()
     warn(text, UserWarning, about="guide/protected_columns", stacklevel=level)

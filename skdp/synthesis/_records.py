@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skdp.base import (
     check_choice,
-    target_of,
+    get_target,
     undeclared_error,
 )
 from skdp.central.statistics import (
@@ -29,7 +29,7 @@ from skdp.central.statistics import (
 )
 from skdp.domain import Categories, Domain, Interval, copy_guarantee, domains_of_dtypes
 from skdp.synthesis.model import Clique, n_cells_of, shape_of
-from skdp.tables import LargeTable, Table, read_table
+from skdp.tables import LargeTable, Table, wrap_table
 
 Codes = NDArray[np.unsignedinteger]
 
@@ -49,7 +49,7 @@ CLIP_ADVICE = (
 
 def with_target(table: Table, y: Any) -> Table:
     """Add the target as the last column, in its own library."""
-    column, name = target_of(table, y)
+    column, name = get_target(table, y)
     return Table((*table.names, name), (*table.columns, column), table.native)
 
 
@@ -295,7 +295,7 @@ class LargeRecords:
         # Workers return counts alone; undeclared values raise there.
         code = partial(encode_records, handle_unknown=self._handle_unknown)
         error = partial(make_undeclared_error, domain=domain)
-        rows = Batches(read_table(self._table.sample), self._table)
+        rows = Batches(wrap_table(self._table.sample), self._table)
         tables = count_marginals(rows, domain, marginals, code, error)
         self._counts.clear()
         for clique, table in zip(counted, tables, strict=True):

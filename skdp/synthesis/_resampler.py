@@ -14,7 +14,7 @@ from skdp.base import (
     ColumnLike,
     OnSite,
     TableLike,
-    all_or_nothing,
+    restore_on_error,
 )
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._column_synthesizer import DPColumnSynthesizer
@@ -99,7 +99,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         self.synthesizer = synthesizer
         self.n_samples = n_samples
 
-    @all_or_nothing
+    @restore_on_error
     def fit_resample(
         self,
         X: TableLike,

@@ -19,10 +19,10 @@ from skdp.synthesis._cells import Shape, draw_within
 from skdp.synthesis.model import GraphicalModel
 from skdp.tables import (
     Table,
-    column_of,
     empty_column,
     library_of,
-    read_table,
+    to_column,
+    wrap_table,
 )
 
 MAX_ROUNDS = 200
@@ -35,7 +35,7 @@ MIN_DISTANCE = 1e-9
 def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:
     """Check the number of rows to draw; None for the estimated number."""
     if n_samples is not None:
-        check_size(n_samples, name=name, least=0, most=10**9)
+        check_size(n_samples, name=name, min_val=0, max_val=10**9)
 
 
 def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
@@ -212,10 +212,10 @@ def write_rows(template: Table, rows: DrawnRows) -> tuple[Any, ...]:
         library = library_of(like)
         if values.dtype.kind != "f":
             numbers[is_missing] = np.datetime64("NaT", "us")
-            columns.append(column_of(numbers, library))
+            columns.append(to_column(numbers, library))
         else:
             columns.append(
-                column_of(numbers, library, is_missing if values.missing else None)
+                to_column(numbers, library, is_missing if values.missing else None)
             )
     return tuple(columns)
 
@@ -276,6 +276,6 @@ def compute_derived(like: Table, rows: DrawnRows) -> dict[Any, Any]:
     """Compute the derived columns of rows."""
     if not rows.domain.derived:
         return {}
-    table = read_table(rows.domain.add_derived(write_frame(like, rows)))
+    table = wrap_table(rows.domain.add_derived(write_frame(like, rows)))
     computed = dict(zip(table.names, table.columns, strict=True))
     return {name: computed[name] for name in rows.domain.derived}

@@ -20,21 +20,21 @@ from skdp.base import (
     ColumnName,
     PathType,
     TableLike,
-    all_or_nothing,
     apply_set_output,
     check_choice,
     check_confidence_level,
+    check_input,
     check_names,
     declares_missing,
-    one_thread,
-    read_input,
+    limit_blas_threads,
+    restore_on_error,
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
 from skdp.central.statistics import read_persons, rows_within, select_columns
 from skdp.domain import Domain, DomainLike, Interval
 from skdp.persistence import load, save
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share, check_delta
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, check_delta
 from skdp.randomness import check_size
 from skdp.synthesis._cells import Shape, cut_domain
 from skdp.synthesis._counts import (
@@ -90,7 +90,7 @@ from skdp.synthesis.selection import (
     measure_cells,
     warn_excluded,
 )
-from skdp.tables import LargeTable, Table, open_large, read_table
+from skdp.tables import LargeTable, Table, open_large, wrap_table
 
 ESTIMATES = ("count", "std_error", "lower", "upper", "supported")
 """Columns of a table of counts, beside the values."""
@@ -343,7 +343,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         warn_of_released_size(self.guarantee_, self.n_rows_)
         return self
 
-    @all_or_nothing
+    @restore_on_error
     def _fit(self, X: Any, y: Any, groups: Any) -> Plan:
         """Read the table, plan, charge the ledger, measure, and post-process."""
         # Read.
@@ -370,7 +370,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         )
         # Measure.
         private = PrivateCounts(records, budget, source)
-        with one_thread():
+        with limit_blas_threads():
             domain, shapes = measure_cells(private, domain, cells, self.bins)
             plan = plan.with_domain(domain)
             fitted = measure_and_fit(private, plan)
@@ -404,11 +404,11 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         self._template = template
         self._calls = CallCounter()
 
-    def _check_share(self, groups: Any) -> Share:
+    def _check_share(self, groups: Any) -> PrivacyBudget:
         """Check the options, and return the budget per person."""
         share = self._check_promise()
         n_rows = check_size(
-            self.max_rows_per_person, name="max_rows_per_person", least=1
+            self.max_rows_per_person, name="max_rows_per_person", min_val=1
         )
         check_policy(self.handle_unknown)
         check_choice("bins", self.bins, ["declared", "private"])
@@ -427,7 +427,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             # Derived columns are computed, and not read.
             names = [name for name in features if name not in self.domain.derived]
             part = select_columns(table, names)
-            table = read_table(part.rebuild(part.columns, names))
+            table = wrap_table(part.rebuild(part.columns, names))
         if y is not None:
             table = with_target(table, y)
         if isinstance(self.domain, Domain):
@@ -632,7 +632,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         200 50
         """
         check_is_fitted(self)
-        size = check_size(batch_size, name="batch_size", least=1)
+        size = check_size(batch_size, name="batch_size", min_val=1)
         n, rng = self._start_sample(n_samples)
         # A later `fit` does not change the batches of this call.
         fitted = copy(self)
@@ -668,7 +668,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         `guarantee_`.
         """
         check_is_fitted(self)
-        table = read_input(self, X, reset=False, least=0)
+        table = check_input(self, X, reset=False, min_rows=0)
         check_names(self, table, self._features)
         # The columns of an array have the positions of the columns of `fit`.
         table = Table(tuple(self._features), table.columns, table.native)

@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 
 from skdp.tables._columns import (
     DECIMAL,
-    KINDS,
     VALUE_ERRORS,
+    VALUE_TYPES,
     ColumnError,
     can_contain,
     cells_of,
+    drop_missing,
     is_missing,
-    kind_of,
-    kind_of_dtype,
     name_of_dtype,
-    plain,
-    present,
     to_objects,
+    to_python,
+    type_of_column,
+    type_of_value,
     unwrap,
 )
 
@@ -51,7 +51,7 @@ class ValueCoder:
                 self.missing = code
             else:
                 self.codes[value] = code
-        self.kind = next(map(kind_of, self.codes), None)
+        self.kind = next(map(type_of_value, self.codes), None)
 
     def check_dtype(self, column: Any, *, declared: str) -> None:
         """Refuse a dtype that cannot contain the declared values, unless all values are missing."""
@@ -69,7 +69,7 @@ class ValueCoder:
         library, column = unwrap(column)
         if library == "pyarrow" and hasattr(column.type, "index_type"):
             return self.encode(column.cast(column.type.value_type))
-        if library in ("polars", "pyarrow") and kind_of_dtype(column) == "string":
+        if library in ("polars", "pyarrow") and type_of_column(column) == "string":
             return self._encode_text(library, column)
         if library == "pandas" and isinstance(column.dtype, pd.CategoricalDtype):
             levels = self.encode(pd.Series(column.dtype.categories))
@@ -136,10 +136,10 @@ class ValueCoder:
 
     def _encode_times(self, column: Any, times: NDArray[Any]) -> Codes:
         """Encode dates and datetimes by their integers, because Python cannot represent all of them."""
-        if kind_of_dtype(column) == "date":
+        if type_of_column(column) == "date":
             times = times.astype("datetime64[D]")  # Arrow may have milliseconds of days
         code_of = {}
-        if kind_of_dtype(column) == self.kind:
+        if type_of_column(column) == self.kind:
             for value, code in self.codes.items():
                 time = _numpy_time(value)
                 time_in_unit = time.astype(times.dtype)
@@ -160,7 +160,7 @@ class ValueCoder:
 
     def _object_codes(self, values: Iterable[Any]) -> Iterator[int]:
         for value in values:
-            kind = KINDS.get(type(value))
+            kind = VALUE_TYPES.get(type(value))
             if kind is None:
                 yield self._code_of(value)
             elif value != value:  # nan
@@ -174,13 +174,13 @@ class ValueCoder:
             return self.missing
         # An object that cannot be converted, hashed or compared is not declared.
         with suppress(*VALUE_ERRORS):
-            kind = kind_of(value)
+            kind = type_of_value(value)
             if kind == DECIMAL and self.kind == "number":
                 # Converted to the float whose text is this decimal fraction.
                 value = int(value) if value == int(value) else float(value)
                 kind = "number"
             if kind == self.kind:
-                return self.codes.get(plain(value), self.outside)
+                return self.codes.get(to_python(value), self.outside)
         return self.outside
 
 
@@ -218,15 +218,15 @@ _DTYPES = {
 }
 
 
-def kind_of_values(values: Sequence[Any], *, real: bool | None = None) -> str:
+def type_of_declared(values: Sequence[Any], *, real: bool | None = None) -> str:
     """Return the kind of declared values, which decides their dtype.
 
     Numbers are whole if `real` is False, or if it is None and all of them are.
     """
-    listed = present(values)
+    listed = drop_missing(values)
     if not listed:
         return "missing"
-    kind = kind_of(listed[0])
+    kind = type_of_value(listed[0])
     if kind != "number":
         return kind
     if real is None:
@@ -242,7 +242,7 @@ def number_dtype(kind: str) -> np.dtype[Any]:
     return _DTYPES[kind][0]
 
 
-def dtype_of(library: str, kind: str, values: Sequence[Any]) -> Any:
+def find_dtype(library: str, kind: str, values: Sequence[Any]) -> Any:
     """Return the dtype of declared values of a kind in a library."""
     if library in ("numpy", "pandas"):
         return _numpy_dtype(library, kind, values)
@@ -298,7 +298,7 @@ def empty_column(library: str, dtype: Any) -> Any:
 _DTYPE_ERRORS = (TypeError, ValueError, OverflowError, NotImplementedError)
 
 
-def decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
+def make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
     """Return a function from codes to a column of a library, of a dtype if it represents all declared values."""
     # Libraries cut texts, round numbers and wrap integers silently, so the decoded
     # values are encoded again. The library infers a dtype if this one fails.
@@ -347,7 +347,7 @@ def _chunked(array: Any) -> Any:
     return pyarrow.chunked_array([array])
 
 
-def column_of(
+def to_column(
     values: NDArray[Any], library: str, missing: NDArray[np.bool_] | None = None
 ) -> Any:
     """Convert numbers, dates or booleans to a column of a library; NaN, NaT and masked rows become missing."""

@@ -42,13 +42,13 @@ def call_safely(function: Callable[..., Any], *arguments: Any) -> Any:
 # Decimal("sNaN") or a list.
 VALUE_ERRORS = (TypeError, ValueError, ArithmeticError)
 
-KINDS = {bool: "boolean", int: "number", float: "number", str: "string"}
+VALUE_TYPES = {bool: "boolean", int: "number", float: "number", str: "string"}
 
 # The kinds of declared values.
-DECLARABLE_KINDS = ("boolean", "number", "string", "date", "datetime")
+DECLARABLE_TYPES = ("boolean", "number", "string", "date", "datetime")
 
 # Types of values with a natural order.
-ORDERED_KINDS = ("number", "date", "datetime")
+ORDERED_TYPES = ("number", "date", "datetime")
 
 
 def is_missing(value: Any) -> bool:
@@ -61,10 +61,10 @@ def is_missing(value: Any) -> bool:
         return False
 
 
-def kind_of(value: Any) -> str:
+def type_of_value(value: Any) -> str:
     """Return the kind of a value; only values of one kind are compared."""
-    if type(value) in KINDS:
-        return KINDS[type(value)]
+    if type(value) in VALUE_TYPES:
+        return VALUE_TYPES[type(value)]
     if isinstance(value, np.bool_):
         return "boolean"
     if isinstance(value, np.timedelta64):  # which NumPy registers as an integer
@@ -78,14 +78,14 @@ def kind_of(value: Any) -> str:
     return type(value).__name__
 
 
-def present(values: Iterable[Any]) -> list[Any]:
+def drop_missing(values: Iterable[Any]) -> list[Any]:
     """Return the values that are not None."""
     return [value for value in values if value is not None]
 
 
-def kinds_of(values: Iterable[Any]) -> set[str]:
+def types_of_values(values: Iterable[Any]) -> set[str]:
     """Return the kinds of values, without None."""
-    return set(map(kind_of, present(values)))
+    return set(map(type_of_value, drop_missing(values)))
 
 
 def is_whole_number(value: Any) -> bool:
@@ -94,13 +94,13 @@ def is_whole_number(value: Any) -> bool:
     return isinstance(value, Integral) and not is_boolean
 
 
-def plain(value: Any) -> Any:
+def to_python(value: Any) -> Any:
     """Convert a NumPy scalar to a Python object, and missing to None."""
     if type(value) in (str, int, bool):
         return value
     if is_missing(value):
         return None
-    kind = kind_of(value)
+    kind = type_of_value(value)
     if kind == "boolean":
         return bool(value)
     if kind == "string":
@@ -115,16 +115,18 @@ def plain(value: Any) -> Any:
 def is_declarable(value: Any) -> bool:
     """Return True for text, numbers, booleans, dates, datetimes without a time zone, and missing."""
     has_zone = getattr(value, "tzinfo", None) is not None
-    return is_missing(value) or (kind_of(value) in DECLARABLE_KINDS and not has_zone)
+    return is_missing(value) or (
+        type_of_value(value) in DECLARABLE_TYPES and not has_zone
+    )
 
 
 # Dtypes.
 
 # Kind of a dtype of Python objects, or of no values.
-ANY = "any"
+ANY_TYPE = "any"
 
 # Kind of a dtype of lists, records or other values that cannot be declared.
-OTHER = "other"
+OTHER_TYPE = "other"
 
 DECIMAL = Decimal.__name__
 
@@ -135,7 +137,7 @@ _KIND_OF_NAME = {
     **dict.fromkeys(("str", "stringdtype", "string", "large_string"), "string"),
     **dict.fromkeys(("string_view", "categorical", "enum"), "string"),
     **dict.fromkeys(("datetime", "timestamp"), "datetime"),
-    **dict.fromkeys(("null", "object"), ANY),
+    **dict.fromkeys(("null", "object"), ANY_TYPE),
     "date": "date",
     "decimal": DECIMAL,
 }
@@ -195,17 +197,17 @@ def _value_dtype(column: Any) -> Any:
     return getattr(dtype, "numpy_dtype", dtype)
 
 
-def kind_of_dtype(column: Any) -> str:
-    """Return the kind of all values that a column can contain by its dtype, or `ANY` or `OTHER`."""
+def type_of_column(column: Any) -> str:
+    """Return the kind of all values that a column can contain by its dtype, or `ANY_TYPE` or `OTHER_TYPE`."""
     dtype = _value_dtype(column)
     if (getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)) is not None:
-        return OTHER  # no declared datetime has a time zone
+        return OTHER_TYPE  # no declared datetime has a time zone
     if library_of(column) == "polars":
         dtype = dtype.base_type()  # without the values of an Enum
     # Examples: "int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)".
     name = dtype.name if isinstance(dtype, np.dtype) else str(dtype)
     letters = re.match("[a-z_]*", name.lower())
-    return _KIND_OF_NAME.get(letters[0], OTHER) if letters else OTHER
+    return _KIND_OF_NAME.get(letters[0], OTHER_TYPE) if letters else OTHER_TYPE
 
 
 def name_of_dtype(column: Any) -> str:
@@ -224,9 +226,9 @@ def name_of_dtype(column: Any) -> str:
 
 def can_contain(column: Any, kinds: Collection[str]) -> bool:
     """Return True if the dtype of a column can contain values of some kinds."""
-    kind = kind_of_dtype(column)
+    kind = type_of_column(column)
     # The dtype of a column without values is arbitrary.
-    return kind in kinds or kind == ANY or _is_all_missing(column)
+    return kind in kinds or kind == ANY_TYPE or _is_all_missing(column)
 
 
 def _is_all_missing(column: Any) -> bool:
@@ -268,7 +270,7 @@ def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         values = column.to_numpy(dtype=dtype.numpy_dtype, na_value=zero)
         return values, column.isna().to_numpy()
     series = nw.from_native(column, series_only=True)
-    kind = kind_of_dtype(column)
+    kind = type_of_column(column)
     # NumPy has no integers of 128 bits.
     if kind == "boolean" or (kind == "number" and not str(dtype).endswith("128")):
         is_null = None
@@ -300,7 +302,7 @@ def _read_cell(series: nw.Series[Any], row: int) -> Any:
         return _UNREADABLE
 
 
-def objects_of(column: Any) -> list[Any]:
+def to_object_list(column: Any) -> list[Any]:
     """Return the values of a column as Python objects."""
     library, stored = unwrap(column)
     if library in ("polars", "pyarrow"):
@@ -327,12 +329,12 @@ def _distinct(column: Any) -> tuple[list[Any], bool]:
     is_object = series.dtype == nw.Object
     listed = series.to_list() if is_object else _list_of(series.unique())
     by_kind = {}
-    for value in map(plain, listed):
+    for value in map(to_python, listed):
         # A single value without a Python object would raise an error for the column.
         if value is not _UNREADABLE:
-            by_kind[kind_of(value), value] = value
-    values = present(by_kind.values())
-    if len(kinds_of(values)) > 1:
+            by_kind[type_of_value(value), value] = value
+    values = drop_missing(by_kind.values())
+    if len(types_of_values(values)) > 1:
         raise ColumnError("contains values of several types")
     return sorted(values), len(values) < len(by_kind)
 
@@ -352,7 +354,7 @@ def _flatten(column: Any) -> tuple[Any, NDArray[np.int64]]:
 
         column = pyarrow.chunked_array([column.to_arrow()])
     elif library != "pyarrow":
-        return _flatten_objects(objects_of(column))
+        return _flatten_objects(to_object_list(column))
     from pyarrow import compute
 
     if not re.match(r"(large_|fixed_size_)?list\b", str(column.type)):
@@ -388,8 +390,8 @@ def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
     if not can_contain(column, kinds):
         name = name_of_dtype(column)
         raise ColumnError(f"expected numbers, got a column of dtype {name}")
-    kind = kind_of_dtype(column)
-    if kind not in kinds and kind != ANY:
+    kind = type_of_column(column)
+    if kind not in kinds and kind != ANY_TYPE:
         return np.full(len(column), np.nan)
     if kind == DECIMAL:
         column = _convert_decimals(column)
@@ -414,7 +416,7 @@ def _convert_decimals(column: Any) -> Any:
 
 def _number(value: Any, kinds: set[str]) -> float:
     try:
-        is_number = not is_missing(value) and kind_of(value) in kinds
+        is_number = not is_missing(value) and type_of_value(value) in kinds
         return float(value) if is_number else np.nan
     except OverflowError:
         return np.inf if value > 0 else -np.inf
@@ -443,7 +445,7 @@ def _dates(column: Any, dtype: Any) -> Times:
             "expected dates, or datetimes without a time zone, got a column of dtype "
             f"{name_of_dtype(column)}"
         )
-    if kind_of_dtype(column) not in (*kinds, ANY):
+    if type_of_column(column) not in (*kinds, ANY_TYPE):
         return np.full(len(column), "NaT", dtype)
     cells, is_null = cells_of(column)
     if cells.dtype.kind == "O":

@@ -95,7 +95,7 @@ def take_rows(data: Any, rows: NDArray[np.intp]) -> Any:
     return native[rows].to_native()
 
 
-def missing_for_nan(table: Any) -> Any:
+def nan_to_null(table: Any) -> Any:
     """Convert NaN to null in libraries that distinguish them."""
     if isinstance(table, np.ndarray | pd.DataFrame):
         return table
@@ -122,7 +122,7 @@ def labels_of(columns: pd.Index) -> pd.Index:
     return columns
 
 
-def flatten_index(table: pd.DataFrame) -> pd.DataFrame:
+def index_to_columns(table: pd.DataFrame) -> pd.DataFrame:
     """Put the levels of an index before the columns, under other names where there are such columns already."""
     names: list[Any] = []
     for level in table.index.names:
@@ -197,7 +197,7 @@ def lazy_error(data: Any) -> TypeError:
     )
 
 
-def read_table(data: Any) -> Table:
+def wrap_table(data: Any) -> Table:
     """Split a dataframe or a 2-D array into columns without a copy."""
     _check_names(data)
     if isinstance(data, np.ndarray):

@@ -16,49 +16,51 @@ PROTOCOL_KEY = "skdp.protocol"
 ATTRS_KEY = "PANDAS_ATTRS"
 
 
-def carries_notes(table: Any) -> bool:
+def has_metadata(table: Any) -> bool:
     """Return True for a table with metadata."""
     is_arrow = type(table).__module__.startswith("pyarrow") and hasattr(table, "schema")
     return isinstance(table, pd.DataFrame) or is_arrow
 
 
-def with_protocol(table: Any, text: str | None) -> Any:
+def attach_protocol(table: Any, text: str | None) -> Any:
     """Attach a protocol to reports in pandas or pyarrow; other tables pass through."""
-    if text is None or not carries_notes(table):
+    if text is None or not has_metadata(table):
         return table
     if isinstance(table, pd.DataFrame):
         table.attrs[PROTOCOL_KEY] = text
         return table
-    schema = schema_with_protocol(table.schema, text)
+    schema = attach_schema_protocol(table.schema, text)
     return table.replace_schema_metadata(schema.metadata)
 
 
-def schema_with_protocol(schema: Any, text: str | None) -> Any:
+def attach_schema_protocol(schema: Any, text: str | None) -> Any:
     """Attach a protocol to the schema of Arrow tables of reports, also where pandas finds the ``attrs`` of a frame."""
     if text is None:
         return schema
     metadata = dict(schema.metadata or {})
     # Metadata that pandas wrote about columns is kept.
     note: dict[str, Any] = {"index_columns": [], "columns": [], "column_indexes": []}
-    note |= pandas_note(metadata)
+    note |= parse_pandas_metadata(metadata)
     note["attributes"] = {PROTOCOL_KEY: text}
     metadata[b"pandas"] = json.dumps(note).encode()
     metadata[PROTOCOL_KEY.encode()] = text.encode()
     return schema.with_metadata(metadata)
 
 
-def carried_text(table: Any) -> str | None:
+def get_protocol_text(table: Any) -> str | None:
     """Return the protocol in the metadata of a table."""
     if isinstance(table, pd.DataFrame):
         text = table.attrs.get(PROTOCOL_KEY)
         return text if isinstance(text, str) else None
-    return text_of(table.schema.metadata or {}) if carries_notes(table) else None
+    return (
+        get_arrow_protocol(table.schema.metadata or {}) if has_metadata(table) else None
+    )
 
 
-def text_of(metadata: Mapping[bytes, bytes]) -> str | None:
+def get_arrow_protocol(metadata: Mapping[bytes, bytes]) -> str | None:
     """Return the protocol in the metadata of an Arrow schema written by skdp, pandas or pyarrow."""
     notes = [_parse(metadata.get(ATTRS_KEY.encode()))]
-    notes.append(pandas_note(metadata).get("attributes"))
+    notes.append(parse_pandas_metadata(metadata).get("attributes"))
     texts = {note.get(PROTOCOL_KEY) for note in notes if isinstance(note, dict)}
     own_text = metadata.get(PROTOCOL_KEY.encode())
     if own_text is not None:
@@ -71,7 +73,7 @@ def text_of(metadata: Mapping[bytes, bytes]) -> str | None:
     return texts.pop() if texts else None
 
 
-def pandas_note(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
+def parse_pandas_metadata(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
     """Return the metadata that pandas wrote into an Arrow schema."""
     note = _parse(metadata.get(b"pandas"))
     return note if isinstance(note, dict) else {}

@@ -23,8 +23,8 @@ from skdp.privacy import (
     Mu,
     Rho,
     check_epsilon,
+    parse_budget,
     privacy_statement,
-    read_share,
 )
 from skdp.testing._subject import (
     SECRET_NUMBER,
@@ -72,7 +72,7 @@ def check_guarantee(subject: Subject) -> None:
     epsilon = subject.estimator.get_params(deep=False).get("epsilon")
     if isinstance(epsilon, Rho | Mu):
         # A mechanism of mu-GDP has rho = mu**2 / 2.
-        limit = Fraction(round_up(read_share(epsilon).mu_squared / 2))
+        limit = Fraction(round_up(parse_budget(epsilon).mu_squared / 2))
         is_within = not guarantee.epsilon or (
             guarantee.rho is not None and guarantee.rho <= limit
         )

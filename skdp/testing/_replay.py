@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
-from skdp.base import TableLike, collect_output, rows_and_target
+from skdp.base import TableLike, collect_output, split_if_supervised
 from skdp.privacy import (
     Loss,
     PrivacyGuarantee,
@@ -364,7 +364,7 @@ def _release(release: Any, table: Any, random_state: int) -> Any:
     parameters = {"random_state": random_state, "ledger": None}
     for name in parameters.keys() & estimator.get_params(deep=False).keys():
         estimator.set_params(**{name: parameters[name]})
-    return estimator.fit(*rows_and_target(release, table))
+    return estimator.fit(*split_if_supervised(release, table))
 
 
 def _find_guarantee(

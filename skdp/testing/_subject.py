@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from skdp.base import rows_and_target
+from skdp.base import split_if_supervised
 from skdp.domain import Categories, Domain, Interval
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.randomness import SecureSource, SeededSource
@@ -271,7 +271,7 @@ class Curator(BaseSubject):
         X = self.X if X is None else X
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             # A release may warn that the noise exceeds it.
-            return prepared.fit(*rows_and_target(prepared, X))
+            return prepared.fit(*split_if_supervised(prepared, X))
 
     def describe(self, released: Any) -> Any:
         # Private attributes, such as a count of calls, differ between equal releases.

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from skdp import RandomizedResponseEncoder
-from skdp.base import CallCounter, coins
+from skdp.base import CallCounter, make_source
 
 pytestmark = pytest.mark.secure
 
@@ -50,7 +50,7 @@ def test_seeded_threads_never_share_a_call_number():
 
 def test_seeded_streams_differ_by_class_column_call_and_seed():
     keys = itertools.product([0, 1], ["RandomizedResponseEncoder", "Other"], [0, 1], ["a", "b"])
-    assert all_different([coins(seed, *key).bytes(16).tobytes() for seed, *key in keys])
+    assert all_different([make_source(seed, *key).bytes(16).tobytes() for seed, *key in keys])
 
 
 @pytest.mark.parametrize("strategy", ["split", "joint"])

@@ -7,7 +7,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdp import central
-from skdp.base import rows_and_target
+from skdp.base import split_if_supervised
 
 rng = np.random.default_rng(0)
 N = 60
@@ -54,7 +54,7 @@ def whole(name):
 
 
 def fitted(estimator, table, **more):
-    return estimator.fit(*rows_and_target(estimator, table), **more)
+    return estimator.fit(*split_if_supervised(estimator, table), **more)
 
 
 def released(estimator):

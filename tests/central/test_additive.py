@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from skdp import DPAdditiveClassifier, DPAdditiveRegressor, PrivacyLedger
 from skdp.central.additive._backfitting import STEPS, ClassResiduals, NumberResiduals, bin_sums, size_counts
 from skdp.central.statistics import Noise
-from skdp.privacy import Mu, read_share
+from skdp.privacy import Mu, parse_budget
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -83,7 +83,7 @@ def test_all_draws_share_the_budget(mu, model, monkeypatch):
     target = CLASS if "classes" in model.get_params() else NUMBER
     model = clone(model).set_params(epsilon=Mu(mu, delta=1e-6))
     model.fit(X, target)
-    whole = read_share(Mu(mu, delta=1e-6)).mu_squared
+    whole = parse_budget(Mu(mu, delta=1e-6)).mu_squared
     assert whole * 9 / 10 < sum(amounts) <= whole
 
 

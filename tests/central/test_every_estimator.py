@@ -14,7 +14,7 @@ import pytest
 
 import skdp.engines  # so that `fit` knows the engines
 from skdp import PrivacyLedger, central
-from skdp.base import rows_and_target
+from skdp.base import split_if_supervised
 from skdp.privacy import Mu, Rho
 from tests.central.estimators import (
     EVERY,
@@ -72,7 +72,7 @@ def test_tiny_and_huge_epsilons_and_bounds_are_answered(name, extremes):
             table = table.assign(b=table["b"] * high)
             bounds = {"bounds": {"b": (-high, high)} if name == "DPGroupBy" else {"a": (0, 1), "b": (-high, high)}}
         found = fitted(made(name, epsilon=epsilon, **bounds), table)
-        X, _ = rows_and_target(found, whole(name))
+        X, _ = split_if_supervised(found, whole(name))
         for method in {"transform", "predict", "predict_proba"} & set(dir(found)):
             answer = np.asarray(getattr(found, method)(X))
             assert answer.dtype.kind not in "fc" or np.isfinite(answer).all(), (name, high, rows)

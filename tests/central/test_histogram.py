@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from skdp import Domain, DPHistogram, Interval
 from skdp.central._ranges import Hierarchy, count_interval, plan_hierarchy
 from skdp.central.statistics import Estimate
-from skdp.privacy import Share
+from skdp.privacy import PrivacyBudget
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6
@@ -76,11 +76,11 @@ class TestHierarchy:
             a = math.exp(-epsilon / len(tree.sizes))
             return 2 * a / (1 - a) ** 2 * mean_variance(tree)
 
-        plan = plan_hierarchy(size, Share("epsilon", Fraction(epsilon)), "auto")
+        plan = plan_hierarchy(size, PrivacyBudget("epsilon", Fraction(epsilon)), "auto")
         best = min(error(Hierarchy(size, branching)) for branching in sorted({2, 3, 4, 8, 11, 16, 32, size} - {1}))
         assert error(plan) <= 1.05 * best  # by random ranges, with one branching for each number of levels
-        assert len(plan_hierarchy(size, Share("epsilon", Fraction(epsilon)), "flat").sizes) == 1
-        assert len(plan_hierarchy(size, Share("epsilon", Fraction(epsilon)), "hierarchical").sizes) > (size > 2)
+        assert len(plan_hierarchy(size, PrivacyBudget("epsilon", Fraction(epsilon)), "flat").sizes) == 1
+        assert len(plan_hierarchy(size, PrivacyBudget("epsilon", Fraction(epsilon)), "hierarchical").sizes) > (size > 2)
 
 
 class TestSensitivity:

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge
 from skdp.central.statistics import Noise
-from skdp.privacy import Mu, read_share
+from skdp.privacy import Mu, parse_budget
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -146,7 +146,7 @@ def test_steps_and_what_is_found_before_them_share_the_budget(mu, monkeypatch):
     model.fit(np.tile(POINTS, (4, 1)), np.tile(LABELS, 4))
     *parts, of_a_step = amounts
     assert len(parts) == 4
-    assert sum(parts) + model.n_iter_ * of_a_step == read_share(model.epsilon).mu_squared
+    assert sum(parts) + model.n_iter_ * of_a_step == parse_budget(model.epsilon).mu_squared
 
 
 def test_several_classes_of_any_kind():

@@ -21,7 +21,7 @@ from skdp import (
     privacy_statement,
 )
 from skdp.central.statistics import Noise, choose
-from skdp.privacy import Mu, Rho, Share, read_share
+from skdp.privacy import Mu, PrivacyBudget, Rho, parse_budget
 from skdp.randomness import SeededSource
 from tests.conftest import each
 
@@ -29,7 +29,7 @@ from tests.conftest import each
 class TestNoise:
     @pytest.mark.parametrize("given", [0.5, Rho(0.2, delta=1e-6), Mu(0.4, delta=1e-6)])
     def test_it_is_in_proportion_to_the_rows_and_costs_as_much(self, given):
-        one = read_share(given)
+        one = parse_budget(given)
         three = replace(one, rows=3)
         for make in (lambda share: Noise.of(share, 7), lambda share: Noise.joint(share, 1 << 29, 5)):
             assert float(make(three).error) == pytest.approx(3 * float(make(one).error), rel=0.02)
@@ -38,7 +38,7 @@ class TestNoise:
             assert losses[0] == losses[1] or losses[0].epsilon == losses[1].epsilon
 
     def test_choices_are_as_of_scores_a_third_as_large(self):
-        share = Share("epsilon", Fraction(2), rows=3)
+        share = PrivacyBudget("epsilon", Fraction(2), rows=3)
         drawn = [choose(SeededSource(seed), np.array([0, -3]), share, 1) for seed in range(500)]
         assert np.mean(drawn) == pytest.approx(math.exp(-2) / 2, abs=0.05)
 

@@ -12,7 +12,7 @@ import pytest
 from skdp import DPKBinsDiscretizer
 from skdp.central import _quantiles
 from skdp.central._quantiles import QuantilePlan, count_cells, read_probability
-from skdp.privacy import Mu, Share
+from skdp.privacy import Mu, PrivacyBudget
 from tests.conftest import each
 from tests.sensitivity import check_sensitivity
 
@@ -74,7 +74,7 @@ class TestHalving:
     @pytest.mark.parametrize("probabilities", [QUARTILES, UNEVEN, QUARTILES[::2]], ids=["quartiles", "uneven", "two"])
     def test_adding_a_record_costs_at_most_epsilon(self, laws_of_cuts, probabilities):
         """All tables of up to 2 rows, on candidates, between and beyond them, and all neighbours."""
-        share, known, worst = Share("epsilon", Fraction(1)), {}, 0
+        share, known, worst = PrivacyBudget("epsilon", Fraction(1)), {}, 0
         for rows in itertools.chain(*(itertools.combinations_with_replacement(range(5), n) for n in range(4))):
             known[rows] = laws_of_cuts([CUT_VALUES[row] for row in rows], probabilities, share)
         for rows, here in known.items():
@@ -89,8 +89,8 @@ class TestHalving:
         rates = []
         monkeypatch.setattr(_quantiles, "unimodal_choice", lambda *args: rates.append(args[4]) or 0)
         cells = count_cells(np.arange(3.0), THREE)
-        rho = Share("rho", Fraction(1))
-        for share in (Share("epsilon", Fraction(1)), Share("epsilon", Fraction(1), rows=3), rho):
+        rho = PrivacyBudget("rho", Fraction(1))
+        for share in (PrivacyBudget("epsilon", Fraction(1)), PrivacyBudget("epsilon", Fraction(1), rows=3), rho):
             QuantilePlan([cells, cells], [THREE, THREE], QUARTILES, share).draw(None)
         # Two columns, two levels. A value has `PARTS` parts, and moves the score of a median by half of twice as many.
         of_median = rates[::6]

@@ -16,7 +16,7 @@ from skdp.central._pca import _noise_of_products
 from skdp.central._rows import UNIT, Rows, choose_limit, find_limits
 from skdp.central._selectors import Contrasts
 from skdp.central.statistics import Noise
-from skdp.privacy import Mu, read_share
+from skdp.privacy import Mu, parse_budget
 from skdp.randomness import SeededSource
 
 rng = np.random.default_rng(0)
@@ -139,7 +139,7 @@ def test_a_row_changes_products_with_a_target_by_no_more_than_is_paid_for(middle
         assert (change == change.T).all()
         parts = change[:-1, :-1][np.triu_indices(3)], change[:-1, -1], change[-1:, -1]
         largest = [max(one, sum(int(x) ** 2 for x in part)) for one, part in zip(largest, parts, strict=True)]
-    share = read_share(Mu(1, delta=1e-6))
+    share = parse_budget(Mu(1, delta=1e-6))
     noises = noises_of_products(share, 3, square=square, constant=constant, largest=2 * UNIT)
     assert sum(noise.amount for noise in noises) == share.mu_squared
     assert all(one <= noise.sensitivity for one, noise in zip(largest, noises, strict=True))
@@ -155,7 +155,7 @@ def test_without_delta_a_row_changes_each_sum_by_1_at_most():
     for place in range(len(TRIPLES)):
         fewer = sum_products(with_target(np.delete(TRIPLES, place, axis=0)), 2 * UNIT**2, UNIT)
         assert np.abs(whole - fewer).max() == UNIT**2
-    noise, *same = noises_of_products(read_share(1.0), 3, square=2 * UNIT**2, constant=UNIT, largest=UNIT)
+    noise, *same = noises_of_products(parse_budget(1.0), 3, square=2 * UNIT**2, constant=UNIT, largest=UNIT)
     assert same == [noise] * 2
     assert (noise.amount, noise.sensitivity, noise.dimension) == (1, UNIT**2, 10)
 
@@ -174,12 +174,12 @@ def placed(values, units=UNITS):
 @pytest.mark.parametrize("constant", [UNIT // 4, 2 * UNIT])
 def test_a_row_changes_products_by_no_more_than_is_paid_for(middle, limit, constant, monkeypatch):
     monkeypatch.setattr(_rows, "BLOCK", 7)  # a row in front moves all others to another place of a block
-    middle, share = np.array(middle, np.int16), read_share(1.0)
+    middle, share = np.array(middle, np.int16), parse_budget(1.0)
     whole = placed(WIDE).center(middle)
     limit = whole.square if limit is None else limit
     sums = whole.clipped_moments(limit, constant, with_target=False)
     pure = _noise_of_products(share, 4, limit + constant**2, 2 * UNIT).sensitivity
-    gaussian = _noise_of_products(read_share(Mu(1, delta=1e-6)), 4, limit + constant**2, 2 * UNIT).sensitivity
+    gaussian = _noise_of_products(parse_budget(Mu(1, delta=1e-6)), 4, limit + constant**2, 2 * UNIT).sensitivity
     changes = []
     for place in range(len(WIDE)):
         fewer = (
@@ -198,7 +198,7 @@ def test_the_noise_of_the_mean_covers_any_row(monkeypatch):
     asked, whole = [], Noise.of
     monkeypatch.setattr(Noise, "of", lambda *what: asked.append(what) or whole(*what))
     rows = placed(np.tile(WIDE, (20, 1)), None)
-    limits = find_limits(rows, read_share(1e6), 0.5, SeededSource(0))
+    limits = find_limits(rows, parse_budget(1e6), 0.5, SeededSource(0))
     ((of_sizes,), (of_mean, sensitivity, square)) = asked
     # The sizes are counted twice: before and after the mean is subtracted.
     assert 2 * of_sizes.amount + of_mean.amount + limits.rest.amount == 10**6

@@ -12,7 +12,7 @@ import pytest
 from skdp.central._sums import GRID, GroupSums, sums_of_groups, to_positions, to_values
 from skdp.central.statistics import Noise, join_codes
 from skdp.domain import Domain
-from skdp.privacy import Share
+from skdp.privacy import PrivacyBudget
 from tests.conftest import each
 
 
@@ -57,7 +57,7 @@ class TestSums:
                         assert max(abs(b - a) for a, b in zip(one, other, strict=True)) <= 2 * GRID
         assert max(worst) == GRID
 
-    @each("share", [Share("mu", Fraction(1, 3)), Share("mu", Fraction(1, 3), rows=2)])
+    @each("share", [PrivacyBudget("mu", Fraction(1, 3)), PrivacyBudget("mu", Fraction(1, 3), rows=2)])
     def test_gaussian_noise_covers_a_record_at_the_bounds(self, share):
         """It changes all numbers by half a width: the mu of one, or of the rows of a person, is that of the share."""
         for squares, shared_count in itertools.product([False, True], repeat=2):

@@ -25,7 +25,7 @@ from skdp.privacy import (
     gaussian_delta,
     gaussian_epsilon,
     laplace_loss,
-    read_share,
+    parse_budget,
 )
 from tests.conftest import each
 
@@ -54,7 +54,7 @@ ORDERS = [1.0001, 1.1, 1.5, 2, 3, 8, 30]
 class TestWhatAShareBuys:
     @each("amount", AMOUNTS)
     def test_a_choice_has_the_rho_wherever_its_losses_are(self, amount):
-        epsilon = float(read_share(Rho(amount, DELTA)).choice)
+        epsilon = float(parse_budget(Rho(amount, DELTA)).choice)
         for place in np.linspace(0.02, 0.98, 25):
             laws = pair(place * epsilon, (1 - place) * epsilon)
             if min(*laws[0], *laws[1]) > 0:
@@ -62,7 +62,7 @@ class TestWhatAShareBuys:
 
     @pytest.mark.parametrize("mu", [1e-3, 0.1, 0.5, 1.0, 3.0])
     def test_a_choice_has_the_mu_wherever_its_losses_are(self, mu):
-        share = read_share(Mu(mu, DELTA))
+        share = parse_budget(Mu(mu, DELTA))
         epsilon = float(share.choice)
         worst = 0.0
         for place in [*np.linspace(0.02, 0.98, 13), 0.5]:

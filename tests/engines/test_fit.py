@@ -16,7 +16,7 @@ from pyarrow.compute import field
 
 from skdp import Domain, DPMarginalSynthesizer, PrivacyLedger
 from skdp.synthesis._records import CodedRecords, LargeRecords, read_codes
-from skdp.tables import open_large, read_table
+from skdp.tables import open_large, wrap_table
 from tests.engines.tables import SURVEY, survey
 
 N = 3_000
@@ -79,7 +79,7 @@ NUMBERS = dirty(survey(N)).filter(field("number") < 3).filter(field("color") != 
 )
 def test_counts_are_those_of_the_codes(lazy_engine, table, policy):
     cliques = [c for order in (1, 2, 3) for c in itertools.combinations(range(len(SURVEY.columns)), order)]
-    codes = read_codes(read_table(table), SURVEY, policy)
+    codes = read_codes(wrap_table(table), SURVEY, policy)
     declared = np.logical_and.reduce([code < size for code, size in zip(codes, SURVEY.sizes, strict=True)])
     expected = CodedRecords([code[declared] for code in codes], SURVEY.sizes).count(cliques)
     found = LargeRecords(open_large(lazy_engine.frame(table)), SURVEY, policy).count(cliques)

@@ -12,7 +12,7 @@ import pytest
 from skdp import Domain, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 from skdp.synthesis._records import CodedRecords, LargeRecords, read_codes
-from skdp.tables import open_large, read_table
+from skdp.tables import open_large, wrap_table
 from tests.conftest import each, often
 
 # Of each column: the type, and the declared values, of which the second never occurs.
@@ -56,7 +56,7 @@ def count(frame, domain, cliques):
     large = open_large(frame)
     if large is not None:
         return LargeRecords(large, domain, "error").count(cliques)
-    return CodedRecords(read_codes(read_table(frame), domain, "error"), domain.sizes).count(cliques)
+    return CodedRecords(read_codes(wrap_table(frame), domain, "error"), domain.sizes).count(cliques)
 
 
 @pytest.mark.parametrize("n_rows", often([0, 1, 2, 500], [0, 500]))

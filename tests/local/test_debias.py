@@ -23,7 +23,7 @@ from skdp import (
 )
 from skdp.oracles import LocalHashing
 from skdp.survey import ReportDesign
-from skdp.tables import read_table
+from skdp.tables import wrap_table
 from tests.oracles.conftest import all_reports, floats
 
 DOMAIN = {"sex": ["f", "m"], "job": ["clerk", None, "sales"]}
@@ -56,7 +56,7 @@ def write_reports(encoder, place, reports):
         is_drawn[:, place] = True
         arrays.append(is_drawn)
     like = PEOPLE.iloc[np.zeros(len(reports), int)]
-    return protocol.write(arrays, read_table(like[list(protocol.columns)]))
+    return protocol.write(arrays, wrap_table(like[list(protocol.columns)]))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -53,7 +53,7 @@ def test_any_local_randomizer_is_bounded_by_its_epsilon_alone(seed):
     numbers = np.random.default_rng(seed).integers(1, 12, (3, 3))
     channel = [[Fraction(int(entry), int(row.sum())) for entry in row] for row in numbers]
     ratio = max(a / b for one in channel for other in channel for a, b in zip(one, other, strict=True))
-    tables, pair = AllTables(channel, 4), ReportPair.of_any(ratio)
+    tables, pair = AllTables(channel, 4), ReportPair.from_ratio(ratio)
     for part in PARTS:
         assert tables.is_bounded(pair, part * math.log(ratio))
 
@@ -72,7 +72,7 @@ def test_the_bound_of_any_randomizer_is_the_report_among_its_clones(n, part):
     more_heads = np.roll(coins, 1, axis=1)
     first, second = ((ratio * one + other) / (ratio + 1) for one, other in ((more_heads, coins), (coins, more_heads)))
     exact = np.maximum(first - ratio**part * second, 0).sum()
-    bound = ReportPair.of_any(Fraction(ratio)).delta(n, part * math.log(ratio))
+    bound = ReportPair.from_ratio(Fraction(ratio)).delta(n, part * math.log(ratio))
     assert exact * (1 - 1e-9) - 1e-12 <= bound <= 1.02 * exact + 1e-9
 
 
@@ -83,7 +83,7 @@ def test_parts_are_bounded_for_all_pairs_of_records(together):
     half, rows = Fraction(1, 2), itertools.product(one.channel(), other.channel())
     if together:
         channel = [[a * b for a in row for b in column] for row, column in rows]
-        second = ReportPair.of_any(other.worst_ratio) if together == "by ratio" else other.shuffle_pair()
+        second = ReportPair.from_ratio(other.worst_ratio) if together == "by ratio" else other.shuffle_pair()
         pair = ReportPair.product([one.shuffle_pair(), second])
     else:
         channel = [[half * a for a in (*row, *column)] for row, column in rows]

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.privacy import Share
+from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource, watch_draws
 from skdp.synthesis._records import CodedRecords
 from skdp.synthesis.selection import NoiseBudget, PrivateCounts
@@ -19,7 +19,7 @@ class OpenBudget(NoiseBudget):
     """States that its counts are precise, and adds nothing to them."""
 
     def __init__(self, max_rows_per_person=1):
-        super().__init__(Share("mu", Fraction(1)), Fraction(0), max_rows_per_person)
+        super().__init__(PrivacyBudget("mu", Fraction(1)), Fraction(0), max_rows_per_person)
         self.given = []
 
     def std_error(self, fraction):
@@ -47,7 +47,7 @@ def private_counts(codes, sizes, budget=None, seed=0):
 
 def make_budget(kind, amount, rows=1):
     """Make a budget of an epsilon, or of the square of a mu."""
-    share = Share("epsilon" if kind == "laplace" else "mu", Fraction(amount))
+    share = PrivacyBudget("epsilon" if kind == "laplace" else "mu", Fraction(amount))
     return NoiseBudget(share, Fraction(0), rows)
 
 

@@ -25,7 +25,7 @@ from skdp import (
     SyntheticResampler,
     privacy_statement,
 )
-from skdp.privacy import Mu, Rho, Share
+from skdp.privacy import Mu, PrivacyBudget, Rho
 from skdp.randomness import SeededSource
 from skdp.synthesis._column_counts import Cross, PrivateColumns
 from skdp.synthesis.selection import NoiseBudget
@@ -39,7 +39,7 @@ DOMAIN = {
     "job": ["a", "b", "c"],
     "income": ["high", "low"],
 }
-MU, EPSILON = Share("mu", Fraction(1)), Share("epsilon", Fraction(1))
+MU, EPSILON = PrivacyBudget("mu", Fraction(1)), PrivacyBudget("epsilon", Fraction(1))
 
 
 def people(n_rows, seed=0):

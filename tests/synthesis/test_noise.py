@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
 from skdp.central.statistics import rows_within
-from skdp.privacy import Share
+from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource
 from skdp.synthesis.selection import NoiseBudget
 from tests.conftest import each
@@ -31,7 +31,7 @@ def gaussian_delta(mu, epsilon):
 
 @each("epsilon, delta", PROMISES)
 def test_gaussian_privacy_is_used_up_and_not_exceeded(epsilon, delta):
-    budget = NoiseBudget(Share("epsilon", Fraction(epsilon)), Fraction(delta))
+    budget = NoiseBudget(PrivacyBudget("epsilon", Fraction(epsilon)), Fraction(delta))
     mu = math.sqrt(2 * budget.rho)
     # Near 0 the two terms cancel; 1e-10 is far above their rounding errors, and far below what matters of mu.
     assert gaussian_delta(mu, epsilon) <= delta * (1 + 1e-6) + 1e-17

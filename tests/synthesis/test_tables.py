@@ -13,7 +13,7 @@ import pytest
 from skdp.domain import Domain, Interval
 from skdp.synthesis._records import with_target
 from skdp.synthesis._rows import draw_numbers, make_template, write_rows
-from skdp.tables import Table, read_table, to_dates
+from skdp.tables import Table, to_dates, wrap_table
 from tests.conftest import each
 
 
@@ -32,7 +32,7 @@ def decode(template, domain, codes, rng):
 )
 def test_a_target_with_the_name_of_a_column_gets_another(columns, name, called):
     table = with_target(
-        read_table(pd.DataFrame([[0] * len(columns)] * 3, columns=list(columns))), pd.Series([1, 0, 0], name=name)
+        wrap_table(pd.DataFrame([[0] * len(columns)] * 3, columns=list(columns))), pd.Series([1, 0, 0], name=name)
     )
     assert table.names == (*columns, called)
     assert list(table.columns[-1]) == [1, 0, 0]
@@ -42,7 +42,7 @@ def numbers(dtype, edges, n=4000, seed=0, **declared):
     interval = Interval(edges=edges, **declared)
     domain = Domain({"x": interval})
     codes = np.arange(n) % len(interval)
-    template = make_template(read_table(pd.DataFrame({"x": pd.Series([], dtype=dtype)})), domain)
+    template = make_template(wrap_table(pd.DataFrame({"x": pd.Series([], dtype=dtype)})), domain)
     (column,) = decode(template, domain, [codes], np.random.default_rng(seed))
     return interval, codes, pd.Series(column)
 

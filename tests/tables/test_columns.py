@@ -15,10 +15,10 @@ from skdp.tables import (
     ValueCoder,
     distinct_values,
     is_missing,
-    plain,
-    read_table,
     to_numbers,
     to_objects,
+    to_python,
+    wrap_table,
 )
 from tests.conftest import each
 
@@ -32,7 +32,7 @@ def decode(codes, values, like):
 
 
 def column(frame):
-    return read_table(frame).columns[0]
+    return wrap_table(frame).columns[0]
 
 
 @each(
@@ -50,7 +50,7 @@ def test_codes_are_positions_and_decoding_inverts_them(make_frame, values_of, va
     frame = make_frame({"x": data}, {"x": values})
     codes = ValueCoder(values).encode(column(frame))
     assert codes.tolist() == [values.index(value) for value in data]
-    back = read_table(frame).rebuild([decode(codes, values, column(frame))], ["x"])
+    back = wrap_table(frame).rebuild([decode(codes, values, column(frame))], ["x"])
     assert type(back) is type(frame)
     assert values_of(back, "x") == data
 
@@ -65,7 +65,7 @@ def test_an_object_column_that_mixes_kinds_is_coded_value_by_value():
 @each("missing", MISSING)
 def test_all_kinds_of_missing_are_one(missing):
     assert is_missing(missing)
-    assert plain(missing) is None
+    assert to_python(missing) is None
     data = np.array(["a", missing], dtype=object)
     assert ValueCoder(["a", None]).encode(data).tolist() == [0, 1]
     assert ValueCoder([None, "a"]).encode(data).tolist() == [1, 0]

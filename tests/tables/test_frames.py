@@ -8,12 +8,12 @@ import pytest
 
 from skdp import DPMean
 from skdp.local import RapporEncoder
-from skdp.tables import is_frame, read_table
+from skdp.tables import is_frame, wrap_table
 
 
 def test_columns_and_names_of_any_frame(make_frame, values_of):
     frame = make_frame({"b": ["x", "y"], "a": [1, 2]})
-    table = read_table(frame)
+    table = wrap_table(frame)
     assert is_frame(frame)
     assert table.names == ("b", "a")
     back = table.rebuild(table.columns, ["c", "d"])
@@ -26,7 +26,7 @@ def test_only_index_and_columns_of_a_pandas_frame_are_carried_over():
     rows = pd.MultiIndex.from_product([["r", "s", "secret"], [1]], names=["row", "part"])
     frame = pd.DataFrame({0: [1, 2, 3]}, index=rows).iloc[:2]
     frame.attrs["secret"] = "true values"
-    table = read_table(frame)
+    table = wrap_table(frame)
     back = table.rebuild([np.array([5, 6])], table.names)
     assert back.attrs == {}
     assert back.index.equals(frame.index)
@@ -36,7 +36,7 @@ def test_only_index_and_columns_of_a_pandas_frame_are_carried_over():
 
 def test_pandas_columns_keep_their_levels_and_names():
     columns = pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")], names=["one", "two"])
-    table = read_table(pd.DataFrame([[1, 2]], columns=columns))
+    table = wrap_table(pd.DataFrame([[1, 2]], columns=columns))
     assert table.rebuild(table.columns, table.names).columns.equals(columns)
     assert table.rebuild(table.columns, ["x0", "x1"]).columns.tolist() == ["x0", "x1"]
 
@@ -49,6 +49,6 @@ def test_lazy_frames_are_refused_with_the_way_out():
 def test_columns_of_the_same_name_are_refused():
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     for frame in (pd.DataFrame([[1, 2]], columns=["a", "a"]), table):
-        for read in (read_table, is_frame, DPMean(bounds=(0, 9)).fit, RapporEncoder().fit):
+        for read in (wrap_table, is_frame, DPMean(bounds=(0, 9)).fit, RapporEncoder().fit):
             with pytest.raises(ValueError, match="column names must be unique, got 'a' twice"):
                 read(frame)

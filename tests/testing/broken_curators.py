@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 
-from skdp.base import coins
+from skdp.base import make_source
 from skdp.privacy import PrivacyGuarantee, gaussian_epsilon
 from skdp.randomness import (
     bernoulli_ratio,
@@ -41,7 +41,7 @@ class Curator(BaseEstimator):
         self.guarantee_ = self.promise(values)
         if self.ledger is not None:
             self.ledger.charge(self.guarantee_, "statistic")
-        self._source = coins(self.random_state, "statistic")
+        self._source = make_source(self.random_state, "statistic")
         self.result_ = self.answer(values)
         del self._source
         return self

@@ -17,7 +17,7 @@ from skdp import (
     DPMean,
     PrivacyGuarantee,
 )
-from skdp.privacy import GaussianLoss, Mu, PureLoss, gaussian_epsilon, laplace_loss, read_share
+from skdp.privacy import GaussianLoss, Mu, PureLoss, gaussian_epsilon, laplace_loss, parse_budget
 from skdp.randomness import (
     SeededSource,
     cube_noise,
@@ -97,7 +97,7 @@ def test_half_of_the_noise_is_an_alarm_in_mu_too():
         return chosen, table.sum() + discrete_laplace(source, 10 / Fraction(noise), 1).item()
 
     mu = 1.0
-    most = (read_share(Mu(mu, 1e-6)) / 2).pure  # of two parts
+    most = (parse_budget(Mu(mu, 1e-6)) / 2).pure  # of two parts
     claim = PrivacyGuarantee(
         gaussian_epsilon(mu, 1e-6), delta=1e-6, relation="add_remove", trust="central", losses=(GaussianLoss(mu),)
     )

@@ -16,7 +16,7 @@ from skdp.base import (
     Bounds,
     ColumnName,
     check_declared,
-    read_bounds,
+    parse_bounds,
 )
 from skdp.central._base import Plan, Unknown, check_column_names
 from skdp.central._sums import read_values, warn_of_objects
@@ -39,9 +39,9 @@ from skdp.domain import (
     copy_guarantee,
     domains_of_dtypes,
 )
-from skdp.privacy import Share
+from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource, check_size
-from skdp.tables import Table, kind_of_dtype, name_of_dtype
+from skdp.tables import Table, name_of_dtype, type_of_column
 
 # Fractions of the budget for the number of rows and the middle of the target, and for the counts of cells from which
 # bins are made. Half and twice of them change R2 by less than 0.01, except that half of the latter decreases it by 0.03
@@ -78,7 +78,7 @@ class AdditivePlan(NamedTuple):
     targets: NDArray[Any]
     target: Any
     # The budget of a row.
-    share: Share
+    share: PrivacyBudget
 
 
 class AdditiveModel(SupervisedStatistic):
@@ -105,7 +105,11 @@ class AdditiveModel(SupervisedStatistic):
 
     @abstractmethod
     def _start(
-        self, targets: NDArray[Any], target: Any, share: Share, source: ByteSource
+        self,
+        targets: NDArray[Any],
+        target: Any,
+        share: PrivacyBudget,
+        source: ByteSource,
     ) -> Start:
         """Measure the number of rows, and the middle of the target."""
 
@@ -143,16 +147,16 @@ class AdditiveModel(SupervisedStatistic):
     def _bounded(self, rows: Batches) -> Batches:
         return rows.select(self._numbers(rows))
 
-    def _plan(self, rows: Batches, share: Share, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
         # With more bins, the noise exceeds the number of records.
-        check_size(self.max_bins, least=2, most=256, name="max_bins")
+        check_size(self.max_bins, min_val=2, max_val=256, name="max_bins")
         features = self._features(rows).table
         numbers = self._numbers(rows)
         declared_names = [name for name in features.names if name not in numbers]
         bounded = self._bounded(rows).names
         _check_numbers(select_columns(features, numbers))
         warn_of_objects(select_columns(features, numbers))
-        bounds = read_bounds(bounds, bounded) if bounded else np.zeros((0, 2))
+        bounds = parse_bounds(bounds, bounded) if bounded else np.zeros((0, 2))
         attributes: dict[Any, Any] = {}
         for name, (low, high) in zip(numbers, bounds.tolist(), strict=False):
             attributes[name] = fine_cells(low, high)
@@ -289,7 +293,7 @@ class AdditiveModel(SupervisedStatistic):
 def _check_numbers(table: Table) -> None:
     """Raise an error if a column without declared values has a dtype of text."""
     for name, column in zip(table.names, table.columns, strict=True):
-        if kind_of_dtype(column) == "string":
+        if type_of_column(column) == "string":
             raise TypeError(
                 f"column {name!r}: expected numbers, got a column of dtype "
                 f"{name_of_dtype(column)}; convert it, or declare its values in categories="

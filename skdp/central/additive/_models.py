@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from skdp.base import Bounds, TableLike, read_numbers
+from skdp.base import Bounds, TableLike, to_float_columns
 from skdp.central._base import Plan, Unknown
 from skdp.central._rows import warn_of_few
 from skdp.central._sums import GRID, to_positions
@@ -35,7 +35,7 @@ from skdp.central.additive._base import (
 )
 from skdp.central.statistics import Batches, Floats, Noise, to_float
 from skdp.domain import Domain, DomainLike, copy_guarantee
-from skdp.privacy import Mu, PrivacyLedger, Rho, Share
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
@@ -201,7 +201,11 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         return classes.codes(rows.table.columns[-1]), classes
 
     def _start(
-        self, targets: NDArray[Any], target: Any, share: Share, source: ByteSource
+        self,
+        targets: NDArray[Any],
+        target: Any,
+        share: PrivacyBudget,
+        source: ByteSource,
     ) -> Start:
         n_classes = len(target.values)
         # A record is in one class, so that it changes the counts by a norm of 1.
@@ -396,7 +400,11 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         return read_target_steps(rows.target.table, bounds[-1]), bounds[-1]
 
     def _start(
-        self, targets: NDArray[Any], target: Any, share: Share, source: ByteSource
+        self,
+        targets: NDArray[Any],
+        target: Any,
+        share: PrivacyBudget,
+        source: ByteSource,
     ) -> Start:
         # A record adds 1 to the number of rows, and at most `STEPS` to the sum.
         part = share.mu_squared * SIZE_PART / 2
@@ -454,6 +462,6 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
 
 def read_target_steps(target: Table, bounds: Floats) -> Integers:
     """Round a numeric target to the grid of `STEPS` steps from the middle to either bound."""
-    (numbers,) = read_numbers(target)
+    (numbers,) = to_float_columns(target)
     positions = to_positions(numbers, *bounds) * (STEPS / GRID)
     return np.rint(positions).astype(np.int64)

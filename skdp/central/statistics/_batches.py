@@ -19,7 +19,7 @@ from skdp.tables import (
     call_safely,
     is_frame,
     is_missing,
-    read_table,
+    wrap_table,
 )
 
 Integers = NDArray[np.int64]
@@ -40,7 +40,7 @@ class RowSums:
         return zeros
 
     def add(self, sums: list[Integers], batch: Any) -> None:
-        for total, part in zip(sums, self.sums_of(read_table(batch)), strict=True):
+        for total, part in zip(sums, self.sums_of(wrap_table(batch)), strict=True):
             total += part
 
 
@@ -119,7 +119,7 @@ def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
             "names are for large tables only"
         )
     if is_frame(groups):
-        columns = read_table(groups).columns
+        columns = wrap_table(groups).columns
         if len(columns) != 1:
             raise ValueError(f"groups must be one column, got {len(columns)}")
         groups = columns[0]
@@ -173,7 +173,7 @@ def limit_persons(
 ) -> tuple[LargeTable, Any]:
     """Return the rows of a large table, at most `most` of each person, and a table of its columns without rows."""
     features, column = without_column(large.sample, groups, "groups")
-    (n_missing,) = Batches(read_table(column), large).add_up(_count_missing)
+    (n_missing,) = Batches(wrap_table(column), large).add_up(_count_missing)
     if n_missing.any():
         raise _missing_person()
     return large.limit_persons(groups, most, int(rng.integers(1 << 31))), features

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import read_domain
+from skdp.base import make_domain
 from skdp.base import undeclared_error as error_of_undeclared
 from skdp.central.statistics._batches import Batches, find_missing
 from skdp.domain import Categories, Codes, Domain, Interval
-from skdp.tables import ORDERED_KINDS, Table, kind_of, present
+from skdp.tables import ORDERED_TYPES, Table, drop_missing, type_of_value
 
 # Returns codes, and the names of the columns with undeclared values that are errors.
 Coder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
@@ -72,7 +72,7 @@ def declared_domain(table: Table, declared: Any, name: str) -> Domain:
             f"{name} must be declared, because values that are read from the data "
             "reveal records"
         )
-    return read_domain(table, declared, name=name)
+    return make_domain(table, declared, name=name)
 
 
 def count_cells(
@@ -150,8 +150,8 @@ def is_ordered(attribute: Categories | Interval) -> bool:
     """Return True if the cells of a column are ordered by value, or declared as ordered."""
     if isinstance(attribute, Interval):
         return True
-    values = present(attribute.values)
-    if not all(kind_of(value) in ORDERED_KINDS for value in values):
+    values = drop_missing(attribute.values)
+    if not all(type_of_value(value) in ORDERED_TYPES for value in values):
         return attribute.ordered
     # Ranges of numbers and dates are by value, whatever their order is declared to be.
     return all(value < following for value, following in pairwise(values))

@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skdp.base import level_of_the_caller
+from skdp.base import find_stack_level
 from skdp.pages import warn
-from skdp.privacy import Loss, Share, gaussian_loss, laplace_loss
+from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, laplace_loss
 from skdp.randomness import (
     ByteSource,
     cube_noise,
@@ -38,7 +38,7 @@ class Estimate(NamedTuple):
 
 def warn_user(message: str, page: str) -> None:
     """Warn the caller of skdp, with a page of the documentation."""
-    warn(message, UserWarning, about=page, stacklevel=level_of_the_caller())
+    warn(message, UserWarning, about=page, stacklevel=find_stack_level())
 
 
 @dataclass(frozen=True)
@@ -63,20 +63,22 @@ class Noise:
     dimension: int = 1
 
     @classmethod
-    def of(cls, share: Share, l1: int = 1, l2_squared: int | None = None) -> Noise:
+    def of(
+        cls, share: PrivacyBudget, l1: int = 1, l2_squared: int | None = None
+    ) -> Noise:
         """Return the noise for integers with these sensitivities to a row in L1 and in squared L2 norm."""
         if l2_squared is None:
             l2_squared = l1**2
         return cls._of_kind(share, l1, 1, l2_squared)
 
     @classmethod
-    def joint(cls, share: Share, largest: int, dimension: int) -> Noise:
+    def joint(cls, share: PrivacyBudget, largest: int, dimension: int) -> Noise:
         """Return the noise for blocks of integers, one of which a row changes, by at most `largest` each."""
         return cls._of_kind(share, largest, dimension, dimension * largest**2)
 
     @classmethod
     def _of_kind(
-        cls, share: Share, sensitivity: int, dimension: int, l2_squared: int
+        cls, share: PrivacyBudget, sensitivity: int, dimension: int, l2_squared: int
     ) -> Noise:
         if share.kind == "epsilon":
             return cls("epsilon", share.amount, share.rows * sensitivity, dimension)
@@ -151,7 +153,10 @@ class Noise:
 
 
 def choose(
-    source: ByteSource, scores: ArrayLike, share: Share, sensitivity: Fraction | int
+    source: ByteSource,
+    scores: ArrayLike,
+    share: PrivacyBudget,
+    sensitivity: Fraction | int,
 ) -> int:
     """Choose a candidate; a row changes the difference of two scores by at most `sensitivity`."""
     # Permute-and-flip makes no more errors than the exponential mechanism at the same
@@ -163,12 +168,12 @@ def choose(
     return exponential_mechanism(source, scores, share.choice / sensitivity)
 
 
-def choice_name(share: Share) -> str:
+def choice_name(share: PrivacyBudget) -> str:
     """Return the name of the mechanism of `choose`."""
     return "permute-and-flip" if share.kind == "epsilon" else "exponential mechanism"
 
 
-def choice_loss(share: Share) -> Loss:
+def choice_loss(share: PrivacyBudget) -> Loss:
     """Return the loss of `choose`, for a part of epsilon."""
     # Permute-and-flip is defined for all real scores, and with a smaller change of
     # these it is as much more private. So a change of scores can be divided into a

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import draw_seed, read_bounds, rows_and_target
+from skdp.base import draw_seed, parse_bounds, split_if_supervised
 from skdp.domain import Domain
 from skdp.evaluation._common import check_count
 from skdp.evaluation.audits._events import Draw, find_bound, row_draws
@@ -337,7 +337,7 @@ def _fit_once(estimator: Any, table: Any, clones: _Clones) -> Any:
     fitted = clones()
     if hasattr(fitted, "transform"):
         with warnings.catch_warnings(action="ignore"):
-            fitted.fit(*rows_and_target(fitted, table))
+            fitted.fit(*split_if_supervised(fitted, table))
     return fitted
 
 
@@ -352,7 +352,7 @@ def _read_central(estimator: Any, neighbours: Any, clones: _Clones) -> _Audited:
     def fit(table: Any) -> Any:
         fitted = clones()
         with warnings.catch_warnings(action="ignore"):
-            return fitted.fit(*rows_and_target(fitted, table))
+            return fitted.fit(*split_if_supervised(fitted, table))
 
     return _audit_calls(
         lambda table: _read_attributes(fit(table)),
@@ -446,7 +446,7 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
     if bounds is not None:
         names = [f"x{position}" for position in range(len(np.atleast_2d(bounds)))]
         names = list(bounds) if isinstance(bounds, Mapping) else names
-        for name, (low, high) in zip(names, read_bounds(bounds, names), strict=True):
+        for name, (low, high) in zip(names, parse_bounds(bounds, names), strict=True):
             numbers = [low, high, (low + high) / 2, 2 * high - low]
             columns[name] = list(map(float, numbers))
     if not columns:

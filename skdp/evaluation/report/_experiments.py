@@ -45,7 +45,7 @@ from skdp.metrics import (
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import local_epsilon
 from skdp.synthesis import DPMarginalSynthesizer
-from skdp.tables import read_table
+from skdp.tables import wrap_table
 
 TRUE_GROUPS, NAIVE, DEBIASED = (
     "true groups",
@@ -299,7 +299,7 @@ def count_study(
     """Release the joint counts of some columns many times and measure the errors."""
     epsilons = read_epsilons(epsilons)
     check_count(n_repeats, "n_repeats", least=1)
-    codes = encode_declared(domain, read_table(frame).columns)
+    codes = encode_declared(domain, wrap_table(frame).columns)
     true = np.bincount(domain.join(codes), minlength=domain.size)
     truth = pd.Series(true, index=domain.cells(), name="true")
     releases, errors, expected = [], [], []

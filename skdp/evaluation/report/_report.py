@@ -45,7 +45,7 @@ from skdp.evaluation.report._experiments import (
     synthesize,
 )
 from skdp.evaluation.report._study import Study
-from skdp.tables import flatten_index
+from skdp.tables import index_to_columns
 
 # Releases of the counts at each epsilon, splits of the rows for classifiers, and the
 # delta of synthetic rows.
@@ -237,7 +237,7 @@ def _study_counts(study: Study) -> Part:
     display.figure_.suptitle(title, fontsize="medium")
     section = Section(COUNTS, figures={"counts": _write_figure(display.figure_)})
     section.figures["errors by epsilon"] = _write_figure(_draw_errors(errors))
-    releases = flatten_index(counts.releases)
+    releases = index_to_columns(counts.releases)
     columns = ["l1_mean", "l1_mean_expected", "l2_rms", "l2_rms_expected", "coverage"]
     section.tables = [
         _write_table(

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import read_array
+from skdp.base import to_array
 from skdp.domain import MAX_SHOWN_VALUES, Domain
-from skdp.tables import Table, is_frame, read_table
+from skdp.tables import Table, is_frame, wrap_table
 
 # Column with the index of the reported field, for strategy="sample".
 SAMPLED = "sampled"
@@ -120,14 +120,14 @@ def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
         )
     frame = is_frame(reports)
     if not frame:
-        reports = read_array(reports, "reports")
+        reports = to_array(reports, "reports")
         if reports.ndim != 2:
             raise ValueError(
                 "reports must be a DataFrame or a 2D array with the columns "
                 f"{[*names][:MAX_SHOWN_VALUES]}, got {reports.ndim}D. Use "
                 "reports[[column]] or reports.to_frame()."
             )
-    table = read_table(reports)
+    table = wrap_table(reports)
     expected = f"reports must have the columns {[*names]}, got"
     # `set_output` converts numbers of columns to text.
     if frame and list(table.names) not in ([*names], list(map(str, names))):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_choice, check_confidence_level, level_of_the_caller
+from skdp.base import check_choice, check_confidence_level, find_stack_level
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local.protocol._columns import column_index
 from skdp.local.protocol._sampling import SampledCounts
@@ -173,7 +173,7 @@ def _warn_of_impossible(columns: Sequence[Any], estimates: SampledCounts) -> Non
             "rows of the result of `transform`, and estimate each protocol separately",
             UserWarning,
             about="guide/report_files",
-            stacklevel=level_of_the_caller(),
+            stacklevel=find_stack_level(),
         )
 
 

@@ -27,7 +27,7 @@ from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Report
 from skdp.local.protocol._oracle_fields import CategoryField, OracleField
 from skdp.local.protocol._sampling import Sampling, combine_pairs, mark_chosen
 from skdp.privacy import PrivacyGuarantee, Released, ReportPair
-from skdp.tables import Table, missing_for_nan
+from skdp.tables import Table, nan_to_null
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -335,7 +335,7 @@ class ReportProtocol:
             blocks.append(indices.reshape(-1, 1))
         X_out = table.rebuild(blocks, self.report_columns)
         # Fields that a record does not report are NaN in arrays, missing in frames.
-        return X_out if drawn is None else missing_for_nan(X_out)
+        return X_out if drawn is None else nan_to_null(X_out)
 
     def encode(self, table: Table, randomness: Randomness) -> Any:
         """Write true values in the format of reports, without noise. Not private.
@@ -644,7 +644,7 @@ class ReportProtocol:
             randomizer with the epsilon of `guarantee`.
         """
         largest_ratio = exp_bounds(self.guarantee.epsilon)[1]
-        worst_case = (ReportPair.of_any(largest_ratio),)
+        worst_case = (ReportPair.from_ratio(largest_ratio),)
         pairs = []
         for field in self.fields:
             pair = field.shuffle_pair()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skdp.central.statistics import Noise
 from skdp.domain import Domain
-from skdp.privacy import Loss, Share, gaussian_loss, largest_mu
+from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource
 from skdp.synthesis._records import Records
 from skdp.synthesis.model import Clique, Groups, Marginal, group
@@ -50,7 +50,7 @@ class NoiseBudget:
     #    differential privacy. arXiv:2210.17520
 
     def __init__(
-        self, share: Share, delta: Fraction, max_rows_per_person: int = 1
+        self, share: PrivacyBudget, delta: Fraction, max_rows_per_person: int = 1
     ) -> None:
         # With a delta, the budget is the largest mu that implies (epsilon, delta).
         kind, amount = share.kind, share.amount
@@ -64,7 +64,7 @@ class NoiseBudget:
                 "`epsilon` or `delta` is too small: the noise would exceed "
                 f"{MAX_STD_ERROR:g} records per row of a person."
             )
-        self._share = Share(kind, amount, rows=max_rows_per_person)
+        self._share = PrivacyBudget(kind, amount, rows=max_rows_per_person)
         self.left = Fraction(1)
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.base import check_choice, level_of_the_caller
+from skdp.base import check_choice, find_stack_level
 from skdp.domain import Categories, Domain, Interval
 from skdp.pages import warn
 from skdp.randomness import check_size
@@ -133,7 +133,7 @@ def warn_excluded(domain: Domain, reasons: Mapping[Clique, str]) -> None:
         f"from other marginals: {'; '.join(parts)}",
         UserWarning,
         about="guide/synthetic_tables#accuracy",
-        stacklevel=level_of_the_caller(),
+        stacklevel=find_stack_level(),
     )
 
 

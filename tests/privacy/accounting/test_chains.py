@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skdp.central.statistics import choice_loss
-from skdp.privacy import PureLoss, Share, exponential_loss, laplace_loss
+from skdp.privacy import PrivacyBudget, PureLoss, exponential_loss, laplace_loss
 from tests.conftest import each
 
 STEPS = 25
@@ -133,7 +133,7 @@ def test_choices_are_at_most_what_they_state(law):
     neighbours = (after.min(axis=2) == 0) & (after.max(axis=2) <= 2)
     for epsilon in (0.4, 2.0, 6.0):
         exact = Fraction(epsilon)
-        loss = choice_loss(Share("epsilon", exact)) if law is flip_law else exponential_loss(exact)
+        loss = choice_loss(PrivacyBudget("epsilon", exact)) if law is flip_law else exponential_loss(exact)
         orders = orders_of(loss)
         laws = np.array([law(tuple(scores), epsilon / 2) for scores in triples.tolist()])
         most = np.zeros(STEPS)
