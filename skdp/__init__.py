@@ -1,11 +1,10 @@
-"""Differential privacy as an ordinary part of scikit-learn work."""
+"""Differential privacy for scikit-learn, in the local and the central model."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skdp._large_tables import register_large_tables
-
-# What type checkers and editors read instead of `_MODULES`; one line each, in both.
+# Static imports for type checkers and editors, which cannot follow `__getattr__`. The
+# names are the names of `_MODULES`.
 if TYPE_CHECKING:
     from skdp import central as central
     from skdp import datasets as datasets
@@ -177,16 +176,3 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """List the public names, imported or not."""
     return sorted({*globals(), *_MODULES, *_PACKAGES})
-
-
-def _open_large(data: Any) -> Any:
-    """Open a table of an engine, so that `fit` takes tables that do not fit into memory."""
-    # The engines take a while to import, and are not needed for the usual tables.
-    if type(data).__module__.partition(".")[0] in ("builtins", "numpy", "pandas"):
-        return None
-    from skdp.engines import open_table
-
-    return open_table(data)
-
-
-register_large_tables(_open_large)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import date, datetime
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -35,16 +34,12 @@ class _Type(NamedTuple):
 _TYPES = {
     "datetime": _Type(datetime, lambda x: pd.Timestamp(x).isoformat(), pd.Timestamp),
     "date": _Type(date, date.isoformat, date.fromisoformat),
-    "time": _Type(time, time.isoformat, time.fromisoformat),
-    "timedelta": _Type(timedelta, lambda x: pd.Timedelta(x).isoformat(), pd.Timedelta),
-    "decimal": _Type(Decimal, str, Decimal),
     # A ratio of two integers: Fraction("1e9") would compute the digits of a power.
     "fraction": _Type(
         Fraction,
         lambda x: f"{x.numerator}/{x.denominator}",
         lambda text: Fraction(*map(int, text.split("/"))),
     ),
-    "bytes": _Type(bytes, bytes.hex, bytes.fromhex),
     "integer": _Type(int, str, int),
     "float": _Type(float, repr, _NOT_FINITE.__getitem__),
     "tuple": _Type(
@@ -115,8 +110,6 @@ def _to_python(value: Any) -> Any:
         return list(value)
     if isinstance(value, np.datetime64):
         value = pd.Timestamp(value)
-    elif isinstance(value, np.timedelta64):
-        value = pd.Timedelta(value)
     elif isinstance(value, np.generic):
         value = value.item()
     elif isinstance(value, str):
@@ -137,21 +130,3 @@ def parse_json(text: str, name: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-# A text near the beginning of each format of files, and the reader of the format.
-_FORMATS = {
-    b'"skdp-protocol"': "the protocol of a fitted transformer; use `load` of its class",
-    b"SQLite format 3": "a ledger; use skdp.PrivacyLedger(path=...)",
-    b'"skdp-guarantee"': "a guarantee; use skdp.PrivacyGuarantee.from_json",
-    b"PK\x03\x04": "a ZIP file; use skdp.load if skdp.save wrote it",
-}
-
-
-def detect_format(data: bytes) -> str:
-    """Name the format of a file as the end of an error; empty if it is not a format of skdp."""
-    beginning = data[:200]
-    for mark, reader in _FORMATS.items():
-        if mark in beginning:
-            return f". It is {reader}"
-    return ""

@@ -13,7 +13,7 @@ from tests.conftest import each
 # All checks but the sections that not every method has: extended summary, See Also, Examples.
 CHECKS = {*ERROR_MSGS} - {"ES01", "SA01", "EX01"}
 # What only other rooms import; each says so in its docstring.
-INTERNAL = {"skdp.base", "skdp.tables", "skdp.exact", "skdp.markup"}
+INTERNAL = {"skdp.base", "skdp.tables", "skdp.exact"}
 ROOMS = [skdp] + [
     importlib.import_module(room.name)
     for room in pkgutil.iter_modules(skdp.__path__, "skdp.")

@@ -123,7 +123,7 @@ class Release:
         charged = copy.copy(self)
         charged._protocol = transformer.protocol_
         charged._key = draw_key(transformer) if key is None else key
-        charged.protocol_text = transformer._json.get_protocol_text
+        charged.protocol_text = transformer._json.carried_text
         return charged
 
     def check(self, batch: Any) -> NDArray[np.uint64]:

@@ -93,7 +93,7 @@ class ProtocolJson:
         return json.dumps(content, allow_nan=False)
 
     @property
-    def get_protocol_text(self) -> str | None:
+    def carried_text(self) -> str | None:
         """JSON in the metadata of reports; None if they have none."""
         if self._is_carried:
             # Some declared values cannot be written as JSON.
@@ -109,7 +109,7 @@ class ProtocolJson:
         domain = self._protocol.domain
         if domain is not None and sum(domain.sizes) > 1 << 11:
             return None
-        return self.get_protocol_text
+        return self.carried_text
 
 
 def _pack_protocol(protocol: ReportProtocol) -> Any:
@@ -280,7 +280,7 @@ def read_and_tally(reports: Any, transformer: Any) -> tuple[Reports, Any]:
 
 def check_attached_protocol(text: str | None, transformer: Any) -> None:
     """Check that the protocol in the metadata of reports, if any, equals the protocol of the transformer."""
-    if text is None or text == transformer._json.get_protocol_text:
+    if text is None or text == transformer._json.carried_text:
         return
     content = _parse_protocol(text)
     meaning = None

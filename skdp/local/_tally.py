@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from skdp._json import parse_json, value_from_json, value_to_json
 from skdp.domain import Domain, Interval
-from skdp.markup import html_facts
 from skdp.tables import MAX_REPORTS
 
 _FORMAT = "skdp tally, version 2"
@@ -114,16 +113,9 @@ class ReportTally:
             self.protocol, tuple(counts), tuple(sizes.tolist()), int(n_reports[0])
         )
 
-    def _repr_html_(self) -> str:
-        facts = [
-            ("reports", f"{self.n_reports:,}"),
-            ("sums", ", ".join(f"{sums.size:,}" for sums in self.counts)),
-            ("encoder", self.protocol.get("encoder")),
-        ]
-        note = (
-            "Sums of reports are biased counts; the encoder's estimates are unbiased."
-        )
-        return html_facts(type(self).__name__, facts, note)
+    def __repr__(self) -> str:
+        encoder = self.protocol.get("encoder")
+        return f"ReportTally(encoder={encoder!r}, n_reports={self.n_reports:,})"
 
     def to_json(self) -> str:
         """Write the tally and its protocol as JSON.

@@ -10,7 +10,6 @@ from zipfile import is_zipfile
 
 from sklearn.base import BaseEstimator
 
-from skdp._json import detect_format
 from skdp.base import PathType, check_ledger
 from skdp.persistence._records import Records
 from skdp.privacy import PrivacyLedger
@@ -161,7 +160,7 @@ def load(
     else:
         data = Path(file).read_bytes()
     if not is_zipfile(BytesIO(data)):
-        raise ValueError(f"path must be a file of skdp.save{detect_format(data)}")
+        raise ValueError("path must be a file of skdp.save, got another format")
     # All types are checked before any object is created.
     records = Records(ledger)
     known = [*_TRUSTED, *trusted]

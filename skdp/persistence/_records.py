@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
-from datetime import date, time, timedelta
-from decimal import Decimal
+from datetime import date
 from fractions import Fraction
 from importlib import import_module
 from typing import Any
@@ -357,7 +356,7 @@ _TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
     ),
     # Types that skops does not trust.
     "value": (
-        (date, time, timedelta, Decimal, Fraction),
+        (date, Fraction),
         value_to_json,
         value_from_json,
     ),

@@ -38,8 +38,13 @@ from typing import Any, NamedTuple
 
 from skdp._json import value_from_json
 from skdp.exact import round_up
-from skdp.markup import format_text
-from skdp.privacy._formats import check_choice, check_delta, check_epsilon, write_name
+from skdp.privacy._formats import (
+    check_choice,
+    check_delta,
+    check_epsilon,
+    format_text,
+    write_name,
+)
 from skdp.privacy._guarantee import (
     RELATIONS,
     PrivacyGuarantee,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from numbers import Real
@@ -16,7 +16,6 @@ import pandas as pd
 
 from skdp._json import parse_json, value_to_json
 from skdp.exact import exp_bounds, round_up
-from skdp.markup import format_text
 
 
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
@@ -206,3 +205,13 @@ def format_name(name: Any) -> str:
     """Return a column name as text; all missing names have one text."""
     is_missing = pd.api.types.is_scalar(name) and pd.isna(name)
     return "missing" if is_missing else format_text(name)
+
+
+def format_text(text: Any) -> str:
+    """Return a text with lone surrogates replaced, because they cannot be encoded."""
+    return str(text).encode(errors="replace").decode()
+
+
+def format_row(row: Iterable[Any]) -> tuple[Any, ...]:
+    """Return a row with its texts as `format_text` writes them."""
+    return tuple(format_text(cell) if isinstance(cell, str) else cell for cell in row)

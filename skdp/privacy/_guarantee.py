@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp._json import value_from_json
 from skdp.exact import round_up
-from skdp.markup import format_text
 from skdp.privacy._accountant import smallest_epsilon
 from skdp.privacy._conversions import zcdp_epsilon
 from skdp.privacy._formats import (
@@ -26,6 +25,7 @@ from skdp.privacy._formats import (
     format_name,
     format_number,
     format_ratio,
+    format_text,
     parse_record,
     write_name,
 )

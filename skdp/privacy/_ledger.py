@@ -9,14 +9,13 @@ from typing import Any, NamedTuple, Self
 
 import pandas as pd
 
-from skdp.markup import format_row, format_text
 from skdp.privacy._book import (
     Book,
     Budget,
     Sums,
     to_float,
 )
-from skdp.privacy._formats import format_number
+from skdp.privacy._formats import format_number, format_row, format_text
 from skdp.privacy._guarantee import (
     PrivacyGuarantee,
     Relation,

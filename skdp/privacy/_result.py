@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from skdp.markup import format_row, format_text
 from skdp.privacy._formats import (
     JsonRecord,
     format_guess,
     format_name,
     format_number,
+    format_row,
+    format_text,
     guess_probability,
 )
 from skdp.privacy._guarantee import TRUSTED, PrivacyGuarantee

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from skdp.markup import format_text
 from skdp.privacy import _steps
+from skdp.privacy._formats import format_text
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._steps import is_a, is_of_skdp
 
