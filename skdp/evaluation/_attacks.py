@@ -500,7 +500,7 @@ def _measure_advantage(
     rates, intervals = [], []
     for scores in (members_tested, others_tested):
         test = binomtest(int((scores >= threshold).sum()), scores.size)
-        rates.append(test.statistic)
+        rates.append(float(test.statistic))
         # Each of the two rates gets half of the error probability of 5 %.
         intervals.append(test.proportion_ci(0.975))
     true, false = intervals

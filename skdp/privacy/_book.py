@@ -27,6 +27,7 @@ import math
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -364,7 +365,11 @@ class Book:
         self._process = os.getpid()
         # Error of a book in memory that is a copy; None for an original.
         self._refusal: str | None = None
-        self._memory = _connect(":memory:") if path is None else None
+        self._memory = None
+        if path is None:
+            self._memory = _connect(":memory:")
+            # Python 3.13 warns of a connection that is not closed.
+            weakref.finalize(self, self._memory.close)
         if budget is None:
             self.budget = self.account().budget
         else:

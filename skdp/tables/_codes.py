@@ -142,11 +142,12 @@ class ValueCoder:
         if type_of_column(column) == self.kind:
             for value, code in self.codes.items():
                 time = _numpy_time(value)
-                time_in_unit = time.astype(times.dtype)
-                # A unit may round a time, or be unable to represent it.
-                is_exact = time_in_unit.astype(time.dtype) == time
-                if is_exact:
-                    code_of[time_in_unit.view(np.int64)] = code
+                # A unit may round a time or have no such time, for which NumPy 2.5 raises
+                # an error and earlier versions return another time.
+                with suppress(OverflowError):
+                    time_in_unit = time.astype(times.dtype)
+                    if time_in_unit.astype(time.dtype) == time:
+                        code_of[time_in_unit.view(np.int64)] = code
         codes = self._find(times.view(np.int64), code_of)
         codes[np.isnat(times)] = self.missing
         return codes

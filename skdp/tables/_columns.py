@@ -452,7 +452,7 @@ def _dates(column: Any, dtype: Any) -> Times:
         cells = np.array(list(map(_to_datetime, cells)), "datetime64[us]")
     times = _clip_years(cells).astype(dtype)
     if is_null is not None:
-        times[is_null] = np.datetime64("NaT")
+        times[is_null] = "NaT"
     return times
 
 
