@@ -1,12 +1,13 @@
-"""Errors of counts and of synthetic tables, and group fairness of predictions.
+"""Errors of counts and synthetic tables, and group fairness of predictions.
 
-Metrics compare with true values. Fairness metrics and fair models also take privatized groups.
+Metrics compare estimates with true values. Fairness metrics and fair models also accept
+privatized groups.
 """
 
 from skdp.metrics._aif360 import from_aif360, to_aif360
 from skdp.metrics._aif360 import import_optional as import_optional
+from skdp.metrics._counts import convert_labels as convert_labels
 from skdp.metrics._counts import count_error, percent_error
-from skdp.metrics._counts import labels_of as labels_of
 from skdp.metrics._fairness import debiased_fairness, fairness_report
 from skdp.metrics._inputs import list_privileged as list_privileged
 from skdp.metrics._inputs import parse_classes as parse_classes

@@ -1,4 +1,4 @@
-"""Conversion from and to aif360's datasets."""
+"""Conversion to and from datasets of aif360."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from skdp.base import (
 )
 from skdp.domain import Domain
 from skdp.metrics._inputs import (
-    check_both,
+    check_both_groups,
     find_positive_label,
     list_privileged,
     parse_classes,
 )
 from skdp.tables import convert_frame, is_frame, wrap_table
 
+# Name of the label column in all datasets: aif360's metrics compare the labels of two.
 LABEL = "label"
 
 
@@ -46,10 +47,10 @@ def to_aif360(
     Parameters
     ----------
     X : pandas, polars or pyarrow dataframe, or 2-D array, of shape (n_samples, n_features)
-        Features, including the sensitive ones. Numbers and Booleans are kept. Other
-        columns become a 0/1 column ``column=value`` for each value, after the kept ones;
-        a pandas categorical or polars Enum column has one for each declared value. The
-        row index of a pandas frame becomes the instance names.
+        Features, including the sensitive features. Numbers and Booleans are kept. Other
+        columns are replaced by a 0/1 column ``column=value`` for each value, or for
+        each declared value of a pandas categorical or polars Enum column. The row index
+        of a pandas frame becomes the instance names.
     y : array-like or series of shape (n_samples,), or dataframe of one column
         True or predicted labels, with the name "label" in the dataset.
     sensitive_features : column name or list of column names
@@ -58,8 +59,8 @@ def to_aif360(
     privileged : value, list of values, or mapping of column name to such
         Privileged values; for several sensitive features, a mapping.
     positive_label : label, default=None
-        Favorable label, which becomes 1.0; other labels become 0.0. None is 1, if all
-        labels are 0 and 1, or False and True.
+        Favorable label, which becomes 1.0; other labels become 0.0. If None, it is 1,
+        and all labels must be 0 and 1, or False and True.
 
     Returns
     -------
@@ -72,11 +73,11 @@ def to_aif360(
         If aif360 is not installed.
     TypeError
         If X is neither a dataframe nor an array, or is a lazy frame; if
-        `sensitive_features` is a column itself.
+        `sensitive_features` is not a name or a list of names.
     ValueError
-        If a value is missing, lengths, names or the order of row labels do not
-        fit, a sensitive feature has only privileged or only other rows, or none of
-        several labels is the positive one.
+        If a value is missing, lengths, names or the order of row labels do not match, a
+        sensitive feature has only privileged or only unprivileged rows, or y has
+        several labels, and none is the positive label.
 
     See Also
     --------
@@ -85,8 +86,8 @@ def to_aif360(
 
     Notes
     -----
-    **Privacy.** A conversion: the dataset contains the values of X and y, protected or
-    not. With a privatized sensitive feature, metrics compare the reported groups.
+    **Privacy.** The dataset contains the values of X and y and adds no protection. With
+    a privatized sensitive feature, metrics compare the reported groups.
 
     Examples
     --------
@@ -105,28 +106,31 @@ def to_aif360(
     frame = _convert_frame(X)
     labels = parse_classes(y, "y")
     if len(labels) != len(frame):
-        raise ValueError(f"X has {len(frame)} rows, y has {len(labels)} labels")
-    # One name for all datasets: aif360's metrics compare the labels of two.
+        raise ValueError(
+            f"X and y must have the same length, got {len(frame)} and {len(labels)}"
+        )
     if LABEL in map(str, frame.columns):
-        raise ValueError(f"X must not have a column {LABEL!r}. Rename it.")
+        raise ValueError(
+            f"X must not have a column {LABEL!r}, the name of the labels. Rename it"
+        )
     names = _check_names(sensitive_features, list(frame.columns))
     values = list_privileged(privileged, names)
     # aif360 compares numbers, so a protected attribute is 1.0 for privileged rows.
     for name, listed in zip(names, values, strict=True):
         is_privileged = frame[name].isin(listed).to_numpy(dtype=bool)
-        check_both(is_privileged, f"sensitive feature {name!r}")
+        check_both_groups(is_privileged, f"sensitive feature {name!r}")
         frame[name] = is_privileged.astype(np.float64)
     numeric = _encode_frame(frame)
     label = find_positive_label(positive_label, y=labels)
     is_positive = labels.isin([label]).to_numpy(dtype=bool)
-    # If all labels are equal, they may be predictions of which none is positive.
+    # Predictions may all be negative, so equal labels are accepted.
     if not is_positive.any() and labels.nunique() > 1:
-        raise ValueError("positive_label must be a label of y")
+        raise ValueError("positive_label must be a label of y, got another value")
     numeric[LABEL] = is_positive.astype(np.float64)
     if numeric.columns.has_duplicates:
         raise ValueError(
-            "An encoded column 'column=value' has the name of another column. Rename "
-            "a column of X."
+            "X must have column names other than the names 'column=value' of encoded "
+            "columns. Rename a column of X"
         )
     return datasets.BinaryLabelDataset(
         df=numeric,
@@ -140,7 +144,7 @@ def to_aif360(
 
 
 def _convert_frame(X: Any) -> pd.DataFrame:
-    """Read a table of any library as pandas."""
+    """Convert a table to a pandas DataFrame; raise if it has missing values."""
     if isinstance(X, np.ndarray) and X.ndim == 2:
         X = pd.DataFrame(X, columns=list(wrap_table(X).names))
     if not is_frame(X):
@@ -150,41 +154,47 @@ def _convert_frame(X: Any) -> pd.DataFrame:
         )
     table = wrap_table(X)
     if not isinstance(X, pd.DataFrame):
-        # The levels of categorical columns outside of pandas depend on the data.
+        # The categories of polars and pyarrow depend on the data, unlike declared ones,
+        # so only occurring values become columns.
         text = selectors.categorical().cast(nw.String)
         X = nw.from_native(X, eager_only=True).with_columns(text).to_native()
         X = convert_frame(X, "pandas")
-    # Objects that are all numbers or dates become columns of them.
+    # Columns of the dtype object become numeric if all their values are numbers.
     frame = X.infer_objects()
     for name in table.names:
         if frame[name].isna().any():
             raise ValueError(
-                f"column {name!r} has missing values; drop or impute them first"
+                f"Column {name!r} of X must not have missing values. Drop or impute them"
             )
     return frame
 
 
 def _check_names(names: Any, columns: list[Any]) -> list[Any]:
+    """Return the sensitive features as a list; raise if one is not a column of X."""
     names = names if isinstance(names, list) else [names]
     for name in names:
         if not isinstance(name, Hashable):
             raise TypeError(
                 "sensitive_features must be the name of a column of X or a list of "
-                f"names, got a {type(name).__name__}"
+                f"names, got {type(name).__name__}"
             )
     if not names or any(name not in columns for name in names):
         raise ValueError(
-            f"sensitive_features must name columns of X, which are {columns}"
+            f"sensitive_features must be names of columns of X, {columns}, got {names}"
         )
     return list(names)
 
 
 def _encode_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert numbers and Booleans to floats, and other columns to a 0/1 column for each value."""
+    """Convert numbers to floats, and encode other columns as 0/1 columns ``column=value``."""
     numbers = {}
     for name in frame:
-        is_decimal = pd.api.types.infer_dtype(frame[name]) in ("decimal", "boolean")
-        if pd.api.types.is_numeric_dtype(frame[name].dtype) or is_decimal:
+        # Decimals and Booleans with missing values have the dtype object.
+        is_object_number = pd.api.types.infer_dtype(frame[name]) in (
+            "decimal",
+            "boolean",
+        )
+        if pd.api.types.is_numeric_dtype(frame[name].dtype) or is_object_number:
             numbers[name] = np.float64
     texts = [name for name in frame if name not in numbers]
     return pd.get_dummies(
@@ -202,39 +212,39 @@ def from_aif360(dataset: Any) -> Bunch:
 
     Returns
     -------
-    Bunch
-        With the entries
+    :class:`~sklearn.utils.Bunch`
+        Dictionary-like object with the entries
 
         - data: DataFrame of shape (n_samples, n_features), indexed by the instance
           names. Columns ``column=value`` of 0 and 1, one of which is 1 in each row,
-          become one column of values; protected attributes have the names of
-          ``metadata["protected_attribute_maps"]``, if there are any.
-        - target: Series of shape (n_samples,), with the names of
-          ``metadata["label_maps"]``, if there are any.
+          become one column of values. Protected attributes have the values of
+          ``metadata["protected_attribute_maps"]``, if available.
+        - target: Series of shape (n_samples,), with the values of
+          ``metadata["label_maps"]``, if available.
         - domain: `Domain` of the protected attributes and of the columns that were 0
           and 1.
         - protected: names of the protected attributes.
-        - privileged: mapping of each of them to its privileged values.
+        - privileged: mapping of protected attribute to privileged values.
         - positive_label: favorable label.
-        - sample_weight: ndarray of shape (n_samples,), the instance weights.
+        - sample_weight: instance weights, ndarray of shape (n_samples,).
 
     Raises
     ------
     TypeError
         If `dataset` is not a BinaryLabelDataset.
     ValueError
-        If a protected attribute has another value than the dataset declares.
+        If a protected attribute has a value that the dataset does not declare.
 
     See Also
     --------
     to_aif360 : Convert a table to a dataset.
-    skdp.evaluation.fairness_study : Compare methods on such a table.
+    skdp.evaluation.fairness_study : Compare fairness methods on a table.
 
     Notes
     -----
-    **Privacy.** A conversion: the result contains the values of the dataset. aif360's
-    own datasets collect the values of `domain` from the rows; declare a public domain
-    for a release.
+    **Privacy.** The result contains the values of the dataset and adds no protection.
+    aif360's own datasets collect the values of `domain` from the rows; declare a public
+    domain for a release.
 
     Examples
     --------
@@ -261,19 +271,19 @@ def from_aif360(dataset: Any) -> Bunch:
     data, declared = _join_indicators(features, protected)
     privileged = {}
     maps = dataset.metadata.get("protected_attribute_maps") or [{}] * len(protected)
-    for number, (name, names_of_values) in enumerate(zip(protected, maps, strict=True)):
-        first = np.asarray(dataset.privileged_protected_attributes[number]).tolist()
-        second = np.asarray(dataset.unprivileged_protected_attributes[number]).tolist()
-        if not data[name].isin([*second, *first]).all():
+    for number, name in enumerate(protected):
+        first = np.asarray(dataset.unprivileged_protected_attributes[number]).tolist()
+        second = np.asarray(dataset.privileged_protected_attributes[number]).tolist()
+        values = [*first, *second]
+        if not data[name].isin(values).all():
             raise ValueError(
-                f"protected attribute {name!r} has values that the dataset declares "
-                "neither privileged nor unprivileged"
+                f"Protected attribute {name!r} must have only values that the dataset "
+                "declares as privileged or unprivileged, got another value"
             )
-        # Numbers that the metadata do not name are kept.
-        data[name] = _rename_values(data[name], names_of_values)
-        named = [names_of_values.get(value, value) for value in [*second, *first]]
-        declared[name] = list(dict.fromkeys(named))
-        privileged[name] = named[len(second) :]
+        renamed = _rename_values(pd.Series(values), maps[number]).tolist()
+        data[name] = _rename_values(data[name], maps[number])
+        declared[name] = list(dict.fromkeys(renamed))
+        privileged[name] = renamed[len(first) :]
     labels = pd.Series(np.ravel(dataset.labels), index=index)
     label_names = (dataset.metadata.get("label_maps") or [{}])[0]
     positive_label = dataset.favorable_label
@@ -291,11 +301,15 @@ def from_aif360(dataset: Any) -> Bunch:
 def _join_indicators(
     features: pd.DataFrame, protected: list[Any]
 ) -> tuple[pd.DataFrame, dict[Any, list[Any]]]:
-    """Join columns ``column=value`` to columns of values; also return the values."""
+    """Replace the indicators ``column=value`` of each column by a column of values.
+
+    Also return the values of these columns. Columns whose indicators are not exactly one
+    1 among zeros in each row are kept.
+    """
     blocks: dict[Any, list[Any]] = {}
     for name in features:
         column, sign, _ = str(name).partition("=")
-        # A column "sex=f" is an indicator unless there is a column "sex", too.
+        # A column "sex=f" is not an indicator if there is also a column "sex".
         is_indicator = bool(sign) and name not in protected and column not in features
         blocks.setdefault(column if is_indicator else name, []).append(name)
     columns: dict[Any, Any] = {}
@@ -303,7 +317,7 @@ def _join_indicators(
     for column, names in blocks.items():
         block: Any = features[names]
         if len(names) > 1:
-            # An error unless each row has exactly one 1 among zeros.
+            # from_dummies raises unless each row has exactly one 1 among zeros.
             with suppress(TypeError, ValueError):
                 block = pd.from_dummies(block, sep="=")
                 declared[column] = [str(name).partition("=")[2] for name in names]
@@ -312,19 +326,19 @@ def _join_indicators(
 
 
 def _rename_values(column: pd.Series, names: Mapping[Any, Any]) -> pd.Series:
-    """Replace numbers by their names; numbers without a name are kept."""
+    """Replace numbers by the names of `metadata`; numbers without a name are kept."""
     if not names:
         return column
     return column.astype(object).map(lambda value: names.get(value, value))
 
 
 def import_optional(module: str) -> Any:
-    """Import a module of aif360 or fairlearn."""
+    """Import a module of aif360 or fairlearn, which are optional dependencies."""
     try:
         return import_module(module)
     except ImportError as error:
         package, _, _ = module.partition(".")
         raise ImportError(
-            f"This function requires {package}. Use pip install {package} (extra "
-            "'fairness')"
+            f"This function requires {package}, which is not installed. Use `pip "
+            f"install {package}`"
         ) from error

@@ -25,10 +25,13 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
         "count" is used. Two pandas Series are matched by label, and other counts by
         position.
     metric : {"l1", "l2", "total_variation"}, default="l1"
-        "l1": sum of the absolute errors. "l2": Euclidean distance, which weights large
-        errors more. "total_variation": half the sum of the absolute differences of the
-        proportions, which is the largest error of the proportion of any set of cells:
-        between 0 and 1, or larger if unbiased estimates are negative.
+        Distance to compute.
+
+        - "l1" is the sum of the absolute errors.
+        - "l2" is the Euclidean distance, which weights large errors more.
+        - "total_variation" is half the sum of the absolute differences of the
+          proportions, which is the largest error of the proportion of any set of cells.
+          It is between 0 and 1, or larger if unbiased estimates are negative.
 
     Returns
     -------
@@ -38,8 +41,8 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     Raises
     ------
     ValueError
-        If the counts are not 1-D, differ in length or labels, are not numeric, missing
-        or infinite; for "total_variation", if either sum is not positive.
+        If the counts are not 1-D, not numeric, missing or infinite, if they differ in
+        length or labels, or if either sum is not positive for "total_variation".
 
     See Also
     --------
@@ -100,20 +103,21 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> Any:
     Parameters
     ----------
     true, estimate : float or array-like of shape (n_cells,), or DataFrame with a column "count"
-        True counts, at least 0, and estimated ones, as for `count_error`.
+        True counts, which must be at least 0, and estimated counts, as for
+        `count_error`.
 
     Returns
     -------
     float, Series or ndarray
-        ``100 * |estimate - true| / true``: a float for two numbers, a Series for Series,
-        an ndarray otherwise. If the true count is 0, it is 0 for an estimate of 0 and
-        infinite otherwise.
+        ``100 * |estimate - true| / true``: a float for two numbers, a Series if either
+        input has labels, and an ndarray otherwise. The error of a true count of 0 is 0
+        for an estimate of 0 and infinite otherwise.
 
     Raises
     ------
     ValueError
-        If the counts differ in length or labels, are not numeric, missing or infinite,
-        have more than one dimension, or if a true count is negative.
+        If the counts have more than one dimension, are not numeric, missing or
+        infinite, if they differ in length or labels, or if a true count is negative.
 
     Notes
     -----
@@ -133,9 +137,9 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> Any:
             f"true and estimate must be 1-D, got {true_counts.ndim} dimensions"
         )
     if (true_counts < 0).any():
-        raise ValueError("true counts must be at least 0")
+        raise ValueError("true must have counts of at least 0, got a negative count")
     error = np.abs(estimates - true_counts)
-    # The relative error of any other estimate of a count of 0 is infinite.
+    # An estimate of a true count of 0 has an infinite relative error, unless it is 0.
     percent = np.where(error == 0, 0.0, np.inf)
     np.divide(100 * error, true_counts, out=percent, where=true_counts > 0)
     if index is not None:
@@ -144,7 +148,7 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> Any:
 
 
 def _match_counts(true: Any, estimate: Any) -> tuple[Numbers, Numbers, pd.Index | None]:
-    """Read both counts in the same order, and their labels, if there are any."""
+    """Return true and estimated counts in the order of `true`, and their labels or None."""
     true, estimate = _select_counts(true), _select_counts(estimate)
     true_counts = _convert_counts(true, "true")
     estimates = _convert_counts(estimate, "estimate")
@@ -154,11 +158,13 @@ def _match_counts(true: Any, estimate: Any) -> tuple[Numbers, Numbers, pd.Index 
             f"{true_counts.shape} and {estimates.shape}. Count the true values by "
             "Domain.value_counts, and compare separate columns one at a time"
         )
-    # Arrays and lists are matched by position.
-    labelled = [counts for counts in (true, estimate) if isinstance(counts, pd.Series)]
-    if len(labelled) == 2:
+    if isinstance(true, pd.Series) and isinstance(estimate, pd.Series):
         estimates = estimates[_match_labels(true.index, estimate.index)]
-    return true_counts, estimates, labelled[0].index if labelled else None
+    # Arrays and lists have no labels and are matched by position.
+    for counts in (true, estimate):
+        if isinstance(counts, pd.Series):
+            return true_counts, estimates, counts.index
+    return true_counts, estimates, None
 
 
 def _select_counts(counts: Any) -> Any:
@@ -170,16 +176,18 @@ def _select_counts(counts: Any) -> Any:
 
 
 def _convert_counts(values: Any, name: str) -> Numbers:
+    """Convert counts to an array of floats; raise unless all are finite numbers."""
     array = (
         values.to_numpy() if isinstance(values, pd.Series) else to_array(values, name)
     )
     if array.dtype == object:
-        # NumPy converts "3" and True to numbers.
-        if not all(_is_number(cell) or is_missing(cell) for cell in array.flat):
-            raise ValueError(
-                f"{name} must be numeric, a number or 1-D array-like, got "
-                f"{type(values).__name__}"
-            )
+        # NumPy would convert "3" and True to numbers.
+        for cell in array.flat:
+            if not (_is_number(cell) or is_missing(cell)):
+                raise ValueError(
+                    f"{name} must be numeric, a number or 1-D array-like, got "
+                    f"{type(values).__name__}"
+                )
         array = np.where(pd.isna(array), np.nan, array)
     elif array.dtype.kind not in "iuf":
         raise ValueError(f"{name} must be numeric, got dtype {array.dtype}")
@@ -190,13 +198,15 @@ def _convert_counts(values: Any, name: str) -> Numbers:
 
 
 def _is_number(cell: Any) -> bool:
+    """Return True for a real number that is not a Boolean."""
     return isinstance(cell, Real) and not isinstance(cell, bool)
 
 
 def _match_labels(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
     """Return the position of each true label among the labels of the estimate."""
-    labels = labels_of(true)
-    positions = {label: number for number, label in enumerate(labels_of(estimate))}
+    labels = convert_labels(true)
+    estimate_labels = convert_labels(estimate)
+    positions = dict(zip(estimate_labels, range(len(estimate)), strict=True))
     if len(set(labels)) < len(labels) or len(positions) < len(estimate):
         raise ValueError(
             "true and estimate must have distinct labels, got a repeated label"
@@ -204,29 +214,30 @@ def _match_labels(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
     if positions.keys() != set(labels):
         raise ValueError(
             "true and estimate must have the same labels. Use `domain.value_counts(X)` "
-            "for true."
+            "for true"
         )
     return np.array([positions[label] for label in labels], dtype=np.intp)
 
 
-def labels_of(index: pd.Index) -> list[Any]:
-    """Return labels as Python objects, which are equal for all dtypes."""
+def convert_labels(index: pd.Index) -> list[Any]:
+    """Convert the labels of an index to Python objects, which can be compared by ``==``."""
     # pandas does not match None with nan, or a categorical index with text.
     if index.nlevels > 1:
-        return [tuple(map(_plain_part, label)) for label in index]
-    return [to_python(label) for label in index.get_level_values(0)]
+        return [tuple(map(_convert_level_value, label)) for label in index]
+    return list(map(to_python, index.get_level_values(0)))
 
 
-def _plain_part(part: Any) -> Any:
+def _convert_level_value(level_value: Any) -> Any:
+    """Convert a value of one level of a MultiIndex to a Python object."""
     # `estimate_counts` writes Booleans as text if the level also has the number 0 or 1.
-    value = to_python(part)
+    value = to_python(level_value)
     return str(value) if isinstance(value, bool) else value
 
 
 def _normalize(counts: Numbers, name: str) -> Numbers:
-    """Return proportions."""
-    # Unbiased estimates may be negative.
+    """Divide counts by their sum; raise if the sum is not positive."""
+    # Unbiased estimates may be negative, and so may their sum.
     total = counts.sum()
     if not (np.isfinite(total) and total > 0):
-        raise ValueError(f"the counts of {name} must add up to a positive number")
+        raise ValueError(f"{name} must have counts with a positive sum")
     return counts / total

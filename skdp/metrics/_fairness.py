@@ -1,4 +1,4 @@
-"""Group fairness of predictions, for groups that are known or privatized."""
+"""Group fairness of predictions for true or privatized groups."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ from skdp.pages import warn
 Rows = Literal["population", "table"]
 
 
-# Names of metrics, and their definitions.
+# Definition of each rate of a group: y is the true label, ŷ the prediction.
 RATES = {
     "selection_rate": "P(ŷ=+)",
     "true_positive_rate": "TPR = P(ŷ=+ | y=+)",
     "false_positive_rate": "FPR = P(ŷ=+ | y=−)",
 }
+# Definition of each comparison of groups.
 COMPARISONS = {
     "statistical_parity_difference": "P(ŷ=+): {difference}",
     "disparate_impact": "P(ŷ=+): {ratio}",
@@ -55,12 +56,12 @@ COMPARISONS = {
     "average_odds_difference": "FPR&TPR: {difference}",
 }
 
-# aif360's definitions with privileged rows, fairlearn's without.
+# The definitions are from aif360 with privileged rows, and from fairlearn without.
 WITH_PRIVILEGED = {
     "difference": "unprivileged − privileged",
     "ratio": "unprivileged / privileged",
 }
-OF_EXTREMES = {"difference": "largest − smallest", "ratio": "smallest / largest"}
+WITHOUT_PRIVILEGED = {"difference": "largest − smallest", "ratio": "smallest / largest"}
 
 
 def fairness_report(
@@ -76,24 +77,25 @@ def fairness_report(
     Parameters
     ----------
     y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
-        True and predicted labels. Of more than two labels, all but the positive one
-        are negative.
+        True and predicted labels. All labels except the positive label are negative.
     sensitive_features : array-like or series of shape (n_samples,), or dataframe or array of several columns
         Group of each row; for several columns, the combination of their values.
         Missing values are a group, "missing". Rows are matched by position.
     privileged : value, list of values or mapping of column name to such, default=None
-        Values of privileged rows; all other values, missing ones included, are
+        Values of privileged rows; all other values, including missing values, are
         unprivileged. For several columns, a mapping: a row is privileged if it matches
-        in all columns. None compares all groups with each other.
+        in all columns. If None, the group with the largest rate is compared with the
+        group with the smallest rate.
     positive_label : label, default=None
-        Favorable label. None is 1, if all labels are 0 and 1, or False and True.
+        Favorable label. If None, it is 1, and all labels must be 0 and 1, or False and
+        True.
 
     Returns
     -------
     pandas.DataFrame
         One row per metric and group, with the columns ``metric, definition, group,
         value, std_error, lower, upper``. The groups are "unprivileged" and
-        "privileged", or without `privileged` all values that occur:
+        "privileged", or all occurring values if `privileged` is None:
 
         - ``selection_rate``, ``true_positive_rate``, ``false_positive_rate`` of each
           group: ``P(ŷ = +)``, TPR = ``P(ŷ = + | y = +)`` and FPR = ``P(ŷ = + | y = −)``;
@@ -102,24 +104,24 @@ def fairness_report(
         - ``equal_opportunity_difference`` of TPR, and ``average_odds_difference``, the
           mean of the differences of TPR and FPR.
 
-        In the last four ``group`` is None. With `privileged`, a difference is
-        *unprivileged − privileged*: a negative one disadvantages the unprivileged
-        group. Without `privileged`, a difference is the largest rate minus the
-        smallest, and ``disparate_impact`` the smallest divided by the largest.
-        `to_aif360` gives the other metrics of aif360.
+        In the last four metrics, ``group`` is None. With `privileged`, a difference is
+        *unprivileged − privileged*, so a negative difference disadvantages the
+        unprivileged group. Without `privileged`, a difference is the largest rate minus
+        the smallest, and ``disparate_impact`` is the smallest divided by the largest.
+        Use `to_aif360` for the other metrics of aif360.
 
     Raises
     ------
     ValueError
         If lengths differ, two inputs have the same row labels in different orders, a
-        label is missing, no label is positive, `y_true` and `y_pred` have none of more
-        than two labels in common, or all or no rows are privileged.
+        label is missing, no label is positive, `y_true` and `y_pred` have more than two
+        labels and none in common, or all or no rows are privileged.
 
     Warns
     -----
     UndefinedMetricWarning
-        If a value is nan or infinite, because a rate divides by no row or is 0. The
-        interval of nan is the whole possible range.
+        If a metric is nan or infinite, because a group has no rows that a rate divides
+        by, or because a rate is 0. The interval of a nan is the whole possible range.
 
     See Also
     --------
@@ -143,8 +145,11 @@ def fairness_report(
     - Rates: Clopper and Pearson [3]_.
     - Differences: Newcombe's method 10 [4]_, and MOVER for average odds [5]_.
     - Ratios: MOVER-R [6]_.
-    - Extremes of several groups: the endpoint next to equality holds for all pairs of
-      groups, by Bonferroni's bound.
+    - Largest minus smallest rate: the endpoint next to equality holds for all pairs of
+      groups simultaneously, by Bonferroni's inequality.
+
+    To compare each group with a reference group, select a rate and subtract, as in the
+    last example.
 
     References
     ----------
@@ -195,12 +200,18 @@ def fairness_report(
     2                  selection_rate  (Male, Black)    1.0
     3                  selection_rate  (Male, White)    0.5
     12  statistical_parity_difference           None    1.0
+
+    Each group can also be compared with a reference group:
+
+    >>> rates = report[report["metric"] == "selection_rate"].set_index("group")["value"]
+    >>> (rates - rates["Male", "White"]).tolist()
+    [0.0, -0.5, 0.5, 0.0]
     """
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
     columns = parse_columns(sensitive_features, "sensitive_features")
     n_rows = max(map(len, columns.values()))
     codes = encode_predictions(y_true, y_pred, positive_label, n_rows)
-    # Known groups are counted by cells, so only the cells are compared with `privileged`.
+    # `privileged` is compared with each combination of values instead of each row.
     cells, cell_of_row = code_cells(columns.values())
     is_privileged = None
     if privileged is not None:
@@ -208,7 +219,7 @@ def fairness_report(
     names, groups = _group_cells(cells, is_privileged)
     sums = sum_known_groups(codes, groups[cell_of_row], len(names))
     has_privileged = privileged is not None
-    return _write_table(sums, names, has_privileged, "population")
+    return _tabulate_metrics(sums, names, has_privileged, "population")
 
 
 def debiased_fairness(
@@ -227,20 +238,20 @@ def debiased_fairness(
     Parameters
     ----------
     y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
-        True and predicted labels. Of more than two labels, all but the positive one
-        are negative.
+        True and predicted labels. All labels except the positive label are negative.
     sensitive_features : dataframe or array-like
         Reports of the groups, as for `joint_distribution`.
     encoder : fitted local transformer
         Encoder of the reports.
     privileged : value, list of values or mapping of column name to such, default=None
         Declared values of privileged rows (labels of the bins of an `Interval`), as
-        for `fairness_report`. None compares all groups with each other.
+        for `fairness_report`. If None, the group with the largest rate is compared with
+        the group with the smallest rate.
     positive_label : label, default=None
-        Favorable label. None is 1, if all labels are 0 and 1, or False and True.
+        Favorable label. If None, it is 1, and all labels must be 0 and 1, or False and
+        True.
     columns : column name or list of column names, default=None
-        Columns whose combinations are the groups. None selects all columns of the
-        encoder.
+        Columns whose combinations are the groups. If None, all columns of the encoder.
     rows : {"population", "table"}, default="population"
         Target of inference. "population" treats the rows as an independent sample of a
         population; "table" accounts for the noise of the reports only.
@@ -248,10 +259,10 @@ def debiased_fairness(
     Returns
     -------
     pandas.DataFrame
-        The table of `fairness_report`. **All metrics are always included**: a group that
-        is too small for the noise has a wide interval, up to [0, 1] for rates, [-1, 1]
-        for differences and [0, inf) for the ratio. A rate is nan if its group is
-        estimated to have no rows.
+        The table of `fairness_report`. All metrics are always included: a group that is
+        small compared with the noise has a wide interval, up to [0, 1] for rates,
+        [-1, 1] for differences and [0, inf) for the ratio. A rate is nan if its group
+        is estimated to have no rows.
 
     Raises
     ------
@@ -262,7 +273,7 @@ def debiased_fairness(
     Warns
     -----
     UndefinedMetricWarning
-        If a value is nan, because a group is estimated to have no rows that a rate
+        If a metric is nan, because a group is estimated to have no rows that a rate
         divides by.
     UserWarning
         If the reports do not fit the encoder, as for `joint_distribution`.
@@ -277,30 +288,30 @@ def debiased_fairness(
     **Privacy.** For the groups, this is post-processing of reports, without privacy
     cost. y_true and y_pred are not protected.
 
-    The predictions must be independent of the noise of these reports. Audit a model
-    that uses reports, for training or as input, with reports of other people or with a
-    second release.
+    The predictions must be independent of the noise of the reports. If a model uses
+    reports, for training or as input, evaluate it with the reports of other people or
+    with a second release.
 
     Each report becomes an unbiased indicator ψ of its group, and rates are ratios of
     sums of ψ. The mean of ψ² − ψ over the noise is the variance of ψ, because a true
     indicator is its own square.
 
-    **Intervals.** Rates have Fieller's interval [2]_: all t for which ``a − t b``, of
-    mean 0, is at most z standard errors from 0, for a rate a / b. Differences, ratios
-    and average odds combine these by MOVER, with the correlation of the noise of two
-    groups [3]_, [4]_, and the largest rate is compared with the smallest as by
-    `fairness_report`. Intervals add the noise of two more rows of each kind [5]_,
+    **Intervals.** A rate a / b has Fieller's interval [2]_: all t for which ``a − t b``,
+    whose mean is 0, is at most z standard errors from 0. Differences, ratios and
+    average odds combine these intervals by MOVER, with the correlation of the noise of
+    two groups [3]_, [4]_. The largest rate is compared with the smallest as in
+    `fairness_report`. Intervals add the noise of two selected and two other rows [5]_,
     because few rows may be misreported. At 95 %, they cover in at least 93 % of tables
     with 50 rows a group.
 
-    Metrics with a small divisor are included, because metrics that are reported only if
-    the noise makes their group large would be biased.
+    Metrics with a small divisor are included because a selection by the noisy size of
+    the group would be biased.
 
-    Differences between *reported* groups are too close to 0: let a and b be the
+    Differences between *reported* groups are too close to 0. Let a and b be the
     probabilities of a privileged report of a privileged and of an unprivileged row,
-    and π the true proportion of privileged rows. Then they are the true differences
-    times ``(a − b) π (1 − π) / (ρ (1 − ρ))``, where ``ρ = a π + b (1 − π)``, up to
-    sampling ([1]_, lemma 1).
+    and π the true proportion of privileged rows. Up to sampling, the differences are
+    the true differences times ``(a − b) π (1 − π) / (ρ (1 − ρ))``, where
+    ``ρ = a π + b (1 − π)`` ([1]_, lemma 1).
 
     References
     ----------
@@ -352,12 +363,12 @@ def debiased_fairness(
     # The indicator of a group is the sum over its cells, and stays unbiased.
     indicators = indicators @ np.eye(len(names))[groups]
     sums = sum_reported_groups(codes, indicators)
-    return _write_table(sums, names, privileged is not None, rows)
+    return _tabulate_metrics(sums, names, privileged is not None, rows)
 
 
 def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], Codes]:
-    """Return the names of the groups, and the group of each cell."""
-    # aif360 has two groups, each of any number of cells.
+    """Return the names of the groups, and the group of each combination of values."""
+    # With `privileged`, there are two groups, each of one or more combinations.
     if is_privileged is not None:
         return ["unprivileged", "privileged"], is_privileged.astype(np.intp)
     names = []
@@ -367,10 +378,10 @@ def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], C
     return names, np.arange(len(cells))
 
 
-def _write_table(
+def _tabulate_metrics(
     sums: GroupSums, names: list[Any], has_privileged: bool, rows: Rows
 ) -> pd.DataFrame:
-    """Estimate all metrics, one row each."""
+    """Build the table of `fairness_report` from the numbers of rows of each group."""
     lines: list[tuple[str, str, Any, Estimate]] = []
     rates = estimate_rates(sums, rows)
     for index, (metric, definition) in enumerate(RATES.items()):
@@ -379,33 +390,32 @@ def _write_table(
     # Comparisons require at least two groups.
     if len(names) > 1:
         compare = compare_with_privileged if has_privileged else compare_extremes
-        texts = WITH_PRIVILEGED if has_privileged else OF_EXTREMES
-        estimates = compare(sums, rows)
-        for (metric, text), estimate in zip(
-            COMPARISONS.items(), estimates, strict=True
-        ):
+        texts = WITH_PRIVILEGED if has_privileged else WITHOUT_PRIVILEGED
+        comparisons = zip(COMPARISONS.items(), compare(sums, rows), strict=True)
+        for (metric, text), estimate in comparisons:
             lines.append((metric, text.format(**texts), None, estimate))
-    metrics, definitions, groups, found = zip(*lines, strict=True)
-    # Objects keep None and tuples of values.
+    metrics, definitions, groups, estimates = zip(*lines, strict=True)
+    # The dtype object keeps None and tuples of values.
     columns = {"metric": metrics, "definition": definitions}
     table = pd.DataFrame(columns | {"group": pd.Series(groups, dtype=object)})
     for number in ("value", "std_error", "lower", "upper"):
-        table[number] = [float(getattr(estimate, number)) for estimate in found]
+        table[number] = [float(getattr(estimate, number)) for estimate in estimates]
     _warn_of_undefined(table, sums.is_reported)
     return table
 
 
 def _warn_of_undefined(table: pd.DataFrame, is_reported: bool) -> None:
+    """Warn if a metric is nan, or infinite for groups that are not privatized."""
     is_undefined = table["value"].isna()
     if not is_reported:
         # A ratio of noisy estimates may be infinite.
         is_undefined |= np.isinf(table["value"])
     metrics = table.loc[is_undefined, "metric"].unique()
     if len(metrics):
+        verb = "is estimated to have" if is_reported else "has"
         warn(
-            f"undefined: {'; '.join(metrics)}. There "
-            f"{'are estimated to be' if is_reported else 'are'} no rows that the "
-            "definition divides by, or a rate of 0",
+            f"Undefined metrics: {', '.join(metrics)}. A group {verb} no rows that the "
+            "definition divides by, or a rate is 0",
             UndefinedMetricWarning,
             about="guide/fairness",
             stacklevel=4,

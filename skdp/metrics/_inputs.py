@@ -1,4 +1,4 @@
-"""Columns, labels and groups of the fairness metrics."""
+"""Reading of columns, labels and groups for the fairness metrics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.intp]
 
-# Combinations of values, one for each group; None stands for a missing value.
+# Combinations of values of the sensitive columns; None represents a missing value.
 Cells = list[tuple[Any, ...]]
 
 
 def parse_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
-    """Read a column of any library; `missing` allows missing values."""
+    """Convert a column of any library to a Series; `missing` allows missing values."""
     (column,) = to_single_column(values, name).columns
     try:
         return call_safely(_convert_to_series, column, missing)
@@ -32,6 +32,7 @@ def parse_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
 
 
 def _convert_to_series(values: Any, missing: bool) -> pd.Series:
+    """Convert a column to a Series with a default index; raise for values without a hash."""
     if isinstance(values, pd.Series):
         column = values.reset_index(drop=True)
     else:
@@ -41,7 +42,8 @@ def _convert_to_series(values: Any, missing: bool) -> pd.Series:
         raise ColumnError("has missing values")
     column = column.infer_objects()
     if column.dtype == object:
-        # Values without a hash raise here, where `call_safely` replaces their error.
+        # Values without a hash raise here, where `call_safely` replaces the error, whose
+        # message might contain a value.
         pd.Categorical(column)
     return column
 
@@ -49,8 +51,8 @@ def _convert_to_series(values: Any, missing: bool) -> pd.Series:
 def parse_classes(values: Any, name: str) -> pd.Series:
     """Read a column of class labels; raise for numbers with fractions."""
     column = parse_column(values, name)
-    # scikit-learn's type_of_target also finds fractions, but warns of many classes. An
-    # integer column needs no check.
+    # scikit-learn's type_of_target also detects fractions, but warns if there are many
+    # classes.
     if column.dtype.kind in "biu" or not any(map(_is_fraction, column.unique())):
         return column
     raise ValueError(
@@ -60,11 +62,12 @@ def parse_classes(values: Any, name: str) -> pd.Series:
 
 
 def _is_fraction(value: Any) -> bool:
+    """Return True for a number that is not an integer."""
     return isinstance(value, Real) and not float(value).is_integer()
 
 
 def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
-    """Read columns by name, with missing values; an unnamed column has the name None."""
+    """Convert sensitive features to Series by column name; a column without a name is None."""
     if not is_frame(features):
         if to_array(features, name).ndim < 2:
             # The name of an unnamed polars series is "".
@@ -74,7 +77,7 @@ def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
         features = np.array(features, dtype=object)
     table = wrap_table(features)
     if not table.names:
-        raise ValueError(f"{name} must have at least one column")
+        raise ValueError(f"{name} must have at least one column, got none")
     columns = {}
     for column_name, column in zip(table.names, table.columns, strict=True):
         label = name if len(table.names) == 1 else f"{name} column {column_name!r}"
@@ -83,21 +86,23 @@ def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
 
 
 def check_lengths(lengths: Mapping[str, int]) -> None:
-    """Raise if inputs differ in their numbers of rows."""
-    # Rows are matched by position.
+    """Raise if inputs, which are matched by position, differ in their numbers of rows."""
     if len(set(lengths.values())) > 1:
         *names, last_name = lengths
         *sizes, last_size = map(str, lengths.values())
         raise ValueError(
-            f"{', '.join(names)} and {last_name} must have the same length, got "
-            f"{', '.join(sizes)} and {last_size}"
+            f"{', '.join(names)} and {last_name} must have the same length, "
+            f"got {', '.join(sizes)} and {last_size}"
         )
 
 
 def encode_predictions(
-    y_true: Any, y_pred: Any, positive_label: Any, n_groups: int
+    y_true: Any, y_pred: Any, positive_label: Any, n_rows: int
 ) -> Codes:
-    """Return the code of each row: 2 if it is truly positive, plus 1 if predicted so."""
+    """Return a code of each row: 2 if truly positive, plus 1 if predicted positive.
+
+    The number of rows of the sensitive features is `n_rows`.
+    """
     if y_true is None:
         raise ValueError(
             "y_true must be one column, got None. For selection rates without true "
@@ -106,49 +111,49 @@ def encode_predictions(
     true = parse_classes(y_true, "y_true")
     predicted = parse_classes(y_pred, "y_pred")
     lengths = {"y_true": len(true), "y_pred": len(predicted)}
-    check_lengths(lengths | {"sensitive_features": n_groups})
+    check_lengths(lengths | {"sensitive_features": n_rows})
     label = find_positive_label(positive_label, y_true=true, y_pred=predicted)
     true_labels, predicted_labels = set(true), set(predicted)
-    # Messages have no label: labels are values of the data.
+    # Labels are values of the data, so messages do not contain them.
     if label not in true_labels | predicted_labels:
         raise ValueError(
             "positive_label must be a label of y_true or y_pred, got another value"
         )
-    # Labels such as 1 and "1", or ">50K" and ">50K.", have no match.
+    # Labels such as 1 and "1", or ">50K" and ">50K.", do not match.
     if len(true_labels | predicted_labels) > 2 and not true_labels & predicted_labels:
         raise ValueError(
             "y_true and y_pred must have a label in common, got none. Convert both to "
-            "the same labels."
+            "the same labels"
         )
-    # All labels but the positive one are negative.
+    # All labels except the positive label are negative.
     is_true, is_predicted = true.isin([label]), predicted.isin([label])
     codes: Codes = 2 * is_true.to_numpy(np.intp) + is_predicted.to_numpy(np.intp)
     return codes
 
 
 def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
-    """Return the positive label: by default 1, if all labels are 0 and 1."""
+    """Return the positive label: 1 by default, if all labels are 0 and 1 or Booleans."""
     if positive_label is not None:
         return positive_label
     for name, labels in columns.items():
         if not labels.isin([0, 1]).all():
             raise ValueError(
-                "positive_label must be given: the favorable label is 1 by default "
-                f"only if all labels are 0 and 1, or False and True, and {name} has "
-                "another label"
+                "positive_label must be a label, got None. Its default is 1 only if "
+                f"all labels are 0 and 1, or False and True, and {name} has another "
+                "label"
             )
     return 1
 
 
 def code_cells(columns: Iterable[pd.Series]) -> tuple[Cells, Codes]:
-    """Return the combinations of values that occur, and the index of each row's one."""
+    """Return the occurring combinations of values, and their index for each row."""
     values, codes = [], []
     for column in columns:
         coded = pd.Categorical(column)
         values.append([*coded.categories, None])
-        # The code of missing values is -1, the index of None.
+        # pandas codes missing values as -1, which becomes the index of None.
         codes.append(coded.codes.astype(np.intp) % len(values[-1]))
-    # Only combinations that occur become groups: several columns have many more.
+    # Only occurring combinations become groups, because several columns have many more.
     shape = list(map(len, values))
     occurring, cell_of_row = np.unique(
         np.ravel_multi_index(codes, shape), return_inverse=True
@@ -160,46 +165,47 @@ def code_cells(columns: Iterable[pd.Series]) -> tuple[Cells, Codes]:
 
 
 def list_privileged(privileged: Any, names: Sequence[Any]) -> list[list[Any]]:
-    """Return the privileged values of each column."""
+    """Return the privileged values of each column of `names`; raise for other keys."""
     if not isinstance(privileged, Mapping):
         if len(names) > 1:
             raise ValueError(
                 f"`privileged` must be a mapping with the keys {list(names)} for "
-                f"several columns, got {type(privileged).__name__}."
+                f"several columns, got {type(privileged).__name__}"
             )
         return [_list_values(privileged)]
     if list(names) == [None]:
         raise ValueError(
             "`privileged` must be a value or a list of values for a column without a "
-            "name, got a mapping. Name the column, or pass the values."
+            "name, got a mapping. Name the column, or pass the values"
         )
     if set(privileged) != set(names):
         raise ValueError(
-            f"`privileged` must have the keys {list(names)}, got {list(privileged)}."
+            f"`privileged` must have the keys {list(names)}, got {list(privileged)}"
         )
     return [_list_values(privileged[name]) for name in names]
 
 
 def _list_values(values: Any) -> list[Any]:
+    """Return one value or a collection of values as a list, with None for missing."""
     types = (list, tuple, set, frozenset, np.ndarray, pd.Index, pd.Series)
     listed = list(values) if isinstance(values, types) else [values]
-    # nan, None and NA are one missing value.
+    # nan, None and NA are the same missing value.
     return [None if is_missing(value) else value for value in listed]
 
 
 def find_privileged(privileged: Any, names: Sequence[Any], cells: Cells) -> Mask:
-    """Find the privileged groups, which match in all columns."""
+    """Return a mask of the combinations of values that are privileged in all columns."""
     values = list_privileged(privileged, names)
     is_privileged = np.ones(len(cells), bool)
     for column, listed in enumerate(values):
         is_privileged &= [cell[column] in listed for cell in cells]
-    check_both(is_privileged, "sensitive_features")
+    check_both_groups(is_privileged, "sensitive_features")
     return is_privileged
 
 
-def check_both(is_privileged: Mask, name: str) -> None:
-    """Raise if there is no privileged value, or no other value."""
+def check_both_groups(is_privileged: Mask, name: str) -> None:
+    """Raise unless there are both privileged and unprivileged values."""
     if not is_privileged.any():
-        raise ValueError(f"{name} has no row with a privileged value")
+        raise ValueError(f"{name} must have a row with a privileged value, got none")
     if is_privileged.all():
-        raise ValueError(f"{name} has no row with a value that is not privileged")
+        raise ValueError(f"{name} must have a row with an unprivileged value, got none")

@@ -1,4 +1,4 @@
-"""Fair models from privatized groups: thresholds and reductions of fairlearn, weights of aif360."""
+"""Fair models with privatized groups: thresholds, reductions and weights of rows."""
 
 from __future__ import annotations
 
@@ -29,15 +29,21 @@ Constraints = Literal[
 
 
 class _Scores(ClassifierMixin, BaseEstimator):
-    """Return the single column of X."""
+    """Estimator that predicts the scores in the only column of X.
+
+    ThresholdOptimizer requires an estimator, but the scores are already computed.
+    """
 
     def __sklearn_is_fitted__(self) -> bool:
+        """Return True, because there is nothing to fit."""
         return True
 
     def fit(self, X: Any, y: Any = None) -> _Scores:
+        """Do nothing."""
         return self
 
     def predict(self, X: Any) -> Numbers:
+        """Return the only column of X."""
         return np.asarray(X, float).reshape(len(X), -1)[:, 0]
 
 
@@ -56,35 +62,35 @@ def private_threshold_optimizer(
     Parameters
     ----------
     y_true : array-like or series of shape (n_samples,), or dataframe of one column
-        True labels. Of more than two labels, all but the positive one are negative.
+        True labels. All labels except the positive label are negative.
     y_pred : array-like or series of shape (n_samples,), or dataframe of one column
-        Numbers: predictions of 0 and 1, or scores that are rounded to a few levels,
-        because each level costs precision.
+        Predictions of 0 and 1, or scores. Round scores to a few levels, because the
+        estimate is less precise for many levels.
     reports, encoder : dataframe or array-like, and fitted local transformer
         As for `joint_distribution`.
     positive_label : label, default=None
-        Favorable label. None is 1, if all labels are 0 and 1, or False and True.
+        Favorable label. If None, it is 1, and all labels must be 0 and 1, or False and
+        True.
     columns : column name or list of column names, default=None
-        Columns whose combinations are the groups. None selects all columns of the
-        encoder.
+        Columns whose combinations are the groups. If None, all columns of the encoder.
     **options : object
         Parameters of `ThresholdOptimizer`. `constraints` is "equalized_odds" by default.
 
     Returns
     -------
     fairlearn.postprocessing.ThresholdOptimizer
-        Fitted optimizer. Its `predict` takes scores as X, of shape (n, 1), and as
-        ``sensitive_features`` the *true* groups (a frame if there are several columns),
-        which a person states for the decision and which are not stored. Decisions by
-        reports are not fair, because they depend on the noise.
+        Fitted optimizer. Its `predict` takes scores as X, of shape (n_samples, 1), and
+        the *true* groups as ``sensitive_features`` (a dataframe if there are several
+        columns). Decisions with reported groups are not fair, because they depend on
+        the noise.
 
     Raises
     ------
     ImportError
         If fairlearn is not installed.
     NotFittedError, TypeError, ValueError
-        As for `joint_distribution`, or if y_pred has no numbers or too many levels;
-        fairlearn's, if a group is estimated to have rows of one label only.
+        As for `joint_distribution`, if y_pred is not numeric or has too many levels, or
+        if a group is estimated to have rows of one label only.
 
     Notes
     -----
@@ -121,13 +127,16 @@ def private_threshold_optimizer(
         reports, len(indicators), y_true=y_true, y_pred=y_pred
     )
     if scores.categories.dtype.kind not in "biuf":
-        raise ValueError("y_pred must be numbers: predictions of 0 and 1, or scores")
+        raise ValueError(
+            "y_pred must be numeric, predictions of 0 and 1 or scores, got dtype "
+            f"{scores.categories.dtype}"
+        )
     positive = find_positive_rows(labels, positive_label).astype(np.int8)
-    # Rows need nonnegative counts, so the estimated distribution is projected.
+    # Counts of rows cannot be negative, so the estimated distribution is projected.
     joint = joint_distribution(
         positive, scores, reports, encoder, columns=columns, postprocess="simplex"
     )
-    rows = _draw_table(joint)
+    rows = _expand_rows(joint)
     names = list(domain.columns)
     optimizer = postprocessing.ThresholdOptimizer(
         estimator=_Scores(),
@@ -141,24 +150,25 @@ def private_threshold_optimizer(
 
 
 def find_positive_rows(labels: pd.Categorical, positive_label: Any) -> Mask:
-    """Find the rows with the positive label."""
-    # As a series, because the categories False and True do not contain 1.
+    """Return a mask of the rows with the positive label."""
+    # A Series, because ``1 in pd.Index([False, True])`` is False.
     categories = pd.Series(labels.categories)
     label = find_positive_label(positive_label, y_true=categories)
     is_positive: Mask = categories.isin([label]).to_numpy(dtype=bool)[labels.codes]
     return is_positive
 
 
-def _draw_table(joint: pd.DataFrame) -> pd.DataFrame:
-    """Return rows with an estimated joint distribution."""
-    # fairlearn takes no weights.
+def _expand_rows(joint: pd.DataFrame) -> pd.DataFrame:
+    """Repeat each combination in proportion to its estimated proportion of rows."""
+    # fairlearn accepts no weights.
     n_rows = 100_000
     repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)
+    # With many levels, most proportions are rounded to 0 rows.
     if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
         n_levels = joint.index.get_level_values("y_pred").nunique()
         raise ValueError(
-            f"y_pred has {n_levels} levels, too many to estimate their distribution. "
-            "Round the scores to fewer levels."
+            f"y_pred must have few levels, got {n_levels}, whose distribution cannot be "
+            "estimated. Round the scores to fewer levels"
         )
     cells = joint.index.to_frame(index=False)
     return cells.loc[cells.index.repeat(repeats)].reset_index(drop=True)
@@ -181,10 +191,9 @@ def private_parity(
         Rates that are equal in all groups: true and false positive rates, true positive
         rates, or selection rates.
     columns : column name or list of column names, default=None
-        Columns whose combinations are the groups. None selects all columns of the
-        encoder.
+        Columns whose combinations are the groups. If None, all columns of the encoder.
     difference_bound : float, default=0.01
-        Largest difference between the rate of a group and the rate of all rows.
+        Largest allowed difference between the rate of a group and the rate of all rows.
 
     Returns
     -------
@@ -192,9 +201,9 @@ def private_parity(
         Constraint for `ExponentiatedGradient`, whose `fit` takes the reports as
         ``sensitive_features``: a table, or a series for one column. Labels must be 0
         and 1. `fit` raises ValueError if the estimated number of rows of a group with
-        one of the labels is not positive. It warns if the noise gives the rate of a
-        group a standard error above `difference_bound`, or if the reports do not fit
-        the encoder.
+        one of the labels is not positive. It warns if the rate of a group has a
+        standard error above `difference_bound` because of the noise, or if the reports
+        do not fit the encoder.
 
     Raises
     ------
@@ -202,18 +211,18 @@ def private_parity(
         If fairlearn is not installed.
     NotFittedError, TypeError, ValueError
         If the encoder is not fitted or not a local transformer of categories, a
-        parameter is out of range, or reports of the encoder do not contain the group of
-        a row.
+        parameter is out of range, or the encoder reports one random column per row.
 
     Notes
     -----
     **Privacy.** For the groups, learning is post-processing of reports, without privacy
     cost. Features and labels are not protected, and the model may reveal them.
 
-    fairlearn's constraints count the rows of a group, and this one sums the unbiased
-    indicators of the reports. For a classifier that does not use the report, equal odds
-    of reported groups are equal odds of true groups ([1]_, lemma 1); other differences
-    are smaller by the factor in the notes of `debiased_fairness`.
+    This constraint sums unbiased indicators of the groups where fairlearn's constraints
+    [2]_ count the rows of a group. If a classifier does not use the report, equalized
+    odds of reported groups are equalized odds of true groups ([1]_, lemma 1). Other
+    differences are smaller for reported groups by the factor in the notes of
+    `debiased_fairness`.
 
     References
     ----------
@@ -248,7 +257,7 @@ def private_parity(
     check_choice("constraints", constraints, get_args(Constraints))
     check_encoder(encoder, columns)
     import_optional("fairlearn.reductions")
-    # Imported here because the class inherits from a class of fairlearn.
+    # The class inherits from a class of fairlearn, which is an optional dependency.
     from skdp.metrics._parity import PrivateParity
 
     return PrivateParity(encoder, constraints, columns, float(difference_bound))
@@ -263,26 +272,27 @@ def private_reweighing(
     positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
 ) -> Numbers:
-    """Weight rows as aif360's `Reweighing`, with privatized groups.
+    """Compute the weights of aif360's `Reweighing` with privatized groups.
 
     Parameters
     ----------
     y_true : array-like or series of shape (n_samples,), or dataframe of one column
-        True labels. Of more than two labels, all but the positive one are negative.
+        True labels. All labels except the positive label are negative.
     reports, encoder : dataframe or array-like, and fitted local transformer
         As for `joint_distribution`.
     privileged : value, list of values or mapping of column name to such
         As for `debiased_fairness`.
     positive_label : label, default=None
-        Favorable label. None is 1, if all labels are 0 and 1, or False and True.
+        Favorable label. If None, it is 1, and all labels must be 0 and 1, or False and
+        True.
     columns : column name or list of column names, default=None
-        Columns of the groups. None selects all columns of the encoder.
+        Columns whose combinations are the groups. If None, all columns of the encoder.
 
     Returns
     -------
     ndarray of shape (n_samples,)
-        Weights for ``sample_weight``. On average over the noise, a row has the weight
-        of its true group.
+        Weights for ``sample_weight``. The mean weight of a row over the noise is the
+        weight of its true group.
 
     Raises
     ------
@@ -301,15 +311,16 @@ def private_reweighing(
     **Privacy.** For the groups, this is post-processing of reports, without privacy
     cost. The labels are not protected.
 
-    The weight of a label and a group is its expected count if the two are independent,
-    divided by its estimated count [1]_. Weights of a label add up to its number of rows.
+    The weight of a label and a group is their expected count if label and group are
+    independent, divided by their estimated count [1]_. The weights of a label add up to
+    its number of rows.
 
     At small epsilon, some dependence of label and group remains, because weights cannot
     be negative. With randomized response, an unbiased weight is negative if the weights
-    of the two groups for a label differ by more than a factor of e^epsilon. For men and
-    women in Adult (32,561 rows), and for two groups of 10,000 rows of which 5 and 40 %
-    have the positive label, the weighted difference in the proportion of positive
-    labels is on average over 10 draws
+    of the two groups for a label differ by more than a factor of e^epsilon. The table
+    shows the weighted difference in the proportion of positive labels, on average over
+    10 draws, for men and women in Adult (32,561 rows), and for two groups of 10,000
+    rows of which 5 and 40 % have the positive label:
 
     ============  ==========  =====  =====  =====  =====
     epsilon       no weights  0.25   0.5    1      2
@@ -342,27 +353,29 @@ def private_reweighing(
     (labels,) = encode_labels(reports, len(indicators), y_true=y_true)
     positive = find_positive_rows(labels, positive_label)
     if positive.all() or not positive.any():
-        raise ValueError("y_true must have rows with and without positive_label")
+        raise ValueError(
+            "y_true must have rows with and without positive_label, got one of them only"
+        )
     codes = positive.astype(np.intp)
     counts = project_rows(sum_indicators(indicators, codes, 2)[0])
     by_group = np.stack([~is_privileged, is_privileged], axis=1).astype(float)
     table = counts @ by_group  # rows are labels, columns are groups
     if not (table > 0).all():
         raise ValueError(
-            "the estimated number of rows of a group with one of the labels is not "
-            "positive. Use more rows or a larger epsilon"
+            "The estimated number of rows of each group and label must be positive, got "
+            "0 or less. Use more rows or a larger epsilon"
         )
     # Kamiran and Calders (2012): the expected count under independence over the count.
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
     factors = (expected / table)[codes]
-    # Indicators of a row add up to 1, so the mean weight over the noise is the weight of
-    # its true group.
+    # Indicators of a row are unbiased and add up to 1, so the mean weight over the noise
+    # is the weight of its true group.
     weights: Numbers = (factors * (indicators @ by_group)).sum(axis=1)
     is_negative = weights < 0
     if not is_negative.any():
         return weights
     weights[is_negative] = 0
-    # The proportions of the labels stay the same.
+    # Scale the weights of each label, so that they add up to its number of rows again.
     for label in (False, True):
         rows = positive == label
         weights[rows] *= rows.sum() / weights[rows].sum()

@@ -1,4 +1,4 @@
-"""Parity of rates of privatized groups as a constraint of fairlearn's reductions."""
+"""Constraint of fairlearn's reductions: equal rates in privatized groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from skdp.metrics._inputs import Numbers, parse_classes
 from skdp.metrics._reported_groups import debias_groups, sum_indicators
 from skdp.pages import warn
 
-# Labels of the rows whose rates are equal.
+# Labels of the rows whose prediction rate must be the same in each group; "all" selects
+# all rows.
 EVENTS = {
     "equalized_odds": (0, 1),
     "true_positive_rate_parity": (1,),
@@ -23,11 +24,11 @@ EVENTS = {
 
 
 class PrivateParity(ClassificationMoment):
-    """Difference between the rate of each group and the rate of all rows."""
+    """Bound on the difference between the rate of each group and the rate of all rows."""
 
-    # The rate of a group with indicators u among the rows of an event is
-    # ``sum(u * h) / sum(u)`` for a classifier h: linear in h, as the reductions of Agarwal
-    # et al. (2018) require. Their costs may be negative, so u may be negative.
+    # For a classifier h and unbiased indicators u of a group, the rate of the group among
+    # the rows of an event is ``sum(u * h) / sum(u)``. It is linear in h, as the reductions
+    # of Agarwal et al. (2018) require. They accept negative costs, so u may be negative.
 
     def __init__(
         self, encoder: Any, constraints: str, columns: Any, difference_bound: float
@@ -39,19 +40,23 @@ class PrivateParity(ClassificationMoment):
         self.difference_bound = difference_bound
 
     def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
+        """Compute the matrix that maps predictions to differences of rates.
+
+        `sensitive_features` are the reports of the encoder.
+        """
         check_row_order(X=X, y=y, sensitive_features=sensitive_features)
         # fairlearn compares predictions with 0 and 1.
         labels = parse_classes(y, "y")
         if not set(labels) <= {0, 1}:
-            raise ValueError("y must have the labels 0 and 1 only")
+            raise ValueError("y must have the labels 0 and 1, got another label")
         super().load_data(X, labels.astype(int))
         domain, indicators = debias_groups(
             sensitive_features, self.encoder, self.columns
         )
         if len(indicators) != len(labels):
             raise ValueError(
-                f"y has {len(labels)} labels, sensitive_features has {len(indicators)}"
-                " reports"
+                "y and sensitive_features must have the same length, got "
+                f"{len(labels)} and {len(indicators)}"
             )
         blocks, keys, std_error = [], [], 0.0
         for event in EVENTS[self.constraints]:
@@ -61,12 +66,13 @@ class PrivateParity(ClassificationMoment):
             (_, sums), (_, variances) = sum_indicators(indicators, is_event, 2)
             if not (sums > 0).all():
                 raise ValueError(
-                    "the estimated number of rows of a group with one of the labels "
-                    "is not positive. Use more rows or a larger epsilon"
+                    "The estimated number of rows of each group and label must be "
+                    "positive, got 0 or less. Use more rows or a larger epsilon"
                 )
-            # The standard error of a rate of 1/2, which is the largest.
+            # A rate of 1/2 has the largest standard error.
             std_error = max(std_error, *np.sqrt(variances) / (2 * sums))
-            # The product with predictions is the difference of two rates.
+            # The product with the predictions is the rate of a group minus the rate of
+            # all rows of the event.
             block = indicators / sums - 1 / is_event.sum()
             blocks.append(np.where(is_event[:, np.newaxis], block, 0))
             keys += [(event, str(cell)) for cell in domain.cells()]
@@ -81,33 +87,34 @@ class PrivateParity(ClassificationMoment):
                 stacklevel=find_stack_level(),
             )
         self._differences: Numbers = np.concatenate(blocks, axis=1)
-        # The order of fairlearn's own constraints.
+        # fairlearn's own constraints have the same order and names.
         signed = [(sign, *key) for sign in "+-" for key in keys]
         names = ["sign", "event", "group_id"]
         self._index = pd.MultiIndex.from_tuples(signed, names=names)
 
     @property
     def index(self) -> pd.MultiIndex:
-        """Upper and lower bounds of each event and group."""
+        """Sign, event and group of each constraint."""
         return self._index
 
-    # fairlearn minimizes the misclassification rate.
     def default_objective(self) -> Any:
+        """Return the misclassification rate, which fairlearn minimizes."""
         return ErrorRate()
 
     def bound(self) -> pd.Series:
+        """Return the upper bound of each constraint."""
         return pd.Series(self.difference_bound, index=self.index)
 
     def gamma(self, predictor: Callable[[Any], Any]) -> pd.Series:
-        """Return the differences between the rates of a classifier."""
+        """Return the difference of each constraint, and its negative, for a classifier."""
         predictions = np.asarray(predictor(self.X), float).reshape(-1)
         differences = self._differences.T @ predictions
         return pd.Series(np.concatenate([differences, -differences]), index=self.index)
 
     def project_lambda(self, lambda_vec: pd.Series) -> pd.Series:
-        """Return the smallest multipliers with the same net effect."""
+        """Return the smallest Lagrange multipliers with the same effect."""
         # The multipliers of a constraint and of its negative cancel.
-        net = self._net(lambda_vec)
+        net = self._subtract_negatives(lambda_vec)
         projected = np.concatenate([net.clip(min=0), (-net).clip(min=0)])
         return pd.Series(projected, index=self.index)
 
@@ -115,10 +122,12 @@ class PrivateParity(ClassificationMoment):
         """Return the gain of each row from the prediction 1 instead of 0."""
         # The derivative of the Lagrangian by a prediction, times the number of rows, by
         # which fairlearn divides (Agarwal et al. 2018, section 3.1).
-        weights = -self.total_samples * (self._differences @ self._net(lambda_vec))
+        net = self._subtract_negatives(lambda_vec)
+        weights = -self.total_samples * (self._differences @ net)
         return pd.Series(weights, index=self.tags.index)
 
-    def _net(self, lambda_vec: pd.Series) -> Numbers:
-        above, below = np.split(lambda_vec.to_numpy(), 2)
-        net: Numbers = above - below
+    def _subtract_negatives(self, lambda_vec: pd.Series) -> Numbers:
+        """Subtract the multipliers of the negative constraints, the second half."""
+        positive, negative = np.split(lambda_vec.to_numpy(), 2)
+        net: Numbers = positive - negative
         return net

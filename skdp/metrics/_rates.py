@@ -1,8 +1,9 @@
 """Rates of groups and their comparisons, with standard errors and confidence intervals.
 
-One engine for known groups and for groups that are estimated from reports. A rate has the score interval (Wilson 1927;
-Fieller 1954), or Clopper and Pearson's (1934) if the groups are known. Differences and ratios combine score
-intervals by MOVER. ``benchmarks/fairness.py`` measures the coverage.
+The functions are used for true groups and for groups that are estimated from reports. A rate has
+the score interval (Wilson 1927; Fieller 1954), or the interval of Clopper and Pearson (1934) if
+the groups are true. Differences and ratios combine score intervals by the method of variance
+estimates recovery (MOVER; Zou and Donner 2008). ``benchmarks/fairness.py`` measures the coverage.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ from scipy.special import betaincinv
 
 from skdp.metrics._inputs import Codes, Mask, Numbers
 
-# The rows that a rate counts and its other rows, as indicators of the codes of labels
-# (see `encode_predictions`): selection rate, true and false positive rate.
+# A rate is selected / (selected + unselected) rows. Lines are the selection rate, the
+# true and the false positive rate; columns are the codes of `encode_predictions`:
+# 2 if the row is truly positive, plus 1 if it is predicted to be.
 SELECTED = np.array([[0, 1, 0, 1], [0, 0, 0, 1], [0, 1, 0, 0]])
-OTHERS = np.array([[1, 0, 1, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
+UNSELECTED = np.array([[1, 0, 1, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
 
-# Coverage of the intervals.
+# Nominal coverage of the intervals.
 LEVEL = 0.95
 
 # Estimated numbers of rows below this are rounding errors of 0.
 MIN_ROWS = 1e-9
 
-# A rate without rows is nan.
+# A rate of a group without rows is nan, without a warning of NumPy.
 IGNORE_DIVISION = np.errstate(divide="ignore", invalid="ignore")
 
 
@@ -45,7 +47,7 @@ class Estimate:
         return Estimate(*(field[index] for field in fields))
 
     def clip(self, low: Any, high: Any) -> Estimate:
-        """Cut the interval to possible values; an unknown endpoint becomes a bound."""
+        """Clip the interval to [low, high]; an endpoint that is nan becomes low or high."""
         lower = np.where(np.isnan(self.lower), low, np.clip(self.lower, low, high))
         upper = np.where(np.isnan(self.upper), high, np.clip(self.upper, low, high))
         return replace(self, lower=lower, upper=upper)
@@ -53,67 +55,73 @@ class Estimate:
 
 @dataclass(frozen=True)
 class GroupSums:
-    """Numbers of selected and of other rows by rate and group, and their noise."""
+    """Estimated numbers of selected and unselected rows by rate and group, with their noise."""
 
-    selected: Numbers  # (n_rates, n_groups)
-    others: Numbers
-    # Covariances over the noise of reports: (n_rates, n_groups, n_groups).
-    selected_noise: Numbers
-    other_noise: Numbers
-    # Variance added to intervals of rates with few rows: (n_rates, n_groups).
-    few_rows: Numbers
+    # Numbers of rows: (n_rates, n_groups).
+    selected: Numbers
+    unselected: Numbers
+    # Covariances over the noise of the reports: (n_rates, n_groups, n_groups). They are
+    # 0 for true groups.
+    selected_covariance: Numbers
+    unselected_covariance: Numbers
+    # Variance that widens the intervals of rates of few rows: (n_rates, n_groups).
+    extra_variance: Numbers
     is_reported: bool
 
     @property
     def total(self) -> Numbers:
         """Number of rows that a rate divides by."""
-        return self.selected + self.others
+        return self.selected + self.unselected
 
-    def own_noise(self) -> tuple[Numbers, Numbers]:
-        """Return the variances of selected and of other rows: (n_rates, n_groups)."""
-        own = np.arange(self.selected.shape[1])
-        return self.selected_noise[:, own, own], self.other_noise[:, own, own]
+    def noise_variances(self) -> tuple[Numbers, Numbers]:
+        """Return the variances of `selected` and `unselected`: (n_rates, n_groups)."""
+        selected = np.diagonal(self.selected_covariance, axis1=1, axis2=2)
+        unselected = np.diagonal(self.unselected_covariance, axis1=1, axis2=2)
+        return selected, unselected
 
-    def sampled(self, rows: str) -> Numbers:
-        """Return the number of rows whose sampling is part of the variance."""
-        # Only the noise of given rows is random.
+    def count_sampled_rows(self, rows: str) -> Numbers:
+        """Return the number of rows that have a sampling error: 0 if rows="table"."""
+        # The rows of a table are fixed, so only the noise of their reports is random.
         return np.maximum(self.total, 0) * (rows == "population")
 
 
 def sum_known_groups(codes: Codes, groups: Codes, n_groups: int) -> GroupSums:
-    """Count rows by label and known group."""
+    """Count the rows of each code of labels and each true group."""
     counts = np.bincount(codes * n_groups + groups, minlength=4 * n_groups)
     counts = counts.reshape(4, n_groups).astype(float)
     noise = np.zeros((len(SELECTED), n_groups, n_groups))
-    few_rows = np.zeros((len(SELECTED), n_groups))
-    return GroupSums(SELECTED @ counts, OTHERS @ counts, noise, noise, few_rows, False)
+    extra = np.zeros((len(SELECTED), n_groups))
+    return GroupSums(SELECTED @ counts, UNSELECTED @ counts, noise, noise, extra, False)
 
 
 def sum_reported_groups(codes: Codes, indicators: Numbers) -> GroupSums:
-    """Sum unbiased indicators of the groups, (n_rows, n_groups), by label."""
+    """Sum unbiased indicators of the groups, (n_rows, n_groups), over the rows of each code."""
     n_groups = indicators.shape[1]
     counts = np.zeros((4, n_groups))
     noise = np.zeros((4, n_groups, n_groups))
-    # A record is in one group, so the mean of the product of two of its indicators is
-    # their covariance. A true indicator is its own square, so the mean of the square
-    # minus the indicator is the variance. Its estimate may be negative.
+    # A record is in one group, so the mean of the product of its indicators of two
+    # groups is their covariance. A true indicator equals its square, so the mean of
+    # ``indicator**2 - indicator`` is the variance. Its estimate may be negative.
     for code in range(4):
         block = indicators[codes == code]
         counts[code] = block.sum(axis=0)
         noise[code] = block.T @ block
         variances = noise[code].diagonal() - counts[code]
         np.fill_diagonal(noise[code], np.maximum(variances, 0))
-    # The normal distribution is too narrow if few reports are misreported. Intervals
-    # add the noise of two selected and two other rows, each report of which is a fair
-    # coin (Agresti and Coull 1998).
-    coin = (np.ptp(indicators, axis=0) / 2) ** 2
+    # Normal intervals are too narrow if few rows are misreported, so they add the noise
+    # of two selected and two unselected rows, whose report is either of two values with
+    # probability 1/2 (after Agresti and Coull 1998).
+    variance_of_row = (np.ptp(indicators, axis=0) / 2) ** 2
     n_rows = np.bincount(codes, minlength=4)
-    is_mixed = (SELECTED @ n_rows > 0) & (OTHERS @ n_rows > 0)
-    few_rows = 2 * np.outer(is_mixed, coin * noise.any())
-    selected_noise = np.tensordot(SELECTED, noise, axes=1)
-    other_noise = np.tensordot(OTHERS, noise, axes=1)
-    sums = SELECTED @ counts, OTHERS @ counts
-    return GroupSums(*sums, selected_noise, other_noise, few_rows, True)
+    is_mixed = (SELECTED @ n_rows > 0) & (UNSELECTED @ n_rows > 0)
+    return GroupSums(
+        selected=SELECTED @ counts,
+        unselected=UNSELECTED @ counts,
+        selected_covariance=np.tensordot(SELECTED, noise, axes=1),
+        unselected_covariance=np.tensordot(UNSELECTED, noise, axes=1),
+        extra_variance=2 * np.outer(is_mixed, variance_of_row * noise.any()),
+        is_reported=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -123,39 +131,39 @@ class Rates:
     sums: GroupSums
     # Variance of ``selected - rate * total``.
     variance: Numbers
-    # With noise, intervals may extend below 0 and above 1.
+    # Intervals may extend below 0 and above 1 because of the noise of reports.
     unclipped: Estimate
-    # The interval of a group that may have no rows is not bounded.
+    # False for a group that may have no rows, whose interval is infinite.
     is_bounded: Mask
 
     @property
     def clipped(self) -> Estimate:
-        """Rates with intervals between 0 and 1."""
+        """Rates with intervals that are clipped to [0, 1]."""
         return self.unclipped.clip(0, 1)
 
 
 @IGNORE_DIVISION
 def score_rates(sums: GroupSums, rows: str, level: float = LEVEL) -> Rates:
-    """Estimate rates with score intervals."""
-    total, sampled = sums.total, sums.sampled(rows)
-    selected_noise, other_noise = sums.own_noise()
+    """Estimate rates with score intervals; `rows` is "population" or "table"."""
+    total, n_sampled = sums.total, sums.count_sampled_rows(rows)
     rate = np.clip(sums.selected / total, 0, 1)
     rate = np.where(total > MIN_ROWS, rate, np.nan)
-    variance = selected_noise * (1 - rate) ** 2 + other_noise * rate**2
-    variance += sampled * rate * (1 - rate)
-    # A rate t is in the interval if ``selected - t * total``, of mean 0, is at most z
-    # standard errors from 0: between the roots of a quadratic function of t.
+    # The variance of ``(1 - rate) * selected - rate * unselected`` is the variance of
+    # the noise plus the binomial variance of the sample.
+    noise, other_noise = sums.noise_variances()
+    variance = noise * (1 - rate) ** 2 + other_noise * rate**2
+    variance += n_sampled * rate * (1 - rate)
+    # A rate t is in the interval if ``selected - t * total``, whose mean is 0, is at
+    # most z standard errors from 0: between the roots of a quadratic function of t.
     z = NormalDist().inv_cdf((1 + level) / 2)
-    selected_noise, other_noise = (
-        selected_noise + sums.few_rows,
-        other_noise + sums.few_rows,
-    )
-    squared = total**2 - z**2 * (selected_noise + other_noise - sampled)
-    linear = sums.selected * total - z**2 * (selected_noise - sampled / 2)
-    constant = sums.selected**2 - z**2 * selected_noise
+    noise = noise + sums.extra_variance
+    other_noise = other_noise + sums.extra_variance
+    squared = total**2 - z**2 * (noise + other_noise - n_sampled)
+    linear = sums.selected * total - z**2 * (noise - n_sampled / 2)
+    constant = sums.selected**2 - z**2 * noise
     lower, upper = _find_roots(squared, linear, constant)
     is_bounded = (squared > 0) & (total > 0)
-    # A rate that is cut at 0 or 1 may be outside of its interval.
+    # A rate that is clipped to [0, 1] may be outside of its interval.
     lower = np.where(is_bounded, np.fmin(lower, rate), -np.inf)
     upper = np.where(is_bounded, np.fmax(upper, rate), np.inf)
     estimate = Estimate(rate, np.sqrt(variance) / total, lower, upper)
@@ -170,48 +178,55 @@ def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Numbers, Numb
 
 
 def estimate_rates(sums: GroupSums, rows: str) -> Estimate:
-    """Estimate rates, with exact intervals of known groups."""
+    """Estimate rates, with Clopper and Pearson's intervals if the groups are true."""
     rates = score_rates(sums, rows).clipped
     if sums.is_reported:
         return rates
-    # Wilson's interval of a rate of 0.0035 covers in 84 % of samples of 50 rows.
-    # Comparisons use score intervals, from which MOVER has its coverage.
+    # Wilson's interval of a rate of 0.0035 covers in only 84 % of samples of 50 rows.
+    # Comparisons use score intervals because the coverage of MOVER depends on them.
     tail = (1 - LEVEL) / 2
-    counts, others = sums.selected, sums.others
+    selected, unselected = sums.selected, sums.unselected
     # betaincinv requires positive parameters.
-    lower = betaincinv(np.maximum(counts, MIN_ROWS), others + 1, tail)
-    upper = betaincinv(counts + 1, np.maximum(others, MIN_ROWS), 1 - tail)
-    lower, upper = np.where(counts > 0, lower, 0), np.where(others > 0, upper, 1)
+    lower = betaincinv(np.maximum(selected, MIN_ROWS), unselected + 1, tail)
+    upper = betaincinv(selected + 1, np.maximum(unselected, MIN_ROWS), 1 - tail)
+    lower = np.where(selected > 0, lower, 0)
+    upper = np.where(unselected > 0, upper, 1)
     return replace(rates, lower=lower, upper=upper)
 
 
 def compare_with_privileged(sums: GroupSums, rows: str) -> list[Estimate]:
-    """Compare group 0 with group 1: parity, impact, opportunity and average odds."""
+    """Compare group 0 (unprivileged) with group 1 (privileged).
+
+    Return parity difference, disparate impact, opportunity and average odds difference.
+    """
     rates = score_rates(sums, rows)
     pair = np.array([0]), np.array([1])
     difference = subtract_rates(rates, *pair)
-    impact, odds = divide_rates(rates, *pair), average_odds(rates, *pair)
+    impact = divide_rates(rates, *pair)
+    odds = average_odds_difference(rates, *pair)
     return [difference[0, 0], impact[0, 0], difference[1, 0], odds[0]]
 
 
 @IGNORE_DIVISION
 def compare_extremes(sums: GroupSums, rows: str) -> list[Estimate]:
-    """Compare the largest rate with the smallest one, in the same order."""
-    # Estimated extremes differ more than the true ones, so the endpoint next to equality
-    # must hold for all pairs (Bonferroni). The other endpoint needs the interval of one
-    # pair.
+    """Compare the largest rate with the smallest, by the metrics of `compare_with_privileged`."""
+    # The largest and the smallest estimate differ more than the true rates, so the
+    # endpoint next to equality must hold for all pairs of groups (Bonferroni). The other
+    # endpoint requires the interval of one pair only.
     n_groups = sums.selected.shape[1]
     pairs = np.nonzero(~np.eye(n_groups, dtype=bool))
-    one = score_rates(sums, rows)
-    joint_level = 1 - 2 * (1 - LEVEL) / (n_groups * (n_groups - 1))
-    joint = score_rates(sums, rows, joint_level)
-    lower = subtract_rates(joint, *pairs).lower.max(axis=1).clip(0, 1)
-    upper = subtract_rates(one, *pairs).upper.max(axis=1).clip(0, 1)
-    low_ratio = divide_rates(one, *pairs).lower[0].min().clip(0, 1)
-    high_ratio = divide_rates(joint, *pairs).upper[0].min().clip(0, 1)
-    selection = one.unclipped.value[0]
+    pairwise = score_rates(sums, rows)
+    simultaneous_level = 1 - 2 * (1 - LEVEL) / (n_groups * (n_groups - 1))
+    simultaneous = score_rates(sums, rows, simultaneous_level)
+    lower = subtract_rates(simultaneous, *pairs).lower.max(axis=1).clip(0, 1)
+    upper = subtract_rates(pairwise, *pairs).upper.max(axis=1).clip(0, 1)
+    low_ratio = divide_rates(pairwise, *pairs).lower[0].min().clip(0, 1)
+    high_ratio = divide_rates(simultaneous, *pairs).upper[0].min().clip(0, 1)
+    selection = pairwise.unclipped.value[0]
     ratio = selection.min() / selection.max()
-    width = np.ptp(one.unclipped.value, axis=1)
+    # Largest minus smallest rate: selection rate, TPR and FPR. No standard error is
+    # stated because the two groups are selected by their estimates.
+    width = np.ptp(pairwise.unclipped.value, axis=1)
     odds = width[1:].mean(), np.nan, lower[1:].mean(), upper[1:].mean()
     return [
         Estimate(width[0], np.nan, lower[0], upper[0]),
@@ -222,19 +237,22 @@ def compare_extremes(sums: GroupSums, rows: str) -> list[Estimate]:
 
 
 @IGNORE_DIVISION
-def _correlate(rates: Rates, first: Codes, second: Codes) -> Numbers:
+def _correlate_rates(rates: Rates, first: Codes, second: Codes) -> Numbers:
     """Return the correlations of the rates of pairs of groups: (n_rates, n_pairs)."""
-    # A row that noise takes from one group is added to another one, so errors of two
-    # rates have opposite signs.
+    # A misreported row is missing in one group and added to another group, so the errors
+    # of two rates have opposite signs. True groups have no covariance.
     t, u = rates.unclipped.value[:, first], rates.unclipped.value[:, second]
-    covariance = rates.sums.selected_noise[:, first, second] * (1 - t) * (1 - u)
-    covariance += rates.sums.other_noise[:, first, second] * t * u
+    covariance = rates.sums.selected_covariance[:, first, second] * (1 - t) * (1 - u)
+    covariance += rates.sums.unselected_covariance[:, first, second] * t * u
     scale = np.sqrt(rates.variance[:, first] * rates.variance[:, second])
     return np.clip(np.nan_to_num(covariance / scale), -1, 1)
 
 
-def _add_distances(first: Any, second: Any, correlation: Any) -> Numbers:
-    """Return the standard error of a difference, or a distance of MOVER."""
+def _combine_errors(first: Any, second: Any, correlation: Any) -> Numbers:
+    """Return the standard error of a difference of two estimates from their errors.
+
+    MOVER combines the distances of estimates from endpoints of intervals in the same way.
+    """
     squared = first**2 + second**2 - 2 * correlation * first * second
     distance: Numbers = np.sqrt(np.maximum(squared, 0))
     return distance
@@ -242,29 +260,30 @@ def _add_distances(first: Any, second: Any, correlation: Any) -> Numbers:
 
 @IGNORE_DIVISION
 def _subtract_unclipped(rates: Rates, first: Codes, second: Codes) -> Estimate:
-    """Return differences with the intervals of MOVER."""
-    # The distances of estimates from endpoints are added as standard errors are (Zou and
-    # Donner 2008; Zou 2007). For two binomial proportions: Newcombe (1998), method 10.
-    one, other = rates.unclipped[:, first], rates.unclipped[:, second]
-    rho = _correlate(rates, first, second)
-    value = one.value - other.value
-    down = _add_distances(one.value - one.lower, other.upper - other.value, rho)
-    up = _add_distances(one.upper - one.value, other.value - other.lower, rho)
-    error = _add_distances(one.std_error, other.std_error, rho)
+    """Subtract rates of pairs of groups, with MOVER intervals that may exceed [-1, 1]."""
+    # The distances of estimates from endpoints are combined like standard errors (Zou
+    # 2007; Zou and Donner 2008). For two binomial proportions, this is method 10 of
+    # Newcombe (1998).
+    a, b = rates.unclipped[:, first], rates.unclipped[:, second]
+    rho = _correlate_rates(rates, first, second)
+    value = a.value - b.value
+    down = _combine_errors(a.value - a.lower, b.upper - b.value, rho)
+    up = _combine_errors(a.upper - a.value, b.value - b.lower, rho)
+    error = _combine_errors(a.std_error, b.std_error, rho)
     return Estimate(value, error, value - down, value + up)
 
 
 def subtract_rates(rates: Rates, first: Codes, second: Codes) -> Estimate:
-    """Return the differences of pairs of groups: (n_rates, n_pairs)."""
-    # Endpoints that noise takes below 0 or above 1 are cut after distances are added.
+    """Subtract the rates of pairs of groups: (n_rates, n_pairs)."""
+    # The distances of MOVER come from unclipped intervals; only their result is clipped.
     difference = _subtract_unclipped(rates, first, second)
-    one, other = rates.clipped[:, first], rates.clipped[:, second]
-    return difference.clip(one.lower - other.upper, one.upper - other.lower)
+    a, b = rates.clipped[:, first], rates.clipped[:, second]
+    return difference.clip(a.lower - b.upper, a.upper - b.lower)
 
 
-def average_odds(rates: Rates, first: Codes, second: Codes) -> Estimate:
-    """Return the means of the differences of TPR and FPR: (n_pairs,)."""
-    # The two are independent: no row is truly positive and truly negative.
+def average_odds_difference(rates: Rates, first: Codes, second: Codes) -> Estimate:
+    """Average the differences of TPR and FPR of pairs of groups: (n_pairs,)."""
+    # TPR and FPR are independent because they are rates of different rows.
     odds = _subtract_unclipped(rates, first, second)[1:]
     value = odds.value.mean(axis=0)
     down = np.hypot(*(odds.value - odds.lower)) / 2
@@ -276,22 +295,23 @@ def average_odds(rates: Rates, first: Codes, second: Codes) -> Estimate:
 
 @IGNORE_DIVISION
 def divide_rates(rates: Rates, first: Codes, second: Codes) -> Estimate:
-    """Return the ratios of pairs of groups with MOVER-R intervals: (n_rates, n_pairs)."""
+    """Divide the rates of pairs of groups, with MOVER-R intervals: (n_rates, n_pairs)."""
     top, bottom = rates.clipped[:, first], rates.clipped[:, second]
-    rho = _correlate(rates, first, second)
+    rho = _correlate_rates(rates, first, second)
     a, b = top.value, bottom.value
     value = a / b
-    error = _add_distances(top.std_error, value * bottom.std_error, rho) / b
+    error = _combine_errors(top.std_error, value * bottom.std_error, rho) / b
 
     def solve(distance: Numbers, other_distance: Numbers) -> tuple[Numbers, Numbers]:
-        # The endpoints R are the ratios at which 0 is an endpoint of the MOVER interval
+        # The endpoints R are the ratios for which 0 is an endpoint of the MOVER interval
         # of ``top - R * bottom`` (Donner and Zou 2012, equation 9).
         linear = a * b - rho * distance * other_distance
         return _find_roots(b**2 - other_distance**2, linear, a**2 - distance**2)
 
     lower, _ = solve(a - top.lower, bottom.upper - b)
     _, upper = solve(top.upper - a, b - bottom.lower)
-    # If a group may have no rows, MOVER-R covers in as little as 70 % of tables.
+    # MOVER-R covers in as little as 70 % of tables if a group may have no rows. The
+    # ratio of opposite endpoints is then used.
     is_bounded = rates.is_bounded[:, first] & rates.is_bounded[:, second]
     lower = np.where(is_bounded, lower, top.lower / bottom.upper)
     upper = np.where(is_bounded, upper, top.upper / bottom.lower)

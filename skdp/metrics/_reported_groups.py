@@ -37,34 +37,38 @@ from skdp.tables import is_frame, wrap_table
 def debias_groups(
     reports: Any, encoder: Any, columns: Any = None
 ) -> tuple[Domain, Numbers]:
-    """Return the groups and an unbiased indicator of each: (n_rows, n_groups)."""
+    """Return the domain of the groups and an unbiased indicator of each: (n_rows, n_groups).
+
+    Groups are the combinations of the values of `columns`, in the order of `list_cells`.
+    """
     names = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     reports = _convert_to_table(reports, protocol.report_columns)
-    # Jointly reported columns have one block of cells, separate ones a block each.
     domain = protocol.domain.select(names)
-    encoder.estimate_counts(reports, columns=names)  # warns of impossible counts
+    # Only the warning is used: counts outside [0, n] mean that the reports do not fit.
+    encoder.estimate_counts(reports, columns=names)
     debiased = encoder.debias(reports, columns=names)
     if is_frame(debiased):
-        debiased = np.column_stack(
-            [np.asarray(column) for column in wrap_table(debiased).columns]
-        )
+        columns_of_values = map(np.asarray, wrap_table(debiased).columns)
+        debiased = np.column_stack(list(columns_of_values))
+    # Columns that are reported together have one block of indicators of combinations,
+    # columns that are reported separately have a block of indicators each.
     blocks = [debiased]
     if protocol.strategy == "split":
         blocks = np.split(debiased, np.cumsum(domain.sizes)[:-1], axis=1)
     indicators = np.ones((len(debiased), 1))
     for block in blocks:
-        # A row has exactly one value, so the nearest indicators with the sum 1 have less
-        # noise.
+        # A row has exactly one value, so its true indicators add up to 1. The nearest
+        # indicators with this sum have less noise and are unbiased.
         block = block + (1 - block.sum(axis=1, keepdims=True)) / block.shape[1]
-        # Columns have independent noise: an indicator of two is the product of theirs.
+        # Columns have independent noise, so the product of indicators is unbiased.
         indicators = indicators[:, :, np.newaxis] * block[:, np.newaxis, :]
         indicators = indicators.reshape(len(debiased), -1)
     return domain, indicators
 
 
 def _convert_to_table(reports: Any, names: list[Any]) -> Any:
-    """Return a series or 1-D array as a table of one column."""
+    """Convert a series or 1-D array of reports to a table with one column."""
     # fairlearn takes sensitive features as a series, ``reports["sex"]``.
     if is_frame(reports):
         return reports
@@ -78,22 +82,25 @@ def _convert_to_table(reports: Any, names: list[Any]) -> Any:
         table = table[:, np.newaxis]
     if len(names) > 1:
         raise ValueError(
-            f"the reports of this encoder have the columns {names}, got a single column"
+            f"reports must have the columns {names} of the encoder, got one column"
         )
     return table
 
 
 def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
-    """Return the columns of the groups; raise if reports do not contain the group of a row."""
+    """Return the names of the columns of the groups; raise if reports do not contain all.
+
+    With strategy="sample", a row reports one of several columns, and not its group.
+    """
     if isinstance(encoder, ReportTransformer):
         check_is_fitted(encoder)
     # Only encoders of categories have a strategy.
     protocol: Any = getattr(encoder, "protocol_", None)
     if isinstance(encoder, type) or getattr(protocol, "strategy", None) is None:
-        kind = encoder if isinstance(encoder, type) else type(encoder)
+        encoder_class = encoder if isinstance(encoder, type) else type(encoder)
         raise TypeError(
             "encoder must be a fitted local transformer, such as "
-            f"RandomizedResponseEncoder, got {kind.__name__}"
+            f"RandomizedResponseEncoder, got {encoder_class.__name__}"
         )
     declared = list(protocol.domain.columns)
     names = declared if columns is None else columns
@@ -109,14 +116,14 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
 
 
 def list_cells(domain: Domain) -> Cells:
-    """List the combinations of declared values."""
+    """List the combinations of the declared values of all columns."""
     return list(itertools.product(*(domain[name].labels for name in domain.columns)))
 
 
 def find_declared(privileged: Any, domain: Domain) -> Mask:
-    """Find the privileged groups; raise for values that are not declared."""
+    """Return a mask of the privileged groups; raise for values that are not declared."""
     names = list(domain.columns)
-    # A misspelled value among several would be ignored.
+    # Without this check, a misspelled value among several would be ignored.
     for name, values in zip(names, list_privileged(privileged, names), strict=True):
         labels = list(domain[name].labels)
         if not all(value in labels for value in values):
@@ -128,14 +135,14 @@ def find_declared(privileged: Any, domain: Domain) -> Mask:
 
 
 def encode_labels(reports: Any, n_rows: int, **columns: Any) -> list[pd.Categorical]:
-    """Read columns of labels of the rows of reports."""
+    """Encode `y_true` and `y_pred` as categories; raise if they do not match the reports."""
     check_row_order(**columns, reports=reports)
     labels = []
     lengths = {"reports": n_rows}
     for name, values in columns.items():
-        # y_pred may be scores with few levels.
-        read = parse_classes if name == "y_true" else parse_column
-        column = read(values, name)
+        # y_pred may be scores that are rounded to a few levels.
+        parse = parse_classes if name == "y_true" else parse_column
+        column = parse(values, name)
         lengths[name] = len(column)
         labels.append(pd.Categorical(column))
     check_lengths(lengths)
@@ -145,20 +152,24 @@ def encode_labels(reports: Any, n_rows: int, **columns: Any) -> list[pd.Categori
 def sum_indicators(
     indicators: Numbers, codes: Codes, n_codes: int
 ) -> tuple[Numbers, Numbers]:
-    """Estimate the rows of each code and group, and the variances of the noise."""
+    """Estimate the number of rows of each code and group, and the variances of the noise.
+
+    `indicators` are unbiased indicators of the groups: (n_rows, n_groups). The results
+    have the shape (n_codes, n_groups).
+    """
     counts = np.zeros((n_codes, indicators.shape[1]))
     squares = np.zeros_like(counts)
     for code in range(n_codes):
         block = indicators[codes == code]
         counts[code] = block.sum(axis=0)
         squares[code] = (block**2).sum(axis=0)
-    # A true indicator is its own square, so the variance is the mean of the square minus
-    # the mean.
+    # A true indicator equals its square, so the mean of ``indicator**2 - indicator`` is
+    # the variance of the noise. Its estimate may be negative.
     return counts, np.maximum(squares - counts, 0)
 
 
 def project_rows(counts: Numbers) -> Numbers:
-    """Return the nearest nonnegative counts with the same sum in each row."""
+    """Return the nearest nonnegative counts with the same sum in each row (Euclidean)."""
     return np.array([project_to_simplex(row, max(row.sum(), 0.0)) for row in counts])
 
 
@@ -177,34 +188,33 @@ def joint_distribution(
     ----------
     y_true, y_pred : array-like or series of shape (n_samples,), dataframe of one column, or None
         True and predicted labels, of any number of classes; y_pred may be scores that
-        are rounded to a few levels. None excludes them.
+        are rounded to a few levels. If None, the distribution is estimated without them.
     reports : array-like or dataframe, as returned by the encoder's `transform`
-        Privatized group of each row, matched by position. A series or 1-D array
-        suffices for an encoder with a single output column.
+        Privatized group of each row, matched by position. A series or 1-D array is
+        accepted if the encoder has one output column.
     encoder : local transformer
         Fitted encoder of the reports, with ``strategy="split"`` or ``"joint"``, or of
         one column.
     columns : column name or list of column names, default=None
-        Columns whose combinations are the groups. None selects all columns of the
-        encoder.
+        Columns whose combinations are the groups. If None, all columns of the encoder.
     postprocess : {"none", "simplex"}, default="none"
-        "none" gives unbiased counts, possibly negative. "simplex" gives, for each
-        combination of labels, the nearest nonnegative counts with the same sum.
+        "none" returns unbiased counts, which may be negative. "simplex" returns, for
+        each combination of labels, the nearest nonnegative counts with the same sum.
 
     Returns
     -------
     pandas.DataFrame
-        ``count, std_error, share``, indexed by ``y_true``, ``y_pred`` and the columns
-        of the groups. Counts of a combination of labels add up to its number of rows;
-        ``share`` is the proportion of all rows. The standard error of the unbiased
-        count accounts for the noise of the reports only.
+        Columns ``count, std_error, share``, indexed by ``y_true``, ``y_pred`` and the
+        columns of the groups. Counts of a combination of labels add up to its number of
+        rows; ``share`` is the proportion of all rows. The standard error of the
+        unbiased count accounts for the noise of the reports only.
 
     Raises
     ------
     NotFittedError, TypeError, ValueError
         If the encoder is not fitted or not a local transformer of categories, the
-        reports are of another one, lengths differ, two inputs have the same row labels
-        in different orders, a label is missing or a parameter is out of range.
+        reports are from another encoder, lengths differ, two inputs have the same row
+        labels in different orders, a label is missing or a parameter is out of range.
 
     Warns
     -----
@@ -221,7 +231,7 @@ def joint_distribution(
     **Privacy.** For the groups, this is post-processing of reports, without privacy
     cost. Labels and predictions are not protected: the result contains their counts.
 
-    The estimate inverts the distribution of reports ([1]_, section 5), for any oracle.
+    The estimate inverts the transition matrix of the reports ([1]_, section 5).
     Columns that are reported separately are combined by the product of their inverses.
 
     References
@@ -248,10 +258,12 @@ def joint_distribution(
     """
     check_choice("postprocess", postprocess, ("none", "simplex"))
     domain, indicators = debias_groups(reports, encoder, columns)
-    given = {"y_true": y_true, "y_pred": y_pred}
-    given = {name: values for name, values in given.items() if values is not None}
-    labels = encode_labels(reports, len(indicators), **given)
-    # The code of a combination of labels; the last label varies fastest.
+    label_columns = {}
+    for name, values in {"y_true": y_true, "y_pred": y_pred}.items():
+        if values is not None:
+            label_columns[name] = values
+    labels = encode_labels(reports, len(indicators), **label_columns)
+    # Code of the combination of labels of each row; the last label varies fastest.
     codes = np.zeros(len(indicators), np.intp)
     n_codes = 1
     for label in labels:
@@ -269,5 +281,6 @@ def joint_distribution(
     if labels:
         levels = [list(label.categories) for label in labels]
         levels += [list(domain[name].labels) for name in domain.columns]
-        index = pd.MultiIndex.from_product(levels, names=[*given, *index.names])
+        names = [*label_columns, *index.names]
+        index = pd.MultiIndex.from_product(levels, names=names)
     return pd.DataFrame(table, index=index)

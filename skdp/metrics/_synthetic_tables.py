@@ -1,4 +1,4 @@
-"""Errors of synthetic tables: marginals, answers to range queries, and models trained on them."""
+"""Errors of synthetic tables: marginals, range queries, and models trained on the rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ from skdp.tables import (
 Query = Mapping[Any, Any]
 Values = Categories | Interval
 
+# Label of the cells of missing and undeclared values.
 OUTSIDE = "outside the domain"
+# Types of bounds, as named by `type_of_value`, that a range of dates may have.
 TIME_KINDS = ("date", "datetime")
 
 
@@ -44,7 +46,7 @@ def marginal_error(
     order: int = 2,
     domain: DomainLike | None = None,
 ) -> float:
-    """Compute the mean total-variation distance of all marginals of an order.
+    """Compute the mean total-variation distance of all marginals of `order` columns.
 
     Parameters
     ----------
@@ -52,23 +54,23 @@ def marginal_error(
         Real and synthetic rows: pandas, polars or pyarrow tables, or arrays, with the
         same columns, in any order if they have names.
     order : int, default=2
-        Number of columns of a marginal.
+        Number of columns of a marginal, at least 1.
     domain : Domain or mapping of column name to values or Interval, default=None
-        Values of columns. A numeric column with many values needs an `Interval`.
-        Undeclared and missing values count as one more value. The values of a column
-        that is not declared are the values that occur in either table.
+        Values of columns. Use an `Interval` for a numeric column with many values.
+        All undeclared and missing values together count as one further value. A column
+        that is not declared has the values that occur in either table.
 
     Returns
     -------
     float
         The mean of ``marginal_errors(...)["error"]``: 0 if all proportions are equal, 1
-        if no cell of a marginal has rows of both tables.
+        if no cell contains rows of both tables.
 
     Raises
     ------
     TypeError, ValueError
         If the tables have no rows or different columns, a column has values of
-        different types in the two tables, or a parameter does not fit the columns.
+        different types in the two tables, or a parameter does not match the columns.
 
     See Also
     --------
@@ -102,7 +104,7 @@ def marginal_errors(
     order: int = 2,
     domain: DomainLike | None = None,
 ) -> pd.DataFrame:
-    """Compute the total-variation distance of each marginal of an order.
+    """Compute the total-variation distance of each marginal of `order` columns.
 
     Parameters
     ----------
@@ -157,7 +159,8 @@ def marginal_errors(
 
 
 def _total_variation(codes: pd.DataFrame, n_real: int) -> float:
-    # The number of all cells may exceed 2**64, so only occurring cells are counted.
+    """Return the distance of the first `n_real` rows of codes from the other rows."""
+    # The number of possible cells may exceed 2**64, so only occurring cells are counted.
     cells = codes.groupby(list(codes), sort=False).ngroup().to_numpy()
     real = np.bincount(cells[:n_real], minlength=cells.max() + 1)
     synthetic = np.bincount(cells[n_real:], minlength=len(real))
@@ -174,16 +177,16 @@ def marginal_table(
     *,
     domain: DomainLike | None = None,
 ) -> pd.DataFrame:
-    """Return the real and the synthetic proportions of all cells of a marginal."""
+    """Return the proportions of real and synthetic rows in each cell of a marginal."""
     names = list(columns)
     tables = _check_table("real", real), _check_table("synthetic", synthetic)
     labels, codes = _code_columns(tables, names, domain)
     sizes = list(map(len, labels.values()))
     n_cells = math.prod(sizes)
-    if n_cells > 1 << 22:  # a table of 100 MB
+    if n_cells > 1 << 22:  # the table would exceed 100 MB
         raise ValueError(
-            f"the marginal of {names} must have at most 2**22 cells, got {n_cells}. "
-            "Declare fewer values in domain."
+            f"The marginal of {names} must have at most 2**22 cells, got {n_cells}. "
+            "Declare fewer values in domain"
         )
     index = pd.MultiIndex.from_product(list(labels.values()), names=names)
     cells = np.ravel_multi_index(list(codes.to_numpy().T), sizes)
@@ -199,12 +202,12 @@ def marginal_table(
 def _code_columns(
     tables: tuple[Table, Table], names: list[Any], domain: Any
 ) -> tuple[dict[Any, list[Any]], pd.DataFrame]:
-    """Return labels of columns, and their codes in both tables, the real rows first."""
-    # A value that is absent from a table has the proportion 0 in it.
+    """Return the labels of each column, and the codes of the real and then synthetic rows."""
+    # Both tables have the same codes, because a value may occur in one of them only.
     declared = _list_declared(domain)
     labels, codes = {}, {}
     for name in names:
-        columns = [_column(table, name) for table in tables]
+        columns = [_select_column(table, name) for table in tables]
         values = declared.get(name)
         if values is None:
             values = _observed_values(name, columns)
@@ -218,18 +221,19 @@ def _code_columns(
 
 
 def _encode(name: Any, values: Values, column: Any) -> NDArray[np.unsignedinteger]:
+    """Return the index of each cell in `values`, or ``len(values)`` if it is outside."""
     (codes,) = Domain({name: values}).encode([column])
     return codes
 
 
 def _observed_values(name: Any, columns: list[Any]) -> Categories:
-    """Return the values that occur in either table."""
+    """Return the sorted values that occur in the real or the synthetic column."""
     real, real_missing = _distinct_values(name, columns[0], "real")
     synthetic, synthetic_missing = _distinct_values(name, columns[1], "synthetic")
-    # 1 and "1" would have no value in common.
+    # Columns with the values 1 and "1" would have no value in common.
     if real and synthetic and type_of_value(real[0]) != type_of_value(synthetic[0]):
         raise ValueError(
-            f"column {name!r} must have values of one type, got {type_of_value(real[0])} in "
+            f"Column {name!r} must have values of one type, got {type_of_value(real[0])} in "
             f"real and {type_of_value(synthetic[0])} in synthetic"
         )
     values = sorted({*real, *synthetic})
@@ -238,17 +242,19 @@ def _observed_values(name: Any, columns: list[Any]) -> Categories:
     try:
         return Categories(values)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"column {name!r}: {error}") from None
+        raise ValueError(f"Column {name!r}: {error}") from None
 
 
 def _distinct_values(name: Any, column: Any, label: str) -> tuple[list[Any], bool]:
+    """Return the distinct values of a column, and whether values are missing."""
     try:
         return distinct_values(column)
     except ColumnError as error:
-        raise ValueError(f"column {name!r} of {label} {error}") from None
+        raise ValueError(f"Column {name!r} of {label} {error}") from None
 
 
 def _check_table(label: str, data: Any) -> Table:
+    """Read a dataframe or 2-D array; raise if it has no rows or no columns."""
     if not is_frame(data):
         data = to_array(data, label)
         if data.ndim != 2:
@@ -257,22 +263,23 @@ def _check_table(label: str, data: Any) -> Table:
             )
     table = wrap_table(data)
     if not table.names:
-        raise ValueError(f"{label} has no columns")
+        raise ValueError(f"{label} must have at least one column, got none")
     if len(table.columns[0]) == 0:
-        raise ValueError(f"{label} has no rows")
+        raise ValueError(f"{label} must have at least one row, got none")
     return table
 
 
-def _column(table: Table, name: Any) -> Any:
+def _select_column(table: Table, name: Any) -> Any:
+    """Return a column of a table by name."""
     if name not in table.names:
         raise ValueError(
-            f"the table has no column {name!r}; it has {list(table.names)}"
+            f"The table must have the column {name!r}, got {list(table.names)}"
         )
     return table.columns[table.names.index(name)]
 
 
 def _list_declared(domain: Any) -> dict[Any, Values]:
-    """Return the declared values of columns."""
+    """Return the values of each declared column of a Domain, a mapping or None."""
     if domain is None:
         return {}
     if not isinstance(domain, Domain | Mapping):
@@ -287,7 +294,7 @@ def _list_declared(domain: Any) -> dict[Any, Values]:
 def range_query_error(
     real: TableLike, synthetic: TableLike, queries: Iterable[Query]
 ) -> float:
-    """Compute the mean error of the answers to range queries, as a proportion of the records.
+    """Compute the mean absolute error of range queries, as a proportion of the rows.
 
     A query counts the rows that satisfy a condition on each of its columns: a range of
     numbers or dates, or a set of values.
@@ -298,19 +305,20 @@ def range_query_error(
         Real and synthetic rows: pandas, polars or pyarrow tables, or arrays, with the
         columns of the queries.
     queries : iterable of mappings
-        Mappings of column name to condition: a tuple ``(low, high)`` for ``low <= value
-        < high`` (None for no bound), or a list of values, with None for missing.
+        Each query is a mapping of column name to condition. A condition is a tuple
+        ``(low, high)`` for ``low <= value < high``, where None is no bound, or a list
+        of values, where None is a missing value.
 
     Returns
     -------
     float
-        The mean absolute difference of the proportions of real and synthetic rows that
-        satisfy a query, from 0 to 1.
+        The mean, over the queries, of the absolute difference between the proportions
+        of real and of synthetic rows that satisfy the query, from 0 to 1.
 
     Raises
     ------
     TypeError, ValueError
-        If the tables have no rows, or the queries do not fit the columns.
+        If the tables have no rows, or the queries do not match the columns.
 
     See Also
     --------
@@ -334,28 +342,30 @@ def range_query_error(
     for query in queries:
         if not isinstance(query, Mapping) or not query:
             raise TypeError(
-                "a query must be a mapping of column name to condition, got "
+                "Each query must be a non-empty mapping of column name to condition, got "
                 f"{type(query).__name__}"
             )
-        real_share, synthetic_share = (_answer(table, query) for table in tables)
-        errors.append(abs(real_share - synthetic_share))
+        real_proportion, synthetic_proportion = (
+            _answer_query(table, query) for table in tables
+        )
+        errors.append(abs(real_proportion - synthetic_proportion))
     if not errors:
-        raise ValueError("queries must have at least one query")
+        raise ValueError("queries must have at least one query, got none")
     return float(np.mean(errors))
 
 
-def _answer(table: Table, query: Query) -> float:
-    """Return the proportion of the rows that satisfy all conditions."""
+def _answer_query(table: Table, query: Query) -> float:
+    """Return the proportion of the rows that satisfy all conditions of a range query."""
     is_selected: Any = True
     for name, condition in query.items():
-        column = _column(table, name)
+        column = _select_column(table, name)
         if isinstance(condition, tuple):
             is_selected &= _is_in_range(name, column, condition)
         elif isinstance(condition, str | bytes | Mapping) or not isinstance(
             condition, Iterable
         ):
             raise TypeError(
-                f"the condition on column {name!r} must be a tuple (low, high) or a "
+                f"The condition on column {name!r} must be a tuple (low, high) or a "
                 f"list of values, got {type(condition).__name__}"
             )
         else:
@@ -364,16 +374,16 @@ def _answer(table: Table, query: Query) -> float:
 
 
 def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> NDArray[np.bool_]:
-    """Find the rows with ``low <= value < high``; missing values are outside."""
-    kinds = {type_of_value(bound) for bound in bounds if bound is not None}
-    is_time = kinds <= {*TIME_KINDS}
-    if len(bounds) != 2 or not (is_time or kinds == {"number"}):
+    """Return a mask of the rows with ``low <= value < high``, False for missing values."""
+    types = {type_of_value(bound) for bound in bounds if bound is not None}
+    is_time = types <= {*TIME_KINDS}
+    if len(bounds) != 2 or not (is_time or types == {"number"}):
         raise ValueError(
-            f"the range of column {name!r} must be (low, high), numbers, dates or None;"
-            " values go in a list"
+            f"The range of column {name!r} must be (low, high) of numbers, dates or "
+            "None. Use a list for a set of values"
         )
-    # A range without bounds contains all values of any type except missing ones.
-    if not kinds:
+    # A range without bounds contains all values of any type that are not missing.
+    if not types:
         return _encode(name, Categories([None]), column) == 1
     low, high = bounds
     try:
@@ -383,11 +393,11 @@ def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> NDArray[np.
         else:
             values = to_numbers(column)
     except ColumnError as error:
-        raise ValueError(f"column {name!r}: {error}") from None
+        raise ValueError(f"Column {name!r}: {error}") from None
     if low is not None and high is not None and not low < high:
-        raise ValueError(f"the range of column {name!r} must have low < high")
+        raise ValueError(f"The range of column {name!r} must have low < high")
     is_inside = ~np.isnan(values) if not is_time else ~np.isnat(values)
-    # A bound may exceed the range of a narrow float.
+    # NumPy warns if a bound exceeds the largest number of a column of float16.
     with np.errstate(over="ignore"):
         if low is not None:
             is_inside &= values >= low
@@ -397,12 +407,12 @@ def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> NDArray[np.
 
 
 def _is_among(name: Any, column: Any, values: list[Any]) -> NDArray[np.bool_]:
-    """Find the rows with one of some values."""
-    # A listed value has a code below the number of values.
+    """Return a mask of the rows with one of the values of a condition."""
     try:
         codes = _encode(name, Categories(values), column)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"a condition on column {name!r}: {error}") from None
+        raise ValueError(f"The condition on column {name!r}: {error}") from None
+    # Values that are not listed have the code ``len(values)``.
     return codes < len(values)
 
 
@@ -415,10 +425,11 @@ def train_on_synthetic(
     scoring: str | Sequence[str] | Callable[..., float | dict[str, float]] = "roc_auc",
     real_train: TableLike | None = None,
 ) -> pd.DataFrame:
-    """Train a model on synthetic rows and score it on real ones.
+    """Train a model on synthetic rows and score it on real rows.
 
-    Also called TSTR, "train on synthetic, test on real" [1]_. If the score is close to
-    the score of the same model trained on real rows, the synthetic rows can replace them.
+    This is also called TSTR, "train on synthetic, test on real" [1]_. If the score is
+    close to the score of a model that is trained on real rows, the synthetic rows can
+    replace the real rows for training.
 
     Parameters
     ----------
@@ -428,8 +439,8 @@ def train_on_synthetic(
     synthetic : dataframe
         Synthetic rows to train on.
     real_test : dataframe
-        Real rows to score on, used neither by the synthesizer nor in `real_train`. The
-        columns may be in another order.
+        Real rows to score on. They must not be used by the synthesizer or in
+        `real_train`. The columns may be in any order.
     target : column name
         Column to predict.
     scoring : str, callable, or list of str, default="roc_auc"
@@ -440,7 +451,9 @@ def train_on_synthetic(
     Returns
     -------
     pandas.DataFrame
-        The row "synthetic", and "real" if `real_train` is given; one column per score.
+        Scores, one column per score. The row "synthetic" is the model trained on
+        synthetic rows; the row "real", if `real_train` is given, the model trained on
+        real rows.
 
     Raises
     ------
@@ -451,8 +464,8 @@ def train_on_synthetic(
     Warns
     -----
     UserWarning
-        If all rows to train a classifier on are of one class. The score is then the
-        score of a constant prediction: an AUC of 0.5.
+        If all rows to train a classifier on have the same class. The score is then
+        computed for a constant prediction, whose AUC is 0.5.
 
     See Also
     --------
@@ -489,14 +502,14 @@ def train_on_synthetic(
     names: list[Any] = []
     for label, table in tables.items():
         if table is not None:
-            # All tables get the columns of the synthetic table, in its order.
-            features[label], y, names = _take_target(label, table, target, names)
+            # The features of all tables have the order of the synthetic table.
+            features[label], y, names = _split_target(label, table, target, names)
             targets[label] = read_target(y, f"the target of {label}")
     scorer = check_scoring(estimator, scoring)
     X_test, y_test = features.pop("real_test"), targets["real_test"]
     rows = {}
     for label, X in features.items():
-        model = _fit(estimator, X, targets[label], y_test, label)
+        model = _fit_model(estimator, X, targets[label], y_test, label)
         score = scorer(model, X_test, y_test)
         # A scorer with several metrics returns a dict.
         if not isinstance(score, dict):
@@ -506,19 +519,26 @@ def train_on_synthetic(
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("trained_on")
 
 
-def _take_target(
+def _split_target(
     label: str, data: Any, target: Any, names: list[Any]
 ) -> tuple[Any, Any, list[Any]]:
-    """Return the features in the order of `names`, if there are any, the target, and the names."""
+    """Return the features of a table, its target, and the names of the features.
+
+    Features have the order of `names`, or their order in the table if `names` is empty.
+    """
     if not is_frame(data):
         raise TypeError(f"{label} must be a dataframe, got {type(data).__name__}")
     table = wrap_table(data)
     columns = dict(zip(table.names, table.columns, strict=True))
     if target not in columns:
-        raise ValueError(f"{label} has no column {target!r}; it has {list(columns)}")
+        raise ValueError(
+            f"{label} must have the column {target!r}, got {list(columns)}"
+        )
     y = columns.pop(target)
     if not columns or len(y) == 0:
-        raise ValueError(f"{label} must have rows, and columns besides the target")
+        raise ValueError(
+            f"{label} must have at least one row and one column besides the target"
+        )
     names = names or list(columns)
     if set(names) != set(columns):
         raise ValueError(
@@ -528,25 +548,29 @@ def _take_target(
     return table.rebuild([columns[name] for name in names], names), y, names
 
 
-def _fit(estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, label: str) -> Any:
+def _fit_model(
+    estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, label: str
+) -> Any:
+    """Fit a clone of the estimator, or a constant prediction if y has one class."""
     if not is_classifier(estimator):
         return clone(estimator).fit(X, y)
     # 1 and "1" are two classes, so every prediction would be wrong.
     kinds = set(map(type_of_value, y.unique()))
     if kinds.isdisjoint(map(type_of_value, y_test.unique())):
         raise ValueError(
-            f"the targets of {label} and real_test must have values of one type"
+            f"The targets of {label} and real_test must have values of the same type"
         )
     if y.nunique() > 1:
         return clone(estimator).fit(X, y)
     warn(
-        f"all rows of {label} have the same class, so the score is computed for a "
+        f"All rows of {label} have the same class, so the score is computed for a "
         "constant prediction",
         UserWarning,
         about="guide/training_on_synthetic_rows",
         stacklevel=3,
     )
-    # Scores need a probability of each class of the test rows.
+    # A scorer requires a probability for each class of the test rows, so the constant
+    # model is fitted on one row of each class.
     constant = y.iloc[0]
     classes = [constant, *y_test.unique()]
     model = DummyClassifier(strategy="constant", constant=[constant])

@@ -76,22 +76,22 @@ def test_declared_values_are_columns_whether_they_occur_or_not(frame):
 def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
     frame = pd.DataFrame(COLUMNS).astype({column: object})
     frame.loc[1, column] = missing
-    with pytest.raises(ValueError, match=f"column '{column}' has missing values"):
+    with pytest.raises(ValueError, match=f"Column '{column}' of X must not have missing values"):
         to_aif360(frame, LABELS, "sex", privileged="Male", positive_label="yes")
 
 
 @each(
     "change message",
     [
-        ({"y": ["no", "yes"]}, "X has 4 rows, y has 2 labels"),
+        ({"y": ["no", "yes"]}, "same length, got 4 and 2"),
         ({"y": ["no", "yes", None, "no"]}, "y has missing values"),
         ({"positive_label": "Yes"}, "positive_label must be a label of y"),
-        ({"sensitive_features": "gender"}, r"columns of X, which are \['age', 'job', 'sex', 'member'\]"),
+        ({"sensitive_features": "gender"}, r"names of columns of X, \['age', 'job', 'sex', 'member'\]"),
         ({"sensitive_features": ["sex", "age"]}, r"mapping with the keys \['sex', 'age'\]"),
         ({"privileged": {"gender": "Male"}}, r"keys \['sex'\], got \['gender'\]"),
-        ({"privileged": "male"}, "sensitive feature 'sex' has no row with a privileged value"),
+        ({"privileged": "male"}, "sensitive feature 'sex' must have a row with a privileged value"),
         ({"X": pd.DataFrame(COLUMNS | {"label": 1})}, "X must not have a column 'label'"),
-        ({"X": pd.DataFrame(COLUMNS | {"job=Craft": 1})}, "name of another column"),
+        ({"X": pd.DataFrame(COLUMNS | {"job=Craft": 1})}, "other than the names"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, message):
@@ -166,7 +166,7 @@ def test_columns_with_a_sign_that_are_no_indicators_stay():
     dataset = to_aif360(frame, [0, 1, 0], "sex", privileged=1)
     assert from_aif360(dataset).data.columns.tolist() == list(frame)
     dataset.unprivileged_protected_attributes = [np.array([2.0])]
-    with pytest.raises(ValueError, match="protected attribute 'sex' has values that the dataset declares neither"):
+    with pytest.raises(ValueError, match="'sex' must have only values that the dataset declares"):
         from_aif360(dataset)
     with pytest.raises(TypeError, match="must be a BinaryLabelDataset of aif360, got DataFrame"):
         from_aif360(frame)

@@ -78,7 +78,13 @@ def test_what_cannot_be_compared_is_refused(error, true, estimate, message):
         error(true, estimate)
 
 
-@each("true, estimate, message", [([0, 0], [1, 1], "counts of true"), ([1, 1], [2, -2], "counts of estimate")])
+@each(
+    "true, estimate, message",
+    [
+        ([0, 0], [1, 1], "true must have counts with a positive sum"),
+        ([1, 1], [2, -2], "estimate must have counts with a positive sum"),
+    ],
+)
 def test_proportions_of_no_counts_are_refused(true, estimate, message):
     with pytest.raises(ValueError, match=message):
         count_error(true, estimate, metric="total_variation")
@@ -108,7 +114,7 @@ def test_percent_error_returns_the_kind_it_got():
     expected = pd.Series([25, math.inf], index=["a", "b"], name="percent_error")
     for true, estimate in ((labelled, [5, 1]), ([4, 0], labelled + 1), (labelled, labelled + 1)):
         pd.testing.assert_series_equal(percent_error(true, estimate), expected)
-    with pytest.raises(ValueError, match="true counts must be at least 0"):
+    with pytest.raises(ValueError, match="true must have counts of at least 0"):
         percent_error([-1], [1])
 
 

@@ -189,7 +189,7 @@ def test_what_is_undefined_is_said_so_and_the_rest_is_there(unprivileged, privil
         np.testing.assert_allclose(table["value"], aif360_values(frame), rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.filterwarnings("ignore:undefined")
+@pytest.mark.filterwarnings("ignore:Undefined")
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, lambda data: np.array([*data.values()]).T])
 def test_several_columns_of_any_library_make_the_groups(make):
     people, outcome = {"sex": [*"FFMMMF"], "race": [*"BWWBWW"]}, [0, 1, 1, 0, 1, 0]
@@ -248,8 +248,8 @@ def test_missing_values_are_a_group_of_their_own(make):
     "parameters, message",
     [
         ({"privileged": {"gender": "a"}}, "for a column without a name"),
-        ({"privileged": "c"}, "no row with a privileged value"),
-        ({"privileged": ["a", "b"]}, "no row with a value that is not privileged"),
+        ({"privileged": "c"}, "must have a row with a privileged value"),
+        ({"privileged": ["a", "b"]}, "must have a row with an unprivileged value"),
     ],
 )
 def test_parameters_that_do_not_fit_are_refused(parameters, message):

@@ -12,8 +12,8 @@ from skdp import RandomizedResponseEncoder
 from skdp.local import UnaryEncodingTransformer
 from skdp.metrics import debiased_fairness, fairness_report
 from skdp.metrics._rates import (
-    OTHERS,
     SELECTED,
+    UNSELECTED,
     GroupSums,
     compare_extremes,
     compare_with_privileged,
@@ -42,7 +42,7 @@ def contains(estimate, truth):
 # Known groups
 
 
-@pytest.mark.filterwarnings("ignore:undefined")
+@pytest.mark.filterwarnings("ignore:Undefined")
 def test_a_difference_of_rates_has_the_interval_of_newcombes_example():
     """Newcombe (1998), table II, case (a), method 10: 56 of 70 against 48 of 80."""
     predicted = np.repeat([1, 0, 1, 0], [56, 14, 48, 32])
@@ -54,7 +54,7 @@ def test_a_difference_of_rates_has_the_interval_of_newcombes_example():
 def test_the_lower_bound_of_the_largest_difference_holds_for_all_pairs():
     """Newcombe's method 10 at the level of Bonferroni for three pairs: a lower bound fails on one side only."""
     predicted = np.repeat([1, 0] * 3, [60, 40, 45, 55, 30, 70])
-    with pytest.warns(UserWarning, match="undefined"):
+    with pytest.warns(UserWarning, match="Undefined"):
         table = fairness_report(np.ones(300), predicted, np.repeat([*"abc"], 100), positive_label=1)
     high, low = (stats.binomtest(n, 100).proportion_ci(1 - 0.05 / 3, "wilson") for n in (60, 30))
     lower = table.set_index("metric").loc["statistical_parity_difference", "lower"]
@@ -214,7 +214,7 @@ def test_errors_are_those_of_the_influence_of_rows(rows):
 
     def metrics(counts):
         noise = np.zeros((3, 2, 2))
-        sums = GroupSums(SELECTED @ counts.T, OTHERS @ counts.T, noise, noise, np.zeros((3, 2)), False)
+        sums = GroupSums(SELECTED @ counts.T, UNSELECTED @ counts.T, noise, noise, np.zeros((3, 2)), False)
         return np.array([estimate.value for estimate in metrics_of(sums, "population")])
 
     slopes = np.empty((2, 4, 10))

@@ -149,17 +149,17 @@ ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
     "real, synthetic, options, message",
     [
         (ONE, ONE[["a"]], {}, r"same columns; in one of them only: \['b'\]"),
-        (ONE, ONE[:0], {}, "synthetic has no rows"),
-        (ONE[:0], ONE, {}, "real has no rows"),
+        (ONE, ONE[:0], {}, "synthetic must have at least one row"),
+        (ONE[:0], ONE, {}, "real must have at least one row"),
         (pl.LazyFrame({"a": [1]}), ONE, {}, "collect"),
         (None, ONE, {}, "real must be a dataframe or a 2-D array"),
-        (pl.DataFrame(), ONE, {}, "real has no columns"),
+        (pl.DataFrame(), ONE, {}, "real must have at least one column"),
         (ONE, ONE, {"order": 0}, "order must be between 1 and 2, got 0"),
         (ONE, ONE, {"domain": [1]}, "domain must be a Domain or a mapping of column name to values, got list"),
         (ONE, ONE, {"domain": {"a": [1, 1]}}, "column 'a': expected distinct values"),
         (ONE, ONE, {"domain": {"b": Interval(0, 1, bins=2)}}, "column 'b': expected numbers"),
-        (ONE, ONE.assign(a=[1, "secret"]), {}, "column 'a' of synthetic contains values of several types"),
-        (ONE, ONE.assign(a=[1, math.inf]), {}, "column 'a': expected finite numbers"),
+        (ONE, ONE.assign(a=[1, "secret"]), {}, "Column 'a' of synthetic contains values of several types"),
+        (ONE, ONE.assign(a=[1, math.inf]), {}, "Column 'a': expected finite numbers"),
     ],
 )
 def test_what_does_not_fit_is_refused(real, synthetic, options, message):

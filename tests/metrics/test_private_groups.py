@@ -130,7 +130,7 @@ def test_a_group_without_a_label_cannot_be_weighted():
     people, _, _, _ = table(200)
     true = ((people["sex"] == "Male") & (np.arange(200) % 2 == 0)).astype(int)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
-    with pytest.raises(ValueError, match="number of rows of a group"):
+    with pytest.raises(ValueError, match="number of rows of each group"):
         private_reweighing(true, reports, encoder, privileged="Male", positive_label=1)
 
 
@@ -249,7 +249,7 @@ def test_the_constraint_holds_for_true_groups_where_that_on_reports_falls_short(
     [
         (private_reweighing, {"privileged": "male"}, "declared values"),
         (private_reweighing, {"positive_label": "yes"}, "rows with and without positive_label"),
-        (private_threshold_optimizer, {"y_pred": ["yes"] * 50}, "y_pred must be numbers"),
+        (private_threshold_optimizer, {"y_pred": ["yes"] * 50}, "y_pred must be numeric"),
         (private_parity, {"constraints": "error_rate_parity"}, "constraints must be one of"),
         (private_parity, {"columns": "age"}, "columns must be"),
     ],
@@ -265,11 +265,14 @@ def test_arguments_are_checked(function, change, message):
         function(**given | change)
 
 
-@each("y, message", [(np.full(50, 2), "labels 0 and 1 only"), (np.r_[1, np.zeros(49)], "number of rows of a group")])
+@each(
+    "y, message",
+    [(np.full(50, 2), "must have the labels 0 and 1"), (np.r_[1, np.zeros(49)], "number of rows of each group")],
+)
 def test_data_of_the_constraint_are_checked(y, message):
     people, X, _, _ = table(50)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
     with pytest.raises(ValueError, match=message):
         private_parity(encoder).load_data(X, y, sensitive_features=reports)
-    with pytest.raises(ValueError, match="50 labels, sensitive_features has 49"):
+    with pytest.raises(ValueError, match="same length, got 50 and 49"):
         private_parity(encoder).load_data(X, np.arange(50) % 2, sensitive_features=reports[:49])

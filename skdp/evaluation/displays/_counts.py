@@ -19,7 +19,7 @@ from skdp.evaluation._style import (
     label_rows,
     tidy_axes,
 )
-from skdp.metrics import labels_of
+from skdp.metrics import convert_labels
 
 
 class CountEstimateDisplay(PanelDisplay):
@@ -170,8 +170,8 @@ def _match_labels(true_counts: Any, index: pd.Index) -> pd.Series:
         raise TypeError("true_counts must be numeric")
     # By label and not by position: `value_counts` sorts by frequency.
     numbers = true_counts.to_numpy(dtype=float)
-    by_label = dict(zip(labels_of(true_counts.index), numbers, strict=True))
-    labels = labels_of(index)
+    by_label = dict(zip(convert_labels(true_counts.index), numbers, strict=True))
+    labels = convert_labels(index)
     if len(by_label) < len(true_counts) or not set(by_label) <= set(labels):
         raise ValueError(
             "true_counts must have distinct labels, all of them labels of estimates"
