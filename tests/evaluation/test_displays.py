@@ -230,7 +230,7 @@ def with_true(counts, labels):
         (lambda: PrivacyCurveDisplay.from_curve(CURVE, kind="line"), ValueError, "kind must be one of"),
         (lambda: MarginalDisplay({}), TypeError, "marginals must be a mapping"),
         (lambda: MarginalDisplay.from_tables(REAL, SYNTHETIC, "sex"), TypeError, "columns must be a list"),
-        (lambda: MarginalDisplay.from_tables(REAL, SYNTHETIC, ["height"]), ValueError, "no column 'height'"),
+        (lambda: MarginalDisplay.from_tables(REAL, SYNTHETIC, ["height"]), ValueError, "must have the column 'height'"),
         (lambda: ShapeDisplay({}), TypeError, "shapes must be a mapping"),
         (lambda: ShapeDisplay.from_estimator(UNFITTED), NotFittedError, "not fitted"),
         (lambda: ShapeDisplay.from_estimator(DPLogisticRegression()), TypeError, "must be an additive model"),
