@@ -221,7 +221,9 @@ class NumberField(Field):
             # must stay local.
             n_cells = n_bins * max(1, min(512, steps) // n_bins)
             channel = np.zeros((n_cells, len(self.numbers)))
-            by_report = self.mechanism.spread(bin_positions(steps, n_cells))
+            by_report = self.mechanism.report_distribution(
+                bin_positions(steps, n_cells)
+            )
             np.add.at(channel.T, self._number_of_report, by_report.T)
             with limit_blas_threads():
                 cells = estimate_frequencies(channel, sums)

@@ -207,8 +207,9 @@ class BloomField(Field):
             return None
         # Two filters that differ in as many bits as two filters can.
         first = [1] * self.n_hashes + [0] * (self.n_bits - self.n_hashes)
-        heads = self.first_round.q, self.first_round.p
-        return [iter([channel_of_bits([first, first[::-1]], self.n_bits, heads)])]
+        filters = [first, first[::-1]]
+        q, p = self.first_round.q, self.first_round.p
+        return [iter([channel_of_bits(filters, self.n_bits, q, p)])]
 
 
 def decode_counts(

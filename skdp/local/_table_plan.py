@@ -111,9 +111,9 @@ class TablePlan:
 
 
 @lru_cache(1024)
-def choose_group_oracle(cells: int, epsilon: Fraction, among: Sequence[str]) -> Any:
-    """Return the name of the best oracle, and the oracle."""
-    return choose_oracle(cells, epsilon, among=among)
+def choose_group_oracle(cells: int, epsilon: Fraction, names: Sequence[str]) -> Any:
+    """Return the name of the best of some oracles, and the oracle."""
+    return choose_oracle(cells, epsilon, names=names)
 
 
 @lru_cache(1024)

@@ -1,6 +1,12 @@
-"""Frequency oracles: local protocols for one attribute, on integer codes and arrays only."""
+"""Frequency oracles and numeric mechanisms: local protocols for arrays of integers."""
 
-from skdp.oracles._base import FrequencyOracle, lie_threshold
+from skdp.oracles._base import POSTPROCESSORS as POSTPROCESSORS
+from skdp.oracles._base import (
+    FrequencyOracle,
+    Postprocess,
+    lie_threshold,
+    project_to_simplex,
+)
 from skdp.oracles._base import channel_of_bits as channel_of_bits
 from skdp.oracles._base import check_bits as check_bits
 from skdp.oracles._base import draw_by_row as draw_by_row
@@ -14,8 +20,6 @@ from skdp.oracles._numeric_mechanisms import NumericMechanism
 from skdp.oracles._numeric_mechanisms import SquareWave as SquareWave
 from skdp.oracles._numeric_mechanisms import round_at_random as round_at_random
 from skdp.oracles._optimal_mechanism import Optimal as Optimal
-from skdp.oracles._postprocess import POSTPROCESSORS as POSTPROCESSORS
-from skdp.oracles._postprocess import Postprocess, project_to_simplex
 from skdp.oracles._randomized_response import RandomizedResponse
 from skdp.oracles._sets import SetSelection
 from skdp.oracles._sets import pad_sets as pad_sets

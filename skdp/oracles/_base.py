@@ -1,4 +1,4 @@
-"""The protocol of an oracle: reports, the values that they support, tallies, estimates and errors."""
+"""Base class of frequency oracles: reports, tallies, unbiased estimates and their post-processing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,7 +18,7 @@ from skdp.randomness import MAX_ROWS, ONE, ByteSource, DigestSource, RowStreams
 
 
 def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
-    """Check an array of bits and view it as booleans."""
+    """Check an array of bits of shape (n, k), and return it as booleans."""
     bits = np.asarray(reports)
     if bits.ndim != 2 or bits.shape[1] != k:
         raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}")
@@ -28,77 +27,83 @@ def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
     else:
         is_valid = bits.dtype.kind in "biuf" and ((bits == 0) | (bits == 1)).all()
     if not is_valid:
-        raise ValueError("reports must be zeros and ones")
+        raise ValueError("reports must contain only 0 and 1.")
     return np.ascontiguousarray(bits, np.uint8).view(np.bool_)
 
 
 def _count_columns(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Count the ones in each column, many times as fast as ``bits.sum(axis=0)``."""
+    # 255 ones fit in a byte. The sums are over 255 blocks of `length` rows: entry i k + j
+    # of a flat block is the bit of column j in its row i, so one vectorized sum of bytes
+    # over the blocks counts up to 255 ones for each (row of a block, column).
     n_rows, k = bits.shape
-    # 255 ones fit in a byte. In each row of `blocks`, the entries j, j + k, j + 2k, ...
-    # are bits of column j, so that sums of bytes run over long rows.
     length = n_rows // 255
     blocks = bits[: 255 * length].view(np.uint8).reshape(255, length * k)
     counts = blocks.sum(axis=0, dtype=np.uint8).reshape(length, k)
     return counts.sum(axis=0, dtype=np.int64) + bits[255 * length :].sum(axis=0)
 
 
-# Larger values are treated as this one: probabilities of 2**-64 achieve at most 100.
+# Larger requests are capped. With probabilities in units of 2**-64, no oracle achieves an
+# epsilon above 100, so the cap only bounds the size of exact powers of e.
 MAX_EPSILON = Fraction(1000)
 
-# Pairs of a record and a value in a block that fits in the cache.
-CELLS = 1 << 22
+# Number of pairs (record, value) that are processed at once: 4 MB of booleans.
+MAX_BLOCK_CELLS = 1 << 22
 
 
 class LocalMechanism(ABC):
-    """Local mechanism whose privacy loss follows from the exact probabilities of its reports."""
+    """Randomizer of one value; the exact probabilities of its reports determine its privacy loss."""
 
     @property
     @abstractmethod
     def worst_ratio(self) -> Fraction:
-        """The largest ratio of the probabilities of a report under two values: the achieved ``e**epsilon``."""
+        """Largest ratio of the probabilities of a report under two values: the achieved ``e**epsilon``."""
 
     @cached_property
     def epsilon(self) -> float:
-        """The achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
+        """Achieved privacy loss: the logarithm of `worst_ratio`, rounded up."""
         return log_upper(self.worst_ratio)
 
     @property
     def variation(self) -> Fraction:
-        """A bound of the largest total variation distance of the reports of two values."""
+        """Upper bound of the total variation distance between the reports of two values."""
+        # The maximum for a ratio r: randomized response of one bit, (r - 1) / (r + 1).
         return (self.worst_ratio - 1) / (self.worst_ratio + 1)
 
     @property
     def loss(self) -> PureLoss:
-        """The privacy loss of a report, which dominates the losses of all pairs of values."""
+        """Privacy loss of a report, which dominates the losses of all pairs of values."""
         return PureLoss(
             self.epsilon, share=round_up(self._relative_variation(self.worst_ratio))
         )
 
     def _relative_variation(self, ratio: Fraction) -> Fraction:
-        """Return the total variation, relative to the largest possible one for a ratio of probabilities."""
-        # The largest total variation of a ratio r is (r - 1) / (r + 1).
+        """Divide the total variation by its maximum (r - 1) / (r + 1) for a ratio r."""
         if ratio == 1:
             return Fraction(1)
         return min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
 
     def shuffle_pair(self) -> ReportPair:
-        """Return the pair of values with the weakest protection by shuffling, for `shuffled_guarantee`.
+        """Return the pair of values that shuffling protects least, for `shuffled_guarantee`.
 
-        By default the worst randomizer with this `worst_ratio`. A mechanism with a tighter
-        pair returns a blanket m(y) and the classes of a pair that dominates all pairs. A
-        pair dominates if ``V = (P(y | x0) - t P(y | x1)) / m(y)``, y drawn with mass
-        m(y), is larger in the convex order than for any other pair, for each t >= 1. This
-        holds if the ratios P(y | x) / m(y) have the same distribution for every x, and no
-        pair has fewer reports, by mass, that distinguish its values: since ``(a
-        - t a) + (b - t b) = (a - t b) + (b - t a)``, a pair of reports of equal mass
-        with the ratios (a, a) and (b, b) is less spread than one with (a, b) and (b,
-        a).
+        The default is the pair of the worst randomizer with this `worst_ratio`. A
+        subclass may return a tighter pair (x0, x1) if it dominates all pairs.
 
         Returns
         -------
         ReportPair
-            Exact fractions.
+            Classes of reports y with their exact probabilities P(y | x0) and P(y | x1),
+            and a blanket m(y), which is at most P(y | x) for each value x.
+
+        Notes
+        -----
+        A pair dominates if ``V = (P(y | x0) - t P(y | x1)) / m(y)``, for y drawn with
+        mass m(y), is larger in the convex order than for any other pair, for each t >=
+        1. A sufficient condition is that the ratios P(y | x) / m(y) have the same
+        distribution for each x, and that no pair has a larger mass of reports that
+        distinguish its values. The reason is ``(a - t a) + (b - t b) = (a - t b) + (b -
+        t a)``: two reports of equal mass with the ratios (a, b) and (b, a) have the same
+        mean V as two reports with the ratios (a, a) and (b, b), and V varies more.
         """
         return ReportPair.from_ratio(self.worst_ratio)
 
@@ -155,66 +160,57 @@ def lie_threshold(epsilon: float | Fraction, weight: Fraction | int) -> int:
     >>> round(float(Fraction(lie_threshold(1.0, 2), 2) / 2**64), 4)
     0.2689
     """
-    power = exp_bounds(capped_epsilon(epsilon))[0]
+    power = exp_bounds(cap_epsilon(epsilon))[0]
     threshold = math.ceil(ONE * weight / (power - 1 + weight))
     if threshold >= ONE:
-        raise pure_noise(epsilon)
+        raise small_epsilon_error(epsilon)
     return threshold
 
 
 def flip_threshold(epsilon: Fraction) -> int:
-    """Return the threshold of a coin of 1 / (e^epsilon + 1), rounded up."""
+    """Return the probability 1 / (e^epsilon + 1) of a flipped bit, times 2**64, rounded up."""
     return math.ceil(ONE / (exp_bounds(epsilon)[0] + 1))
 
 
-def pure_noise(epsilon: float | Fraction) -> ValueError:
-    """Return the error of an epsilon below the precision of probabilities."""
+def small_epsilon_error(epsilon: float | Fraction) -> ValueError:
+    """Make the error of an epsilon whose reports, rounded to 2**-64, ignore the value."""
     return ValueError(
-        f"epsilon must be larger, got {float(epsilon):g}: reports with probabilities over "
-        "2**64 do not depend on the value."
+        f"epsilon must be larger, got {float(epsilon):g}. With probabilities in units of "
+        "2**-64, the reports would not depend on the value."
     )
 
 
-def capped_epsilon(epsilon: Any) -> Fraction:
-    """Check a privacy loss, and cap it at `MAX_EPSILON`."""
+def cap_epsilon(epsilon: Any) -> Fraction:
+    """Check the requested epsilon, and return it as a fraction of at most `MAX_EPSILON`."""
+    # `check_epsilon` rejects integers and fractions above the largest float.
     if isinstance(epsilon, int | Fraction) and epsilon > MAX_EPSILON:
-        return MAX_EPSILON  # may exceed the largest float
+        return MAX_EPSILON
     return min(check_epsilon(epsilon), MAX_EPSILON)
 
 
-def support_variance(
-    p: Fraction, q: Fraction, counts: ArrayLike, n: ArrayLike
-) -> NDArray[np.float64]:
-    """Return the variance of the estimates of true counts."""
-    n = np.asarray(n, float)
-    gain = p - q
-    clipped = np.clip(np.asarray(counts, float), 0, n)
-    true_variance = float(p * (1 - p) / gain**2)
-    false_variance = float(q * (1 - q) / gain**2)
-    return clipped * true_variance + (n - clipped) * false_variance
-
-
-def pure_error(k: int, p: Fraction, q: Fraction) -> float:
-    """Return n times the variance of a frequency, averaged over the values."""
-    return float(((k - 1) * q * (1 - q) + p * (1 - p)) / (k * (p - q) ** 2))
-
-
 def channel_of_bits(
-    rows: Iterable[Iterable[int]], k: int, heads: tuple[Fraction, Fraction]
+    rows: Iterable[Iterable[int]], k: int, q: Fraction, p: Fraction
 ) -> list[list[Fraction]]:
-    """Return the probability of each vector of k bits, given bits and the probabilities of a 1 for a 0 and for a 1."""
+    """Compute the channel from given vectors of k bits to all 2**k vectors of reported bits.
+
+    A bit is reported as 1 with probability p if it is 1, and with probability q if it is
+    0. The reported vectors are in the order of binary numbers, the first bit highest.
+    """
     if k > 16:
         raise ValueError(
-            f"the channel has 2**{k} reports; it is available up to 16 bits"
+            f"The channel requires at most 16 bits, got {k}: it has 2**k columns."
         )
     table = []
     for bits in rows:
-        # One bit at a time, the last one lowest: each doubles the number of vectors.
+        # The probabilities of all beginnings of a vector. Each further bit, which is
+        # independent, splits every beginning in two: 0 first, then 1.
         row = [Fraction(1)]
         for bit in bits:
-            p_one = heads[bit]
-            pairs = [(mass * (1 - p_one), mass * p_one) for mass in row]
-            row = list(chain.from_iterable(pairs))
+            p_one = p if bit else q
+            extended = []
+            for probability in row:
+                extended += [probability * (1 - p_one), probability * p_one]
+            row = extended
         table.append(row)
     return table
 
@@ -222,19 +218,25 @@ def channel_of_bits(
 def draw_by_row(
     draw: Callable[..., NDArray[Any]], digests: NDArray[np.uint8], *arrays: NDArray[Any]
 ) -> NDArray[Any]:
-    """Call ``draw(*arrays, source)`` in blocks, where the random bits of a row follow from its digest."""
-    # A row gets the same bits in any block: see `RowStreams`.
-    parts = []
+    """Call ``draw(*arrays, source)``, where the random bits of a row follow from its digest.
+
+    `digests` has the shape (n, 32), and `arrays` have n rows each. A row gets the same
+    bits whatever the other rows are.
+    """
+    blocks = []
+    # `RowStreams` serves a limited number of rows at once. The single block of an empty
+    # array has the dtype and shape of the result.
     for start in range(0, max(1, len(digests)), MAX_ROWS):
         rows = slice(start, start + MAX_ROWS)
-        # 16 bytes are read as they are. The whole digest seeds further bytes.
+        # The first 16 bytes of a digest are random bits. If a row needs more, the whole
+        # digest is the seed of further bits.
         source = RowStreams(digests[rows], head=16)
-        parts.append(draw(*[array[rows] for array in arrays], source))
-    return np.concatenate(parts)
+        blocks.append(draw(*[array[rows] for array in arrays], source))
+    return np.concatenate(blocks)
 
 
 class FrequencyOracle(LocalMechanism):
-    """A local protocol for one attribute with k values, on integer codes ``0, ..., k - 1``.
+    """Frequency oracle: local protocol for one attribute with the codes ``0, ..., k - 1``.
 
     A subclass defines how a code becomes a report and which values a report supports.
     All estimates follow from two probabilities (Wang et al. 2017, definition 1): a
@@ -244,21 +246,21 @@ class FrequencyOracle(LocalMechanism):
     Attributes
     ----------
     k : int
-        The number of values.
+        Number of values.
     p, q : Fraction
-        The support probabilities, exact.
+        Exact support probabilities.
     has_bits : bool
-        True if a report is one bit per value; otherwise it is one integer per name of
-        `field_names`.
+        True if a report has one bit for each value. Otherwise it has one integer for
+        each name in `field_names`.
     field_names : tuple of str
-        The names of the parts of a report without bits; an empty name if there is one
-        part only.
+        Suffixes of the columns of a report without bits. A report with one column has
+        the empty suffix.
     is_encodable : bool
-        True if there is a report without noise, which `encode` returns.
+        True if values can be written as reports without noise, see `encode`.
     state : {"value", "bucket"}
-        The permanent report of a record depends on its value, or on its bucket.
+        Quantity of a record on which its permanent report depends.
     shows_hash : bool
-        True if a report contains a public hash function; given the function, the report
+        True if a report contains a public hash function. Given the function, the report
         is one of the columns of `channel`.
 
     References
@@ -290,9 +292,9 @@ class FrequencyOracle(LocalMechanism):
         Returns
         -------
         list of list of Fraction
-            One row per true value, one column per report; vectors of bits in the order
-            of binary numbers, the first value first, and sets in the order of
-            `itertools.combinations`.
+            One row per true value, one column per report. Vectors of bits are in the
+            order of binary numbers, with the bit of the first value highest, and sets in
+            the order of `itertools.combinations`.
 
         Raises
         ------
@@ -301,12 +303,12 @@ class FrequencyOracle(LocalMechanism):
         """
 
     def channels(self) -> Iterator[list[list[Fraction]]]:
-        """Yield the exact channel, for some of the public hash functions if the protocol has any.
+        """Yield the exact channel, or the channels of some public hash functions.
 
         Yields
         ------
         list of list of Fraction
-            The channel, as returned by `channel`.
+            Output of `channel`, once for each hash function.
         """
         yield self.channel()
 
@@ -339,7 +341,7 @@ class FrequencyOracle(LocalMechanism):
             Sums over the reports; the sums of two sets of reports can be added.
         """
         support = np.zeros(self.k, np.int64)
-        step = max(1, CELLS // self.k)
+        step = max(1, MAX_BLOCK_CELLS // self.k)
         for start in range(0, len(reports), step):
             support += _count_columns(self.supports(reports[start : start + step]))
         return support
@@ -360,7 +362,7 @@ class FrequencyOracle(LocalMechanism):
             ``(support - n q) / (p - q)``, which may be negative.
         """
         sums = np.asarray(support, float)
-        # A single rounding: n q is subtracted before the division.
+        # n q is an exact fraction that is rounded once.
         return (sums - float(n * self.q)) / float(self.p - self.q)
 
     def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
@@ -376,9 +378,14 @@ class FrequencyOracle(LocalMechanism):
         Returns
         -------
         ndarray of shape (k,)
-            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``.
+            ``(c p (1 - p) + (n - c) q (1 - q)) / (p - q)**2``: a count c has c
+            Bernoulli variables with probability p, and n - c with probability q.
         """
-        return support_variance(self.p, self.q, counts, n)
+        gain = self.p - self.q
+        clipped = np.clip(np.asarray(counts, float), 0, n)
+        true_variance = float(self.p * (1 - self.p) / gain**2)
+        false_variance = float(self.q * (1 - self.q) / gain**2)
+        return np.asarray(clipped * true_variance + (n - clipped) * false_variance)
 
     def unbiased(
         self, reports: NDArray[Any], cells: NDArray[np.intp] | None = None
@@ -389,8 +396,8 @@ class FrequencyOracle(LocalMechanism):
         ----------
         reports : ndarray of shape (n, …)
             Reports, as returned by `report`.
-        cells : ndarray of shape (n_cells,), optional
-            The values to estimate; by default all.
+        cells : ndarray of shape (n_cells,), default=None
+            Codes of the values to estimate. None selects all.
 
         Returns
         -------
@@ -400,29 +407,30 @@ class FrequencyOracle(LocalMechanism):
         chosen = np.arange(self.k) if cells is None else cells
         supports = self._supports_of(reports, chosen)
         gain = float(self.p - self.q)
-        values = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
-        return values[supports.view(np.uint8)]
+        # The estimates of an unsupported and of a supported value.
+        estimates = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
+        return estimates[supports.view(np.uint8)]
 
     def _supports_of(
         self, reports: NDArray[Any], cells: NDArray[np.intp]
     ) -> NDArray[np.bool_]:
-        """Mark the given values that each report supports."""
+        """Find which of the given codes each report supports: (n, n_cells)."""
         return self.supports(reports)[:, cells]
 
     @property
     def report_bytes(self) -> int:
-        """The size of one report in bytes, without compression: a bit per value, or a whole number."""
+        """Size of one report in bytes: its bits, or the bits of an integer below `n_reports`."""
         n_bits = self.k if self.has_bits else (self.n_reports - 1).bit_length()
         return -(-n_bits // 8)
 
     @property
     def width(self) -> int:
-        """The number of columns of a report; 1 for reports of shape (n,)."""
+        """Number of columns of a report; 1 for reports of shape (n,)."""
         return self.k if self.has_bits else len(self.field_names)
 
     @property
     def n_reports(self) -> int:
-        """The number of distinct reports, the columns of `channel`."""
+        """Number of distinct reports, which are the columns of `channel`."""
         return 1 << self.k if self.has_bits else self.k
 
     def fields(self, labels: Sequence[str]) -> list[str]:
@@ -431,23 +439,23 @@ class FrequencyOracle(LocalMechanism):
         Parameters
         ----------
         labels : sequence of str
-            The labels of the k values.
+            Labels of the k values.
 
         Returns
         -------
         list of str
-            A suffix for each of the `width` columns: the labels for bits, otherwise
-            `field_names`.
+            Suffix of each of the `width` columns: `labels` if a report has bits,
+            otherwise `field_names`.
         """
         return list(labels if self.has_bits else self.field_names)
 
     def read(self, block: NDArray[Any]) -> NDArray[Any]:
-        """Check columns of whole numbers and return them as reports.
+        """Check the columns of stored reports, and return them as reports.
 
         Parameters
         ----------
         block : ndarray of shape (n, width), of integers or booleans
-            The columns of the reports.
+            Columns of the reports.
 
         Returns
         -------
@@ -463,14 +471,15 @@ class FrequencyOracle(LocalMechanism):
         width = self.width
         if block.ndim != 2 or block.shape[1] != width or block.dtype.kind not in "iub":
             raise ValueError(
-                f"reports must be whole numbers of shape (n, {width}), "
-                f"got {block.dtype} {block.shape}"
+                f"reports must be integers of shape (n, {width}), got shape "
+                f"{block.shape} ({block.dtype})."
             )
         if block.dtype.kind == "b":
             block = block.view(np.uint8)
         return self._read(block if width > 1 else block[:, 0])
 
     def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
+        """Check the range of integer reports, and convert them to the dtype of `report`."""
         if self.has_bits:
             return check_bits(columns, self.k).view(np.uint8)
         if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.n_reports:
@@ -480,15 +489,16 @@ class FrequencyOracle(LocalMechanism):
         return columns.astype(np.min_scalar_type(self.n_reports))
 
     def _check_codes(self, codes: NDArray[Any]) -> None:
+        """Check that codes are a 1-D array of integers from 0 to k - 1."""
         largest = self.k - 1
         is_valid = codes.ndim == 1 and codes.dtype.kind in "iu"
         if not is_valid or np.iinfo(codes.dtype).max < largest:
             raise ValueError(
-                "codes must be a 1-D array of integers, of a dtype that represents "
-                f"{largest}"
+                f"codes must be a 1-D array of integers whose dtype represents {largest}, "
+                f"got shape {codes.shape} ({codes.dtype})."
             )
         if codes.size and (codes.max() > largest or codes.min() < 0):
-            raise ValueError(f"codes must be between 0 and {largest}")
+            raise ValueError(f"codes must be integers from 0 to {largest}.")
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters on which client and server must agree.
@@ -496,7 +506,8 @@ class FrequencyOracle(LocalMechanism):
         Returns
         -------
         dict
-            Text and numbers; oracles with equal parameters accept each other's reports.
+            Text and numbers. Reports of two oracles can be added if and only if their
+            parameters are equal.
         """
         return {
             "oracle": type(self).__name__,
@@ -531,13 +542,21 @@ class FrequencyOracle(LocalMechanism):
 
     @property
     def pair_supports(self) -> tuple[float, float]:
-        """Probabilities that a report supports the true value and a false one, and two false ones; nan if unknown."""
+        """Probabilities that a report supports two given values; NaN if unknown.
+
+        The first is for the true value and another value, the second for two values
+        other than the true one.
+        """
         return math.nan, math.nan
 
     @property
     def mean_squared_error(self) -> float:
-        """The mean over the values of n times the variance of a frequency; it does not depend on the data."""
-        return pure_error(self.k, self.p, self.q)
+        """Mean over the k values of n times the variance of an estimated frequency."""
+        # The mean of `variance` does not depend on the data: the n records have one true
+        # value each, and k - 1 other values.
+        p, q = self.p, self.q
+        total = p * (1 - p) + (self.k - 1) * q * (1 - q)
+        return float(total / (self.k * (p - q) ** 2))
 
     def guess_accuracy(
         self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None = None
@@ -547,10 +566,10 @@ class FrequencyOracle(LocalMechanism):
         Parameters
         ----------
         prior : ndarray of shape (k,)
-            The probability of each value.
-        groups : ndarray of integers, shape (k,), optional
-            The group of each value, numbered from 0, if the group is guessed instead of
-            the value.
+            Probability of each value.
+        groups : ndarray of integers, shape (k,), default=None
+            Group of each value, numbered from 0, if the attacker guesses the group.
+            None if the attacker guesses the value.
 
         Returns
         -------
@@ -573,8 +592,8 @@ class FrequencyOracle(LocalMechanism):
         Returns
         -------
         dict
-            For clients in other languages, as JSON. Numbers of
-            64 bits are text, since not all languages read them exactly. It contains no
+            Parameters for clients in other languages, which can be written as JSON.
+            Numbers of 64 bits are text, because JavaScript rounds them. There are no
             secrets.
 
         Raises
@@ -583,7 +602,7 @@ class FrequencyOracle(LocalMechanism):
             If the oracle has no such form.
         """
         raise NotImplementedError(
-            f"{type(self).__name__} does not support clients in other languages"
+            f"{type(self).__name__} does not support clients in other languages."
         )
 
     def encode(self, codes: NDArray[np.unsignedinteger]) -> NDArray[Any]:
@@ -602,13 +621,12 @@ class FrequencyOracle(LocalMechanism):
         Raises
         ------
         ValueError
-            If a report cannot be without noise, because it draws a hash function or an
-            index.
+            If a report contains a random hash function, or a random index.
         """
         if not self.is_encodable:
             raise ValueError(
-                f"{type(self).__name__} has no encoding without noise: "
-                "its reports are random by design"
+                f"{type(self).__name__} has no encoding without noise. Use "
+                "RandomizedResponse or UnaryEncoding."
             )
         self._check_codes(codes)
         if self.has_bits:
@@ -621,7 +639,7 @@ class FrequencyOracle(LocalMechanism):
         values: NDArray[np.uint8],
         digests: Callable[..., NDArray[np.uint8]],
     ) -> NDArray[Any]:
-        """Draw permanent reports, which depend only on keyed digests of the records.
+        """Draw permanent reports, whose random bits are keyed digests of the records.
 
         Parameters
         ----------
@@ -630,9 +648,9 @@ class FrequencyOracle(LocalMechanism):
         values : ndarray of uint8, shape (n, width)
             The true value of each record, encoded as bytes.
         digests : callable
-            ``digests(purpose)`` or ``digests(purpose, values)`` returns a keyed digest
-            for each record (an array of uint8, of shape (n, 32)), which depends on the
-            record, the purpose (str) and its row of the values.
+            ``digests(purpose)`` or ``digests(purpose, values)`` returns an array of
+            uint8, of shape (n, 32): a keyed digest of each record, the purpose (str) and
+            the record's row of `values`.
 
         Returns
         -------
@@ -644,7 +662,71 @@ class FrequencyOracle(LocalMechanism):
     def _draw_keyed(
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[Any]:
+        """Draw the report of each code from the random bits of its digest."""
+        # No code gives an array of the dtype and shape of reports, for 0 records.
         reports = [self.report(codes[:0], DigestSource(b""))]
         for row, digest in enumerate(digests):
             reports.append(self.report(codes[row : row + 1], DigestSource(digest)))
         return np.concatenate(reports)
+
+
+# Post-processing of estimated counts, the values of ``postprocess=``.
+
+
+def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
+    """Project counts onto nonnegative counts with a given total ("norm-sub").
+
+    Parameters
+    ----------
+    counts : array-like of shape (k,)
+        Estimated counts, which may be negative.
+    total : float
+        Sum of the result, at least 0.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Nearest nonnegative counts with this sum: a constant t is subtracted, and
+        negative differences are set to 0 [1]_.
+
+    References
+    ----------
+    .. [1] T. Wang, M. Lopuhaä-Zwakenberg, Z. Li, B. Skoric, N. Li (2020). Locally
+       differentially private frequency estimation with consistency. NDSS.
+
+    Examples
+    --------
+    >>> from skdp.oracles import project_to_simplex
+    >>> project_to_simplex([8.0, 4.0, -2.0], 10).tolist()
+    [7.0, 3.0, 0.0]
+    """
+    counts = np.asarray(counts, float)
+    if not np.isfinite(counts).all():
+        return counts
+    descending = np.sort(counts)[::-1]
+    # If the m largest counts stay positive, t is (their sum - total) / m. The number m
+    # is right if the smallest of them exceeds its t.
+    constants = (np.cumsum(descending) - total) / np.arange(1, counts.size + 1)
+    n_positive = int(np.count_nonzero(descending > constants))
+    return np.maximum(counts - constants[max(n_positive, 1) - 1], 0)
+
+
+def keep_counts(counts: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+    """Return the unbiased counts."""
+    return counts
+
+
+def clip_counts(counts: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+    """Clip counts to [0, total]."""
+    return np.clip(counts, 0, total)
+
+
+Postprocess = Literal["none", "clip", "simplex"]
+"""Values of ``postprocess=``. All methods except "none" bias the counts."""
+
+# Function of estimated counts and their total, by name.
+POSTPROCESSORS: dict[str, Callable[[Any, float], NDArray[np.float64]]] = {
+    "none": keep_counts,
+    "clip": clip_counts,
+    "simplex": project_to_simplex,
+}

@@ -1,4 +1,4 @@
-"""Oracles with bits as reports: unary encoding, with one or two rounds, and subset selection."""
+"""Oracles whose reports are bits: unary encoding in one or two rounds, and subset selection."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     FrequencyOracle,
-    capped_epsilon,
+    cap_epsilon,
     channel_of_bits,
     check_bits,
     draw_by_row,
     flip_threshold,
     lie_threshold,
-    pure_noise,
+    small_epsilon_error,
 )
 from skdp.privacy import ReportPair
 from skdp.randomness import (
@@ -33,7 +33,7 @@ from skdp.randomness import (
 
 
 class BitOracle(FrequencyOracle):
-    """Oracle with one bit per value as a report, which supports the values whose bits are 1."""
+    """Oracle whose reports have one bit per value, and support the values with a 1."""
 
     has_bits = True
     is_encodable = True
@@ -43,11 +43,14 @@ class BitOracle(FrequencyOracle):
 
     @property
     def variation(self) -> Fraction:
+        # Only reports that support exactly one of two values x0 and x1 distinguish them.
+        # Reports that support both have equal probabilities, so the total variation is
+        # P(supports x0 | x0) - P(supports x0 | x1).
         return self.p - self.q
 
 
 class UnaryEncoding(BitOracle):
-    """Unary encoding on codes: the one-hot bits of the value, randomized independently.
+    """Unary encoding: each bit of the one-hot vector of a value is randomized independently.
 
     The bit of the true value is reported as 1 with probability p, every other bit with
     probability q. Two values differ in two bits, so ``e^eps = p (1 - q) / ((1 - p) q)``
@@ -56,20 +59,22 @@ class UnaryEncoding(BitOracle):
     Parameters
     ----------
     k : int
-        The number of values, at least 2.
-    epsilon : float or Fraction, optional
-        The requested privacy loss, finite and > 0; None if p and q are given.
+        Number of values, at least 2.
+    epsilon : float or Fraction, default=None
+        Requested privacy loss, finite and > 0. None requires p and q.
     variant : {"optimized", "symmetric"}, default="optimized"
-        ``"optimized"`` (OUE): p = 1/2, q = 1 / (e^eps + 1). ``"symmetric"`` (SUE, the
-        basic form of RAPPOR): q = 1 - p = 1 / (e^(eps/2) + 1).
-    p, q : float or Fraction, optional
-        The two probabilities, 0 < q < p < 1, instead of epsilon.
+        Choice of p and q for epsilon.
+
+        - "optimized" (OUE) has p = 1/2 and q = 1 / (e^eps + 1).
+        - "symmetric" (SUE, the basic form of RAPPOR) has q = 1 - p = 1 / (e^(eps/2) + 1).
+    p, q : float or Fraction, default=None
+        Probabilities of a 1, 0 < q < p < 1, which determine epsilon.
 
     Attributes
     ----------
     p, q : Fraction
-        The exact probabilities: integers over 2**64, p rounded down and q up, toward
-        more noise.
+        Exact probabilities, in units of 2**-64. p is rounded down and q is rounded up,
+        which adds noise.
 
     Raises
     ------
@@ -83,7 +88,6 @@ class UnaryEncoding(BitOracle):
     Notes
     -----
     **Privacy.** Local model, replacement of the value, for the whole vector of bits.
-    The bit of the true value is drawn once, with probability p, not q first.
 
     References
     ----------
@@ -113,50 +117,58 @@ class UnaryEncoding(BitOracle):
             )
         if (p is None) != (q is None) or (epsilon is None) == (p is None):
             raise ValueError(
-                "Exactly one of epsilon, or p and q with epsilon=None, is required"
+                "UnaryEncoding requires either epsilon, or p and q with epsilon=None; "
+                f"got epsilon={epsilon!r}, p={p!r} and q={q!r}."
             )
         if epsilon is None:
             if not isinstance(p, Real) or not isinstance(q, Real):
-                raise TypeError(f"p and q must be numbers, got {p!r} and {q!r}")
-            p_heads = math.floor(Fraction(*p.as_integer_ratio()) * ONE)
-            q_heads = math.ceil(Fraction(*q.as_integer_ratio()) * ONE)
-            if not 0 < q_heads < p_heads < ONE:
+                raise TypeError(f"p and q must be floats, got {p!r} and {q!r}.")
+            # The thresholds of `bernoulli` are probabilities in units of 2**-64.
+            self._p_threshold = math.floor(Fraction(*p.as_integer_ratio()) * ONE)
+            self._q_threshold = math.ceil(Fraction(*q.as_integer_ratio()) * ONE)
+            if not 0 < self._q_threshold < self._p_threshold < ONE:
                 raise ValueError(
-                    "p and q must satisfy 0 < q < p < 1 (by at least 2**-64), "
-                    f"got p={p}, q={q}"
+                    "p and q must satisfy 0 < q < p < 1, with differences of at least "
+                    f"2**-64; got p={p} and q={q}."
                 )
-            self._heads = [p_heads, q_heads]
         else:
-            capped = capped_epsilon(epsilon)
-            flip = flip_threshold(capped / 2)
-            self._heads = [ONE - flip, flip]
+            capped = cap_epsilon(epsilon)
             if variant == "optimized":
-                self._heads = [ONE // 2, flip_threshold(capped)]
-            if self._heads[0] == self._heads[1]:
-                raise pure_noise(epsilon)
-        self.p = Fraction(self._heads[0], ONE)
-        self.q = Fraction(self._heads[1], ONE)
+                self._p_threshold = ONE // 2
+                self._q_threshold = flip_threshold(capped)
+            else:
+                self._q_threshold = flip_threshold(capped / 2)
+                self._p_threshold = ONE - self._q_threshold
+            if self._p_threshold == self._q_threshold:
+                raise small_epsilon_error(epsilon)
+        self.p = Fraction(self._p_threshold, ONE)
+        self.q = Fraction(self._q_threshold, ONE)
 
     def sampler(self) -> dict[str, Any]:
-        p, q = self._heads
-        return {"kind": "bits", "k": self.k, "p": str(p), "q": str(q)}
+        p, q = str(self._p_threshold), str(self._q_threshold)
+        return {"kind": "bits", "k": self.k, "p": p, "q": q}
 
     @property
     def worst_ratio(self) -> Fraction:
         return self.p * (1 - self.q) / ((1 - self.p) * self.q)
 
     def shuffle_pair(self) -> ReportPair:
-        # One class for each pair of bits of the two values. The least likely value is
-        # one whose bit is 0, unless all bits are 1.
+        # The bits of the two values, (1, 0), (0, 1), (0, 0) or (1, 1), determine the
+        # class of a report. Each class has its probability under the first value and
+        # under the second value, and its mass in the blanket: the probability under the
+        # least likely value, which is any value whose bit is 0.
         p = self.p
         q = self.q
-        # All other bits are 1; a blanket may be smaller.
-        ones = q ** (self.k - 2) if self.k < 64 else Fraction(0)
         first_only = p * (1 - q)
         second_only = (1 - p) * q
         neither = (1 - p) * (1 - q)
         both = p * q
+        # With both bits 1, a third value with the bit 0 is the least likely value: its
+        # bit has the probability 1 - p in place of 1 - q, and the two bits are 1 with q.
         blanket = (1 - p) / (1 - q) * q * q
+        # If the other k - 2 bits are 1 too, all values are equally likely. For many
+        # values, this class is joined to the class above, with its smaller blanket.
+        ones = q ** (self.k - 2) if self.k < 64 else Fraction(0)
         return ReportPair(
             (
                 (first_only, second_only, second_only),
@@ -175,16 +187,16 @@ class UnaryEncoding(BitOracle):
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
         self._check_codes(codes)
-        p_heads, q_heads = self._heads
-        bits = bernoulli(source, q_heads, codes.size * self.k)
+        bits = bernoulli(source, self._q_threshold, codes.size * self.k)
+        # Bit k i + code of the flat array is the bit of the true value of record i.
         indices = np.arange(0, bits.size, self.k)
         indices += codes.astype(np.intp, copy=False)
-        bits[indices] = bernoulli(source, p_heads, codes.size)
+        bits[indices] = bernoulli(source, self._p_threshold, codes.size)
         return bits.view(np.uint8).reshape(codes.size, self.k)
 
     def channel(self) -> list[list[Fraction]]:
         one_hot = np.eye(self.k, dtype=int).tolist()
-        return channel_of_bits(one_hot, self.k, (self.q, self.p))
+        return channel_of_bits(one_hot, self.k, self.q, self.p)
 
 
 class TwoRoundUnaryEncoding(UnaryEncoding):
@@ -198,20 +210,20 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
     Parameters
     ----------
     permanent : UnaryEncoding
-        The oracle of the permanent bits.
+        Oracle of the permanent bits.
     epsilon : float or Fraction
-        The requested privacy loss of one report, finite and > 0.
+        Requested privacy loss of one report, finite and > 0.
 
     Attributes
     ----------
     permanent : UnaryEncoding
-        The oracle of the permanent bits.
+        Oracle of the permanent bits.
     flip : Fraction
-        The exact probability f.
+        Exact probability f.
 
     Notes
     -----
-    **Privacy.** `worst_ratio` and `epsilon` are of a single report. Any number of
+    **Privacy.** `worst_ratio` and `epsilon` apply to a single report. Any number of
     reports with the same permanent bits have at most the epsilon of `permanent`.
 
     References
@@ -223,11 +235,12 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
     def __init__(self, permanent: UnaryEncoding, epsilon: float | Fraction) -> None:
         self.k = permanent.k
         self.permanent = permanent
-        bound = exp_bounds(capped_epsilon(epsilon))[0]
-        # The ratio p (1 - q) / ((1 - p) q) falls as f grows to 1/2: with x either of p
-        # and q, the derivative of ln(x / (1 - x)) in f is (1/x - 1/(1 - x)) / (1 - 2 f),
-        # which is smaller for the larger x. Bisection finds the smallest f with this
-        # epsilon, among integers over 2**64.
+        bound = exp_bounds(cap_epsilon(epsilon))[0]
+        # Bisection finds the smallest f, in units of 2**-64, with this epsilon. It is
+        # valid because the ratio p (1 - q) / ((1 - p) q) decreases as f grows to 1/2:
+        # its logarithm is ln(p / (1 - p)) - ln(q / (1 - q)), and for x = s + f (1 - 2 s)
+        # the derivative of ln(x / (1 - x)) by f is (1 - 2 x) / (x (1 - x) (1 - 2 f)),
+        # which decreases in x.
         low, high = 0, ONE // 2
         while low < high:
             self._set_flip((low + high) // 2)
@@ -237,12 +250,13 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
                 low = self._flip + 1
         self._set_flip(low)
         if self.p == self.q:
-            raise pure_noise(epsilon)
+            raise small_epsilon_error(epsilon)
 
-    def _set_flip(self, heads: int) -> None:
-        """Set the probability that the second round flips a bit, in units of 2**-64."""
-        self._flip = heads
-        self.flip = Fraction(heads, ONE)
+    def _set_flip(self, threshold: int) -> None:
+        """Set the probability f of a flipped bit, in units of 2**-64, and p and q."""
+        self._flip = threshold
+        self.flip = Fraction(threshold, ONE)
+        # s (1 - f) + (1 - s) f = s + f (1 - 2 s)
         self.p = self.permanent.p + self.flip * (1 - 2 * self.permanent.p)
         self.q = self.permanent.q + self.flip * (1 - 2 * self.permanent.q)
 
@@ -266,7 +280,7 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
         Returns
         -------
         ndarray of shape (n, k), dtype uint8
-            Bits.
+            Bits of the report.
         """
         bits = check_bits(reports, self.k)
         flips = bernoulli(source, self._flip, bits.size).reshape(bits.shape)
@@ -274,33 +288,34 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
 
 
 class SubsetSelection(BitOracle):
-    """Subset selection on codes: report a set with w of the k values.
+    """Subset selection: report a random set of w of the k values.
 
-    A set is e^eps times likelier if it contains the true value than if it does not: the
-    true value is in the set with probability ``p = w e^eps / (w e^eps + k - w)``, and
-    the rest of the set is uniform ([1]_, [2]_). Equivalently, with probability ``l = (k
-    / w) / (e^eps - 1 + k / w)``, rounded up to an integer over 2**64, the set is
-    uniform among all sets, otherwise among the sets that contain the true value. No
-    protocol has a smaller worst mean squared error ([2]_).
+    A set that contains the true value is e^eps times as likely as a set that does not.
+    So the true value is in the set with probability ``p = w e^eps / (w e^eps + k - w)``,
+    and the other members are uniform ([1]_, [2]_). Equivalently, with probability ``l =
+    (k / w) / (e^eps - 1 + k / w)`` the set is uniform among all sets, and otherwise
+    uniform among the sets that contain the true value. No protocol has a smaller
+    worst-case mean squared error ([2]_).
 
     Parameters
     ----------
     k : int
-        The number of values, at least 2.
+        Number of values, at least 2.
     epsilon : float or Fraction
-        The requested privacy loss, finite and > 0.
-    subset_size : int, optional
-        The size w, from 1 to k - 1; by default the one with the smallest mean squared error, near k / (e^eps + 1).
+        Requested privacy loss, finite and > 0.
+    subset_size : int, default=None
+        Size w, from 1 to k - 1. None selects the size with the smallest mean squared
+        error, near k / (e^eps + 1).
 
     Attributes
     ----------
     subset_size : int
-        The size of the reported sets.
+        Size of the reported sets.
     lie : Fraction
-        The exact probability l.
+        Exact probability l of a uniform set, rounded up to a multiple of 2**-64.
     p, q : Fraction
-        The exact probabilities that a set contains the true value, and that it contains
-        another one.
+        Exact probabilities that a set contains the true value, and that it contains a
+        given other value.
 
     See Also
     --------
@@ -309,8 +324,8 @@ class SubsetSelection(BitOracle):
     Notes
     -----
     **Privacy.** Local model, replacement of the value. A set is reported as one bit per
-    value: a list of its members in the order in which they were drawn would reveal the
-    true one.
+    value, because the order in which its members were drawn would reveal the true
+    value.
 
     References
     ----------
@@ -332,7 +347,7 @@ class SubsetSelection(BitOracle):
         self, k: int, epsilon: float | Fraction, *, subset_size: int | None = None
     ) -> None:
         self.k = check_size(k)
-        capped = capped_epsilon(epsilon)
+        capped = cap_epsilon(epsilon)
         if subset_size is not None:
             sizes = [
                 check_size(
@@ -345,26 +360,29 @@ class SubsetSelection(BitOracle):
             below = max(1, math.floor(best))
             sizes = sorted({below, min(math.ceil(best), self.k - 1)})
 
-        def find_error(size: int) -> float:
+        def compute_error(size: int) -> float:
             self._set_size(size, capped)
             return self.mean_squared_error
 
-        self._set_size(min(sizes, key=find_error), capped)
+        self._set_size(min(sizes, key=compute_error), capped)
 
     def _set_size(self, size: int, epsilon: Fraction) -> None:
         """Set the size of the sets, and the probabilities that follow from it."""
         self.subset_size = size
-        self._lie = lie_threshold(epsilon, Fraction(self.k, size))
-        self.lie = Fraction(self._lie, ONE)
+        self._uniform_threshold = lie_threshold(epsilon, Fraction(self.k, size))
+        self.lie = Fraction(self._uniform_threshold, ONE)
+        # A uniform set excludes the true value with probability (k - w) / k.
         self.p = 1 - self.lie * Fraction(self.k - size, self.k)
+        # The w - p other members, on average, are uniform among k - 1 values.
         self.q = (size - self.p) / (self.k - 1)
 
     def sampler(self) -> dict[str, Any]:
-        size, lie = self.subset_size, str(self._lie)
+        size, lie = self.subset_size, str(self._uniform_threshold)
         return {"kind": "subset", "k": self.k, "size": size, "lie": lie}
 
     @property
     def worst_ratio(self) -> Fraction:
+        # The quotient of `_set_probabilities`, without their huge binomial coefficients.
         return self.p * (self.k - self.subset_size) / ((1 - self.p) * self.subset_size)
 
     def shuffle_pair(self) -> ReportPair:
@@ -374,14 +392,15 @@ class SubsetSelection(BitOracle):
         n_one = math.comb(n_others, size - 1)
         n_both = math.comb(n_others, size - 2) if size > 1 else 0
         n_none = math.comb(n_others, size)
-        high, low = self._set_shares()
+        with_value, without_value = self._set_probabilities()
         counts = (n_one, n_one, n_both, n_none)
-        return ReportPair.from_support(high, low, counts)
+        return ReportPair.from_support(with_value, without_value, counts)
 
-    def _set_shares(self) -> tuple[Fraction, Fraction]:
-        """Return the probabilities of a set that holds the true value, and of another."""
-        high = self.p / math.comb(self.k - 1, self.subset_size - 1)
-        return high, (1 - self.p) / math.comb(self.k - 1, self.subset_size)
+    def _set_probabilities(self) -> tuple[Fraction, Fraction]:
+        """Return the probability of one set with the true value, and of one without it."""
+        # C(k - 1, w - 1) sets contain the true value, and C(k - 1, w) sets do not.
+        with_value = self.p / math.comb(self.k - 1, self.subset_size - 1)
+        return with_value, (1 - self.p) / math.comb(self.k - 1, self.subset_size)
 
     @property
     def n_reports(self) -> int:
@@ -394,6 +413,8 @@ class SubsetSelection(BitOracle):
         p = float(self.p)
         size = self.subset_size
         n_others = self.k - 1
+        # A set has size - 1 of the other values with probability p, otherwise `size` of
+        # them. m of n values contain two given ones with probability m (m - 1) / (n (n - 1)).
         both = p * (size - 1) * (size - 2) + (1 - p) * size * (size - 1)
         return p * (size - 1) / n_others, both / (n_others * (n_others - 1))
 
@@ -404,8 +425,9 @@ class SubsetSelection(BitOracle):
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
         self._check_codes(codes)
-        is_honest = ~bernoulli(source, self._lie, codes.size)
-        required = np.where(is_honest, codes.astype(np.int64), -1)
+        is_uniform = bernoulli(source, self._uniform_threshold, codes.size)
+        # The member that a set must contain; -1 for a uniform set.
+        required = np.where(is_uniform, -1, codes.astype(np.int64))
         bits = subsets(source, self.k, self.subset_size, codes.size, required)
         return bits.view(np.uint8)
 
@@ -416,10 +438,13 @@ class SubsetSelection(BitOracle):
 
     def channel(self) -> list[list[Fraction]]:
         if self.n_reports > 1 << 16:
-            raise ValueError("the channel has more than 2**16 reports")
-        high, low = self._set_shares()
+            raise ValueError(
+                f"The channel requires at most 2**16 sets, got {self.n_reports:,}."
+            )
+        with_value, without_value = self._set_probabilities()
         sets = list(combinations(range(self.k), self.subset_size))
         table = []
         for value in range(self.k):
-            table.append([high if value in members else low for members in sets])
+            is_member = [value in members for members in sets]
+            table.append([with_value if hit else without_value for hit in is_member])
         return table

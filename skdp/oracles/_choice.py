@@ -1,4 +1,4 @@
-"""The oracles by name, and the choice of an oracle by its error."""
+"""Oracles by name, and the choice of the oracle with the smallest error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from skdp.oracles._bits import SubsetSelection, UnaryEncoding
 from skdp.oracles._hashing import LocalHashing
 from skdp.oracles._randomized_response import RandomizedResponse
 
-# The first of two oracles with equal errors is chosen.
+# Constructors ``(k, epsilon) -> oracle``. Of several oracles with equal errors,
+# `choose_oracle` returns the first one.
 ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
     "randomized_response": RandomizedResponse,
     "subset_selection": SubsetSelection,
@@ -22,22 +23,26 @@ ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
     "binary_local_hashing": partial(LocalHashing, n_buckets=2),
 }
 
+# Size of a report with a bit for each of 8,192 values. For more values, local hashing has
+# reports of a few bytes and a similar error.
+MAX_REPORT_BYTES = 1024
+
 
 def choose_oracle(
     k: int,
     epsilon: float | Fraction,
     *,
-    max_report_bytes: int = 1024,
-    among: Collection[str] = tuple(ORACLES),
+    names: Collection[str] = tuple(ORACLES),
 ) -> tuple[str, FrequencyOracle]:
-    """Return the name and the oracle with the smallest error among small enough reports."""
-    oracles = {name: ORACLES[name](k, epsilon) for name in among}
-    sizes = {name: oracle.report_bytes for name, oracle in oracles.items()}
-    # The errors are equal for all data, so that the choice uses no data.
-    errors = {
-        name: oracle.mean_squared_error
-        for name, oracle in oracles.items()
-        if sizes[name] <= max_report_bytes
-    }
-    best = min(errors, key=errors.__getitem__)
+    """Return the oracle with the smallest error, and its name.
+
+    Oracles whose reports have more than `MAX_REPORT_BYTES` are excluded.
+    """
+    # The mean squared error does not depend on the data, so the choice is public.
+    oracles: dict[str, FrequencyOracle] = {}
+    for name in names:
+        oracle = ORACLES[name](k, epsilon)
+        if oracle.report_bytes <= MAX_REPORT_BYTES:
+            oracles[name] = oracle
+    best = min(oracles, key=lambda name: oracles[name].mean_squared_error)
     return best, oracles[best]

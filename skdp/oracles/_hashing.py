@@ -1,4 +1,4 @@
-"""Local hashing: a public hash function, and a randomized bucket."""
+"""Local hashing: report a public hash function and the randomized bucket of the value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skdp.oracles._base import (
     FrequencyOracle,
-    capped_epsilon,
+    cap_epsilon,
     draw_by_row,
 )
 from skdp.oracles._randomized_response import RandomizedResponse
@@ -25,41 +25,43 @@ from skdp.randomness import (
     uniform_integers,
 )
 
-# The largest prime below 2**16, so that residues are words of 16 bits.
+# Moduli of the hash functions: the largest prime below 2**16, whose residues fit in 16
+# bits, and a Mersenne prime for more values.
 _SMALL_PRIME = 65_521
-
-# Prime for more values.
 _LARGE_PRIME = (1 << 31) - 1
 
-# Enough buckets for an epsilon of 11: the best number is about e^epsilon.
+# The best number of buckets is e^epsilon + 1, so this is enough up to an epsilon of 11.
 MAX_BUCKETS = _SMALL_PRIME
 
 
 class AffineHash:
-    """Affine maps modulo a prime P, folded into g buckets: ``h(x) = ((a x + b) mod P) mod g``."""
+    """Hash functions ``h(x) = ((a x + b) mod P) mod g`` of k values into g buckets, P prime.
 
-    # For a and b uniform over the residues modulo P and x != y, the pair (a x + b, a y +
-    # b) takes each of its P**2 values for exactly one (a, b): the matrix of the two
-    # equations has the determinant x - y != 0 modulo the prime. The two are therefore
-    # independent and uniform. With P = m g + s, s buckets have m + 1 residues and the
-    # other buckets have m, and the values collide with probability exactly ``c = (s (m +
-    # 1)**2 + (g - s) m**2) / P**2``, the same for every pair.
+    The seed of a function contains a in its higher bits, and b in its lower bits.
+    """
+
+    # The collision probability c is the same for all pairs of values x != y, and exact:
+    # For a and b uniform over the residues modulo P, the pair (a x + b, a y + b) takes
+    # each of its P**2 values for exactly one (a, b), because the matrix of the two
+    # equations has the determinant x - y != 0 modulo the prime. So the residues of x and
+    # y are independent and uniform. With P = m g + s, s buckets have m + 1 residues and
+    # the other buckets have m, hence c = (s (m + 1)**2 + (g - s) m**2) / P**2.
 
     def __init__(self, k: int, g: int) -> None:
         self.k = k
         self.g = g
-        # `count_matches` detects sums of two residues that wrap at 16 bits.
         is_small = max(k, g) <= _SMALL_PRIME
         self.prime = _SMALL_PRIME if is_small else _LARGE_PRIME
+        # Unsigned integers for residues, and the number of bits of a residue.
         self._word: Any = np.uint16 if is_small else np.uint32
         self._shift = 16 if is_small else 31
         self.seed_bits = 2 * self._shift
-        quotient, n_larger = divmod(self.prime, g)
-        n_equal = n_larger * (quotient + 1) ** 2 + (g - n_larger) * quotient**2
-        self.collision = Fraction(n_equal, self.prime**2)
+        m, s = divmod(self.prime, g)
+        n_collisions = s * (m + 1) ** 2 + (g - s) * m**2
+        self.collision = Fraction(n_collisions, self.prime**2)
 
     def draw(self, source: ByteSource, n: int) -> NDArray[np.uint64]:
-        """Draw the seeds of n hash functions, which may be public."""
+        """Draw the seeds of n hash functions, of shape (n,)."""
         seeds = uniform_integers(source, self.prime, n).astype(np.uint64)
         seeds <<= np.uint64(self._shift)
         seeds |= uniform_integers(source, self.prime, n)
@@ -68,47 +70,54 @@ class AffineHash:
     def __call__(
         self, seeds: NDArray[np.uint64], codes: NDArray[Any]
     ) -> NDArray[np.unsignedinteger]:
-        factor, summand = self._parts(seeds)
+        """Compute the bucket of each code with the function of its seed."""
+        factor, summand = self._split_seeds(seeds)
         residues = (factor * codes.astype(np.uint64) + summand) % np.uint64(self.prime)
         return (residues % np.uint64(self.g)).astype(np.min_scalar_type(self.g - 1))
 
-    def _parts(
+    def _split_seeds(
         self, seeds: NDArray[np.uint64]
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Split seeds into the factors a and the summands b."""
         shift = np.uint64(self._shift)
         return seeds >> shift, seeds & np.uint64((1 << self._shift) - 1)
 
-    def valid(self, seeds: NDArray[np.uint64]) -> bool:
+    def are_valid(self, seeds: NDArray[np.uint64]) -> bool:
         """Return True if `draw` can return all of the seeds."""
-        return all(part.max(initial=0) < self.prime for part in self._parts(seeds))
+        factors, summands = self._split_seeds(seeds)
+        return max(factors.max(initial=0), summands.max(initial=0)) < self.prime
 
     def count_matches(
         self, seeds: NDArray[np.uint64], buckets: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Count the reports with the bucket of each value."""
-        # From one value to the next each residue increases by a: a hash costs one addition.
+        """Count, for each value, the reports whose bucket is the hash of the value: (k,)."""
+        # The residue a x + b of the value x + 1 is the residue of x plus a, so a hash of
+        # all reports takes one addition in place of a multiplication.
         counts = np.zeros(self.k, np.int64)
         prime = self._word(self.prime)
         g = self._word(self.g)
         step = BLOCK // 2
         for start in range(0, seeds.size, step):
-            factors, summands = self._parts(seeds[start : start + step])
+            factors, summands = self._split_seeds(seeds[start : start + step])
             factor = factors.astype(self._word)
             residue = summands.astype(self._word)
             reported = buckets[start : start + step].astype(self._word)
             for value in range(self.k):
+                # residue % g, which is slower in NumPy than a division by a constant.
                 quotient = residue // g
                 quotient *= g
                 counts[value] += np.count_nonzero(residue - quotient == reported)
                 residue += factor
-                wrapped = residue >= prime
-                wrapped |= residue < factor  # the sum wrapped
-                residue -= prime * wrapped
+                # Reduce modulo the prime. A sum above 2**16 has wrapped around in 16
+                # bits, and is then smaller than its summand.
+                exceeds = residue >= prime
+                exceeds |= residue < factor
+                residue -= prime * exceeds
         return counts
 
 
 class LocalHashing(FrequencyOracle):
-    """Local hashing on codes: report a public seed and the randomized bucket of the value.
+    """Local hashing: report a public seed and the randomized bucket of the value.
 
     Each report draws a hash function into g buckets, and randomizes the bucket of its
     value by randomized response over the g buckets. It supports all values of the
@@ -117,22 +126,22 @@ class LocalHashing(FrequencyOracle):
     Parameters
     ----------
     k : int
-        The number of values, from 2 to 2**31 - 2.
+        Number of values, from 2 to 2**31 - 2.
     epsilon : float or Fraction
-        The requested privacy loss, finite and > 0.
-    n_buckets : int, optional
-        The number g of buckets, from 2 to 65,521; 2 is binary local hashing (BLH). By
-        default e^eps + 1 (optimized local hashing, OLH), but not more than k.
+        Requested privacy loss, finite and > 0.
+    n_buckets : int, default=None
+        Number g of buckets, from 2 to 65,521; 2 is binary local hashing (BLH). None uses
+        e^eps + 1 (optimized local hashing, OLH), but at most k.
 
     Attributes
     ----------
     n_buckets : int
-        The number of buckets.
+        Number of buckets.
     hash_family : AffineHash
-        The family of hash functions, whose collision probability c is known exactly.
+        Family of hash functions, with the exact collision probability c.
     p, q : Fraction
-        The exact support probabilities: p of randomized response, ``q = c p + (1 - c)
-        (1 - p) / (g - 1)``.
+        Exact support probabilities: p is the probability that randomized response
+        reports the true bucket, and ``q = c p + (1 - c) (1 - p) / (g - 1)``.
 
     See Also
     --------
@@ -144,9 +153,9 @@ class LocalHashing(FrequencyOracle):
     of the value, so it may be public; given the seed, the bucket is a report of
     randomized response.
 
-    Hashes of two values are independent, but hashes of three values are not: values
-    whose differences have a small ratio share a bucket more often. Errors of groups of
-    values are therefore estimated from the reports, or from simulated ones.
+    Hashes of two values are independent, but hashes of three values are not. The errors
+    of groups of values are therefore estimated from the reports, or from simulated
+    reports.
 
     References
     ----------
@@ -170,38 +179,39 @@ class LocalHashing(FrequencyOracle):
     ) -> None:
         self.k = check_size(k, max_val=(1 << 31) - 2)
         if n_buckets is None:
-            # The error of an absent value is smallest at e^eps + 1 buckets, where the mean error over few values
-            # exceeds its minimum by at most 4 %.
-            power = math.exp(min(float(capped_epsilon(epsilon)), 50))
+            # The error of an absent value is smallest at e^eps + 1 buckets. There, the
+            # mean error over few values exceeds its minimum by at most 4 %.
+            power = math.exp(min(float(cap_epsilon(epsilon)), 50))
             n_buckets = min(round(power) + 1, self.k, MAX_BUCKETS)
         g = check_size(n_buckets, max_val=MAX_BUCKETS, name="n_buckets")
         self.hash_family = AffineHash(self.k, g)
-        inner = RandomizedResponse(g, epsilon)
-        self._inner = inner
-        self.n_buckets = inner.k
-        self.p = inner.p
-        # A false value is supported if it shares the bucket, or by a misreport.
+        self.n_buckets = g
+        self._bucket_oracle = RandomizedResponse(g, epsilon)
+        self.p = self._bucket_oracle.p
+        # Another value is supported if it has the true bucket, which is reported with
+        # probability p, or if its own bucket is reported in place of the true one.
         collision = self.hash_family.collision
-        self.q = collision * inner.p + (1 - collision) * inner.q
+        self.q = collision * self.p + (1 - collision) * self._bucket_oracle.q
 
     @property
     def worst_ratio(self) -> Fraction:
-        return self._inner.worst_ratio
+        return self._bucket_oracle.worst_ratio
 
     def shuffle_pair(self) -> ReportPair:
-        # Two values fall into different buckets, or into the same one with a
-        # probability that is equal for all pairs.
-        p = self._inner.p
-        q = self._inner.q
+        # Two values have the same bucket with the collision probability, which is equal
+        # for all pairs, and otherwise different buckets. The counts are buckets of the
+        # first value only, of the second value only, of both, and of neither.
+        p = self._bucket_oracle.p
+        q = self._bucket_oracle.q
         g = self.n_buckets
-        meet = Fraction(self.hash_family.collision)
-        apart = ReportPair.from_support(p, q, (1, 1, 0, g - 2))
-        together = ReportPair.from_support(p, q, (0, 0, 1, g - 1))
-        return ReportPair.mixture(((1 - meet, apart), (meet, together)))
+        collision = self.hash_family.collision
+        different = ReportPair.from_support(p, q, (1, 1, 0, g - 2))
+        same = ReportPair.from_support(p, q, (0, 0, 1, g - 1))
+        return ReportPair.mixture(((1 - collision, different), (collision, same)))
 
     @property
     def variation(self) -> Fraction:
-        return self._inner.variation
+        return self._bucket_oracle.variation
 
     @property
     def n_reports(self) -> int:
@@ -209,18 +219,20 @@ class LocalHashing(FrequencyOracle):
 
     @property
     def pair_supports(self) -> tuple[float, float]:
-        # This assumes that hashes of three values are independent, which is accurate
-        # enough for planning.
+        # The hashes of three values are assumed to be independent, which is accurate
+        # enough for plans. The true value and another one are supported if they collide
+        # and the bucket is reported. Two other values are supported if all three collide,
+        # or if they collide with each other only and their bucket is reported.
         p = float(self.p)
-        family = self.hash_family
-        meet = float(family.collision)
-        other_bucket = (1 - p) / (self.n_buckets - 1)
-        triple = meet**2
-        return p * meet, p * triple + other_bucket * (meet - triple)
+        collision = float(self.hash_family.collision)
+        q_bucket = (1 - p) / (self.n_buckets - 1)
+        triple = collision**2
+        return p * collision, p * triple + q_bucket * (collision - triple)
 
     @property
     def report_bytes(self) -> int:
-        return -(-self.hash_family.seed_bits // 8) + self._inner.report_bytes
+        n_seed_bytes = math.ceil(self.hash_family.seed_bits / 8)
+        return n_seed_bytes + self._bucket_oracle.report_bytes
 
     def sampler(self) -> dict[str, Any]:
         return {
@@ -228,7 +240,7 @@ class LocalHashing(FrequencyOracle):
             "k": self.k,
             "n_buckets": self.n_buckets,
             "prime": self.hash_family.prime,
-            "inner": self._inner.sampler(),
+            "inner": self._bucket_oracle.sampler(),
         }
 
     def parameters(self) -> dict[str, Any]:
@@ -241,7 +253,7 @@ class LocalHashing(FrequencyOracle):
         self._check_codes(codes)
         seeds = self.hash_family.draw(source, codes.size)
         buckets = self.hash_family(seeds, codes)
-        return np.column_stack([seeds, self._inner.report(buckets, source)])
+        return np.column_stack([seeds, self._bucket_oracle.report(buckets, source)])
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return self._supports_of(reports, np.arange(self.k))
@@ -266,8 +278,8 @@ class LocalHashing(FrequencyOracle):
         values: NDArray[np.uint8],
         digests: Callable[..., NDArray[np.uint8]],
     ) -> NDArray[np.uint64]:
-        # The seed depends on the record, the report on the record and the bucket of its
-        # value.
+        # The seed depends on the record only, and the report on the record and the
+        # bucket of its value, so values in one bucket have one report.
         seeds = draw_by_row(
             lambda codes, source: self.hash_family.draw(source, codes.size),
             digests("seed"),
@@ -275,7 +287,8 @@ class LocalHashing(FrequencyOracle):
         )
         buckets = self.hash_family(seeds, codes)
         bucket_bytes = buckets.astype(">i8").view(np.uint8).reshape(-1, 8)
-        reports = self._inner._draw_keyed(buckets, digests("report", bucket_bytes))
+        bucket_digests = digests("report", bucket_bytes)
+        reports = self._bucket_oracle._draw_keyed(buckets, bucket_digests)
         return np.column_stack([seeds, reports])
 
     def _read(self, columns: NDArray[Any]) -> NDArray[np.uint64]:
@@ -284,15 +297,17 @@ class LocalHashing(FrequencyOracle):
         return reports
 
     def _check_reports(self, reports: NDArray[Any]) -> None:
+        """Check that each row has a seed and a bucket that `report` can return."""
         if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype != np.uint64:
             raise ValueError(
-                "reports must be unsigned integers of shape (n, 2), "
-                f"got {reports.dtype} {reports.shape}"
+                "reports must be an array of uint64 of shape (n, 2), got shape "
+                f"{reports.shape} ({reports.dtype})."
             )
         is_bucket = reports[:, 1].max(initial=0) < self.n_buckets
-        if not is_bucket or not self.hash_family.valid(reports[:, 0]):
+        if not is_bucket or not self.hash_family.are_valid(reports[:, 0]):
             raise ValueError(
-                f"reports must have valid seeds and buckets below {self.n_buckets}."
+                f"reports must have seeds of this hash family and buckets below "
+                f"{self.n_buckets}. Use the parameters of the client."
             )
 
     def channel(self, seed: int = 0) -> list[list[Fraction]]:
@@ -309,10 +324,11 @@ class LocalHashing(FrequencyOracle):
             One row per true value, one column per bucket.
         """
         buckets = self.hash_family(np.full(self.k, seed, np.uint64), np.arange(self.k))
-        inner = self._inner.channel()
-        return [inner[bucket] for bucket in buckets]
+        bucket_channel = self._bucket_oracle.channel()
+        return [bucket_channel[bucket] for bucket in buckets]
 
     def channels(self) -> Iterator[list[list[Fraction]]]:
-        # Seeds are public, so they need not be secret.
+        # The hash functions are public, so any 16 of them serve. The fixed seed makes
+        # audits reproducible.
         for seed in self.hash_family.draw(SeededSource(0), 16):
             yield self.channel(int(seed))

@@ -1,4 +1,4 @@
-"""Mechanisms for numbers on a grid: Laplace noise, the square wave, and distributions from reports."""
+"""Mechanisms for numbers on a grid: clamped Laplace noise, and the square wave."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     LocalMechanism,
-    capped_epsilon,
+    cap_epsilon,
     lie_threshold,
-    pure_noise,
+    small_epsilon_error,
 )
 from skdp.privacy import PureLoss, ReportPair, check_epsilon, laplace_loss
 from skdp.randomness import (
@@ -32,28 +32,28 @@ Floats = NDArray[np.float64]
 
 
 class NumericMechanism(LocalMechanism):
-    """A local mechanism for one number, given as its position ``0, ..., steps`` on a grid.
+    """Local mechanism for one number, given as its position ``0, ..., steps`` on a grid.
 
-    Floating-point noise has gaps that reveal the number ([1]_), so only integers are
-    drawn: the probabilities of all reports are exact fractions. Each report has an
-    unbiased estimate of the position.
+    Only integers are drawn, and the probabilities of all reports are exact fractions,
+    because floating-point noise has gaps that reveal the number ([1]_). Each report has
+    an unbiased estimate of the position.
 
     Attributes
     ----------
     steps : int
-        The number of steps of the grid: one less than the number of positions.
+        Number of steps of the grid: one less than the number of positions.
     n_reports : int
-        The number of reports.
-    estimates : list of Fraction
-        The unbiased estimate of the position, in steps, for each report.
+        Number of distinct reports.
+    estimates : list of Fraction of length n_reports
+        Unbiased estimate of the position, in steps, for each report.
     worst_ratio : Fraction
-        The largest ratio of the probabilities of a report under two positions: the
-        achieved ``e**epsilon``.
+        Largest ratio of the probabilities of a report under two positions: the achieved
+        ``e**epsilon``.
 
     Notes
     -----
     **Privacy.** Local model, replacement of the number. `epsilon` is computed from the
-    integers that are drawn and rounded up; it never exceeds the request.
+    exact probabilities and rounded up, and never exceeds the request.
 
     References
     ----------
@@ -74,10 +74,12 @@ class NumericMechanism(LocalMechanism):
     @abstractmethod
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
-    ) -> NDArray[np.int64]: ...
+    ) -> NDArray[np.int64]:
+        """Randomize checked positions."""
 
     @abstractmethod
-    def _row(self, position: int) -> list[Fraction]: ...
+    def _compute_row(self, position: int) -> list[Fraction]:
+        """Compute the probability of each report given a position."""
 
     def report(
         self, positions: NDArray[np.integer], source: ByteSource
@@ -87,15 +89,14 @@ class NumericMechanism(LocalMechanism):
         Parameters
         ----------
         positions : ndarray of integers, shape (n,)
-            True positions, ``0 .. steps``.
+            True positions, from 0 to `steps`.
         source : ByteSource
-            Source of the random bytes. The bytes that are read do not depend on the
-            positions.
+            Source of the random bytes. Their number does not depend on the positions.
 
         Returns
         -------
         ndarray of shape (n,), dtype int64
-            Reports, ``0 .. n_reports - 1``.
+            Reports, from 0 to ``n_reports - 1``.
 
         Raises
         ------
@@ -103,9 +104,12 @@ class NumericMechanism(LocalMechanism):
             If a position is outside the grid.
         """
         if positions.ndim != 1 or positions.dtype.kind not in "iu":
-            raise ValueError("positions must be a 1-D array of integers")
+            raise ValueError(
+                "positions must be a 1-D array of integers, got shape "
+                f"{positions.shape} ({positions.dtype})."
+            )
         if positions.size and (positions.min() < 0 or positions.max() > self.steps):
-            raise ValueError(f"positions must be between 0 and {self.steps}")
+            raise ValueError(f"positions must be integers from 0 to {self.steps}.")
         return self._draw(positions.astype(np.int64, copy=False), source)
 
     def channel(self) -> list[list[Fraction]]:
@@ -114,10 +118,10 @@ class NumericMechanism(LocalMechanism):
         Returns
         -------
         list of list of Fraction
-            One row per position, one column per report: ``(steps + 1) * n_reports``
-            fractions, for small grids.
+            One row per position, one column per report. Use small grids only, because
+            there are ``(steps + 1) * n_reports`` fractions.
         """
-        return [self._row(position) for position in range(self.steps + 1)]
+        return [self._compute_row(position) for position in range(self.steps + 1)]
 
     @abstractmethod
     def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
@@ -131,30 +135,29 @@ class NumericMechanism(LocalMechanism):
         Returns
         -------
         ndarray of shape (n,)
-            Variances, in squared steps, symmetric about the middle of the grid.
+            Variances in squared steps. They are symmetric about the middle of the grid.
         """
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters with which a server reads the reports.
+        """Return the parameters on which client and server must agree.
 
         Returns
         -------
         dict
-            Numbers, texts and lists of them.
+            Text, numbers and lists.
         """
         return {"mechanism": type(self).__name__, "grid_size": self.steps}
 
 
 def check_steps(steps: Any) -> int:
-    """Check the number of steps of a grid."""
+    """Check the number of steps of a grid, from 1 to 2**16."""
     return check_size(steps, min_val=1, max_val=1 << 16, name="grid_size")
 
 
 def round_at_random(scaled: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
-    """Round numbers to one of the two neighboring positions at random, without bias.
-
-    The numbers are in units of 2**-16 steps of the grid.
-    """
+    """Round numbers, in units of 2**-16 steps, to a neighboring position without bias."""
+    # The position above is drawn with the probability of the remaining fraction of a
+    # step: a random word of 16 bits is below the fraction.
     below = scaled >> 16
     words = source.bytes(2 * scaled.size).view("<u2")
     return below + (words < scaled - (below << 16))
@@ -164,32 +167,32 @@ class ClampedLaplace(NumericMechanism):
     """Add discrete Laplace noise to the position, and clamp the sum to the grid.
 
     The noise d has the probability ``(1 - a) / (1 + a) * a^|d|`` ([1]_). The ratio a is
-    a fraction, at least e^(-eps / steps): rounded towards more noise. Every probability
-    is therefore a fraction too, and no report is more than a^(-steps) <= e^eps times
-    likelier under one position than under another.
+    an exact fraction, e^(-eps / steps) rounded up, which adds noise. So all
+    probabilities are exact fractions, and a report is at most a^(-steps) <= e^eps times
+    as likely under one position as under another.
 
     Parameters
     ----------
     steps : int
-        The number of steps of the grid, from 1 to 65,536.
+        Number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
-        The requested privacy loss, finite and > 0.
+        Requested privacy loss, finite and > 0.
 
     Attributes
     ----------
     ratio : Fraction
-        The exact ratio a.
+        Exact ratio a.
 
     Notes
     -----
-    **Privacy.** As for `NumericMechanism`.
+    **Privacy.** See `NumericMechanism`.
 
-    Clamping loses nothing for the mean: the distance of the sum beyond an end does not
-    depend on the position, as the geometric distribution is memoryless, and a / (1 - a)
-    is its mean. The two end reports are therefore estimates of ``-a / (1 - a)`` and
-    ``steps + a / (1 - a)``, and every other report of itself, without bias. The
-    variance is ``a / (1 - a)^2 * (2 - (a^t + a^(steps - t)) / (1 + a))``, less than the
-    ``2 a / (1 - a)^2`` without clamping.
+    The report 0 contains all sums of at most 0. Their distance below 0 has a geometric
+    distribution with mean a / (1 - a), whatever the position t, because this
+    distribution is memoryless. So ``-a / (1 - a)`` is the unbiased estimate of the report
+    0, ``steps + a / (1 - a)`` of the report `steps`, and each other report estimates
+    itself. The variance is ``a / (1 - a)^2 * (2 - (a^t + a^(steps - t)) / (1 + a))``,
+    which is smaller than the variance ``2 a / (1 - a)^2`` of the noise.
 
     References
     ----------
@@ -208,58 +211,62 @@ class ClampedLaplace(NumericMechanism):
     def __init__(self, steps: int, epsilon: float | Fraction) -> None:
         self.steps = check_steps(steps)
         self.n_reports = self.steps + 1
-        # Per step; beyond 50, the difference between e^-50 and 2**-64 is negligible.
-        per_step = min(check_epsilon(epsilon) / self.steps, Fraction(50))
-        # 64 bits of 1 - a, which is about this large.
-        n_bits = 64 + math.ceil(1 / per_step).bit_length()
-        numerator = math.ceil((1 << n_bits) / exp_bounds(per_step)[0])
+        # A ratio below e^-50 would not change the error of estimates.
+        step_epsilon = min(check_epsilon(epsilon) / self.steps, Fraction(50))
+        # 1 - a is about `step_epsilon`; this denominator gives it about 64 bits.
+        n_bits = 64 + math.ceil(1 / step_epsilon).bit_length()
+        numerator = math.ceil((1 << n_bits) / exp_bounds(step_epsilon)[0])
         self.ratio = Fraction(numerator, 1 << n_bits)
         if self.ratio >= 1:
-            raise pure_noise(epsilon)
+            raise small_epsilon_error(epsilon)
 
     @cached_property
     def worst_ratio(self) -> Fraction:
-        """The largest ratio of the probabilities of a report: a number of millions of digits on a fine grid."""
+        """Largest ratio of the probabilities of a report, with millions of digits on a fine grid."""
         return (1 / self.ratio) ** self.steps
 
     @property
     def loss(self) -> PureLoss:
-        """The privacy loss of the noise, of which clamping is post-processing."""
+        """Privacy loss of the noise; clamping is post-processing."""
         return laplace_loss(Fraction(self.epsilon), self.steps)
 
     def shuffle_pair(self) -> ReportPair:
-        # An upper bound with few digits, because the exact ratio has millions of digits.
+        # An upper bound of `worst_ratio` with few digits.
         return ReportPair.from_ratio(exp_bounds(Fraction(self.epsilon))[1])
 
     @cached_property
     def estimates(self) -> list[Fraction]:  # type: ignore[override]
-        """The unbiased estimate of the position, in steps, for each report."""
-        beyond = self.ratio / (1 - self.ratio)
+        """Unbiased estimate of the position, in steps, for each report."""
+        mean_excess = self.ratio / (1 - self.ratio)
         inner = map(Fraction, range(1, self.steps))
-        return [-beyond, *inner, self.steps + beyond]
+        return [-mean_excess, *inner, self.steps + mean_excess]
 
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
+        # The noise is g with probability 1 / (1 + a) and -1 - g otherwise, where g has the
+        # geometric distribution P(g) = (1 - a) a^g.
         n = positions.size
-        *digits, tail_odds = _odds(self.ratio, (self.steps - 1).bit_length())
-        # d = g with probability 1 / (1 + a), otherwise -1 - g, where g is geometric:
-        # P(g) = (1 - a) a^g.
-        above, below = self.ratio.as_integer_ratio()
-        is_negative = bernoulli_ratio(source, above, above + below, n)
-        # The binary digits of g are independent: digit i is 1 with the odds a^(2^i) to
-        # 1.
+        *digit_powers, tail_power = _square_repeatedly(
+            self.ratio, (self.steps - 1).bit_length()
+        )
+        numerator, denominator = self.ratio.as_integer_ratio()
+        is_negative = bernoulli_ratio(source, numerator, numerator + denominator, n)
+        # The binary digits of g are independent: a^g is the product of a^(2^i) over the
+        # digits that are 1. So digit i is 1 with probability a^(2^i) / (1 + a^(2^i)).
         gap = np.zeros(n, np.int64)
-        for bit, (above, below) in enumerate(digits):
-            digit = bernoulli_ratio(source, above, above + below, n)
+        for bit, (numerator, denominator) in enumerate(digit_powers):
+            digit = bernoulli_ratio(source, numerator, numerator + denominator, n)
             gap += digit.astype(np.int64) << bit
-        # The digits above only decide whether g reaches 2**digits >= steps, which is
-        # clamped in any case.
-        gap[bernoulli_ratio(source, *tail_odds, n)] = self.steps
+        # P(g >= 2^n_digits) = a^(2^n_digits). Such a g is at least `steps`, so all of
+        # them give the same clamped sum.
+        gap[bernoulli_ratio(source, *tail_power, n)] = self.steps
         noise = np.where(is_negative, -1 - gap, gap)
         return np.clip(positions + noise, 0, self.steps)
 
-    def _row(self, position: int) -> list[Fraction]:
+    def _compute_row(self, position: int) -> list[Fraction]:
+        # The first and the last report have the probability of a tail of the noise, the
+        # sum of (1 - a) / (1 + a) a^d over d >= distance: a^distance / (1 + a).
         a = self.ratio
         distances = [abs(report - position) for report in range(1, self.steps)]
         inner = [(1 - a) / (1 + a) * a**distance for distance in distances]
@@ -272,57 +279,62 @@ class ClampedLaplace(NumericMechanism):
 
 
 @lru_cache(maxsize=8)
-def _odds(ratio: Fraction, squarings: int) -> list[tuple[int, int]]:
-    """Return numerator and denominator of ratio, ratio^2, ratio^4, …: long numbers, cached for each draw."""
-    odds = [ratio.as_integer_ratio()]
-    for _ in range(squarings):
-        numerator, denominator = odds[-1]
-        odds.append((numerator**2, denominator**2))
-    return odds
+def _square_repeatedly(ratio: Fraction, n_squarings: int) -> list[tuple[int, int]]:
+    """Return the numerators and denominators of ratio, ratio^2, ratio^4, ..."""
+    # The integers are long, so they are cached for further draws.
+    powers = [ratio.as_integer_ratio()]
+    for _ in range(n_squarings):
+        numerator, denominator = powers[-1]
+        powers.append((numerator**2, denominator**2))
+    return powers
 
 
 def square_wave_width(epsilon: float) -> float:
-    """Return the width of the window of the square wave mechanism, as a fraction of the range."""
+    """Return the width of the window of the square wave mechanism, as a fraction of the range.
+
+    It is ``(eps e^eps - e^eps + 1) / (e^eps (e^eps - 1 - eps))`` (Li et al. 2020).
+    """
     if epsilon < 1e-3:
-        # Limit for small epsilon, where numerator and denominator vanish; the next term
-        # is of order epsilon squared.
+        # Numerator and denominator vanish. This is the Taylor expansion of the quotient
+        # to first order.
         return 1 - 2 * epsilon / 3
+    # Both multiplied by e^(-2 eps), so that nothing overflows.
     decay = math.exp(-epsilon)
     return (epsilon - 1 + decay) * decay / (1 - decay - epsilon * decay)
 
 
 class SquareWave(NumericMechanism):
-    """Report a number in a window at the true position, or any number: the mechanism for distributions.
+    """Square wave mechanism: report a number near the true position, or any number.
 
-    This is the square wave mechanism ([1]_): in units of the range, the window has the
-    width ``(eps e^eps - e^eps + 1) / (e^eps (e^eps - 1 - eps))``, which maximises the
-    information about the distribution. With a window of w reports, there are ``N =
-    steps + w`` reports. With probability l the report is uniform among all of them,
-    otherwise among the w reports ``t .. t + w - 1``, where t is the true position. A
-    report in the window is ``1 + (N / w) (1 - l) / l`` times as likely as any other
-    report; this ratio is e^eps, with l rounded up to an integer over 2**64.
+    It is the mechanism for the estimation of distributions ([1]_). A window of w reports
+    starts at the true position t, and there are ``N = steps + w`` reports. With
+    probability l, the report is uniform among all reports; otherwise, it is uniform
+    among the w reports ``t, ..., t + w - 1``. The width of the window maximizes the
+    mutual information of position and report. A report in the window is ``1 + (N / w) (1
+    - l) / l = e^eps`` times as likely as any other report.
 
     Parameters
     ----------
     steps : int
-        The number of steps of the grid, from 1 to 65,536.
+        Number of steps of the grid, from 1 to 65,536.
     epsilon : float or Fraction
-        The requested privacy loss, finite and > 0.
+        Requested privacy loss, finite and > 0.
 
     Attributes
     ----------
     width : int
-        The width w of the window, in steps.
+        Width w of the window, in steps.
     lie : Fraction
-        The exact probability l.
+        Exact probability l, rounded up to a multiple of 2**-64.
 
     Notes
     -----
-    **Privacy.** As for `NumericMechanism`; `epsilon` is finite for any request.
+    **Privacy.** See `NumericMechanism`. `epsilon` is finite for any request.
 
-    The middle of the window is as far from the middle ``(N - 1) / 2`` of the reports y
-    as the position t is from the middle of the grid: ``E[y] - (N - 1) / 2 = (1 - l) (t
-    - steps / 2)``. So ``steps / 2 + (y - (N - 1) / 2) / (1 - l)`` is unbiased.
+    The distance of the middle of the window from the middle ``(N - 1) / 2`` of all
+    reports is the distance ``t - steps / 2`` of the position from the middle of the grid.
+    So the mean report is ``E[y] = (N - 1) / 2 + (1 - l) (t - steps / 2)``, and ``steps /
+    2 + (y - (N - 1) / 2) / (1 - l)`` is an unbiased estimate of t.
 
     References
     ----------
@@ -337,20 +349,21 @@ class SquareWave(NumericMechanism):
 
     def __init__(self, steps: int, epsilon: float | Fraction) -> None:
         self.steps = check_steps(steps)
-        capped = capped_epsilon(epsilon)
+        capped = cap_epsilon(epsilon)
         width = round(square_wave_width(float(capped)) * steps)
         self.width = max(1, min(width, steps))
         self.n_reports = steps + self.width
         ratio = Fraction(self.n_reports, self.width)
-        self._threshold = lie_threshold(capped, ratio)
-        self.lie = Fraction(self._threshold, ONE)
-        # The probabilities of a report outside of the window, and inside.
+        self._uniform_threshold = lie_threshold(capped, ratio)
+        self.lie = Fraction(self._uniform_threshold, ONE)
+        # The probabilities of one report outside the window, and of one inside it.
         self._outside = self.lie / self.n_reports
         self._inside = self._outside + (1 - self.lie) / self.width
 
     @cached_property
     def estimates(self) -> list[Fraction]:  # type: ignore[override]
-        """The unbiased estimate of the position, in steps, for each report."""
+        """Unbiased estimate of the position, in steps, for each report."""
+        # 2 y - (N - 1) for the reports y = 0, ..., N - 1.
         twice_offsets = range(1 - self.n_reports, 1 + self.n_reports, 2)
         gain = 2 * (1 - self.lie)
         return [Fraction(self.steps, 2) + offset / gain for offset in twice_offsets]
@@ -361,11 +374,12 @@ class SquareWave(NumericMechanism):
 
     @property
     def variation(self) -> Fraction:
-        """A bound of the total variation distance of two positions, of which the windows do not overlap."""
+        """Upper bound of the total variation distance, attained if two windows do not overlap."""
         return 1 - self.lie
 
     def shuffle_pair(self) -> ReportPair:
-        # Two windows that do not overlap are the worst pair.
+        # Positions whose windows do not overlap are the worst pair. The counts are reports
+        # in the first window only, in the second window only, in both, and in neither.
         n_outside = self.n_reports - 2 * self.width
         counts = (self.width, self.width, 0, n_outside)
         return ReportPair.from_support(self._inside, self._outside, counts)
@@ -376,45 +390,49 @@ class SquareWave(NumericMechanism):
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
-        # All three numbers are drawn for every record, so that the run time and the
-        # number of bytes do not depend on random bits.
+        # All three numbers are drawn for each record, so that the run time and the number
+        # of bytes do not depend on random bits.
         n = positions.size
-        is_lie = bernoulli(source, self._threshold, n)
+        is_uniform = bernoulli(source, self._uniform_threshold, n)
         offsets = uniform_integers(source, self.width, n)
-        anywhere = uniform_integers(source, self.n_reports, n)
-        return np.where(is_lie, anywhere, positions + offsets)
+        uniform_reports = uniform_integers(source, self.n_reports, n)
+        return np.where(is_uniform, uniform_reports, positions + offsets)
 
-    def _row(self, position: int) -> list[Fraction]:
+    def _compute_row(self, position: int) -> list[Fraction]:
         row = [self._outside] * self.n_reports
         row[position : position + self.width] = [self._inside] * self.width
         return row
 
-    def spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the distribution of the reports for given distributions of the positions.
+    def report_distribution(
+        self, position_weights: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Compute the distribution of the reports from distributions of the position.
 
         Parameters
         ----------
-        weights : ndarray of shape (m, steps + 1)
+        position_weights : ndarray of shape (m, steps + 1)
             Distributions of the position, one per row.
 
         Returns
         -------
         ndarray of shape (m, n_reports)
-            Product of the weights and the channel, in floats.
+            Matrix product of `position_weights` and the channel.
         """
-        # The weight of the positions with a report in their window is a difference of two
-        # cumulative sums, which rounding may leave below 0.
+        # A report y is in the windows of the positions y - w + 1 to y. The sum of their
+        # weights is a difference of two cumulative sums, whose rounding errors may be
+        # negative.
         padding = ((0, 0), (self.width, self.width - 1))
-        sums = np.cumsum(np.pad(weights, padding), axis=1)
-        held = np.maximum(sums[:, self.width :] - sums[:, : -self.width], 0)
-        any_place = weights.sum(axis=1, keepdims=True) * float(self._outside)
-        return any_place + held * (float(1 - self.lie) / self.width)
+        sums = np.cumsum(np.pad(position_weights, padding), axis=1)
+        in_window = np.maximum(sums[:, self.width :] - sums[:, : -self.width], 0)
+        uniform = position_weights.sum(axis=1, keepdims=True) * float(self._outside)
+        return uniform + in_window * (float(1 - self.lie) / self.width)
 
     def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+        # The law of total variance for a mixture with weights l and 1 - l. A uniform
+        # report has the variance (N^2 - 1) / 12, and a report in the window (w^2 - 1) /
+        # 12. The means of the two differ by t - steps / 2. Estimates divide by 1 - l.
         lie = float(self.lie)
-        truth = float(1 - self.lie)
-        # A uniform report has the variance (N^2 - 1) / 12, a report in the window (w^2 -
-        # 1) / 12; the means of the two differ by the offset.
-        spread = (lie * (self.n_reports**2 - 1) + truth * (self.width**2 - 1)) / 12
-        offset = (positions - self.steps / 2) ** 2
-        return spread / truth**2 + offset * (lie / truth)
+        gain = float(1 - self.lie)
+        within = (lie * (self.n_reports**2 - 1) + gain * (self.width**2 - 1)) / 12
+        squared_offset = (positions - self.steps / 2) ** 2
+        return within / gain**2 + squared_offset * (lie / gain)

@@ -1,4 +1,4 @@
-"""Randomized response among k values: report the true value, or a uniform one."""
+"""Randomized response among k values: report the true value, or a uniform value."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     FrequencyOracle,
-    capped_epsilon,
+    cap_epsilon,
     draw_by_row,
-    pure_noise,
+    small_epsilon_error,
 )
 from skdp.privacy import ReportPair
 from skdp.randomness import (
@@ -29,35 +29,27 @@ from skdp.randomness import (
 
 
 class RandomizedResponse(FrequencyOracle):
-    """Randomized response among k values ("GRR") on codes.
+    """Randomized response among k values, also called k-ary or generalized (GRR).
 
-    Warner's two coins: the true value if the first coin shows heads, else "yes" or "no"
-    by the second one.
-
-    With probability l = k / (e^eps + k - 1) a code is replaced by a uniform draw from
-    all k codes, otherwise it is reported. The true value is reported with probability p
-    = 1 - l (k - 1) / k and every other value with probability q = l / k; p / q = e^eps
-    ([1]_, [2]_ section 4). In integers, l is rounded up: more noise.
-
-    A single random word x of w bits decides a report (w = 16 up to k = 256, else 32).
-    Its remainder modulo k is uniform over the codes, and independent of its quotient: a
-    quotient below a bound m reports the remainder, one above m reports the true value.
-    The few words of quotient m are settled by a coin of 64 bits and a separate uniform
-    draw.
+    With probability ``l = k / (e^eps + k - 1)``, a code is replaced by a uniform draw
+    from all k codes; otherwise, it is reported. So the true value is reported with
+    probability ``p = 1 - l (k - 1) / k`` and each other value with probability ``q = l /
+    k``, where ``p / q = e^eps`` ([1]_, [2]_ section 4). For k = 2, this is randomized
+    response with two coins.
 
     Parameters
     ----------
     k : int
-        The number of values, from 2 to 2**32 - 1.
+        Number of values, from 2 to 2**32 - 1.
     epsilon : float or Fraction
-        The requested privacy loss, finite and > 0.
+        Requested privacy loss, finite and > 0.
 
     Attributes
     ----------
     lie : Fraction
-        The exact probability l.
+        Exact probability l of a uniform draw, rounded up.
     p, q : Fraction
-        The exact probabilities of the truth and of each other value.
+        Exact probabilities of the true value and of each other value.
 
     See Also
     --------
@@ -66,10 +58,17 @@ class RandomizedResponse(FrequencyOracle):
     Notes
     -----
     **Privacy.** Local model, replacement of the value. `epsilon` is computed from the
-    integers that are drawn and rounded up; it never exceeds the request. As a uniform
-    draw always remains possible, it is finite for any request: at most 80 ln 2 = 55.5, or 96
-    ln 2 = 66.6 for more than 256 values. The number of bytes that are read does not
+    probabilities of the integers that are drawn, and never exceeds the request. It is
+    finite for any request, because a uniform draw is always possible: at most 80 ln 2 =
+    55.5, or 96 ln 2 = 66.6 for more than 256 values. The number of random bytes does not
     depend on the codes.
+
+    One random word of w bits decides nearly all reports (w = 16 up to k = 256, otherwise
+    32). Its remainder modulo k is uniform over the codes, and independent of its
+    quotient. If the quotient is less than a bound m, the remainder is reported; if it is
+    greater, the true value is reported. For a quotient of m, which is rare, a Bernoulli
+    variable with a probability in units of 2**-64 selects one of the two, so that l has
+    w + 64 bits.
 
     References
     ----------
@@ -82,8 +81,8 @@ class RandomizedResponse(FrequencyOracle):
     --------
     >>> import math
     >>> from skdp.oracles import RandomizedResponse
-    >>> coins = RandomizedResponse(2, math.log(3))
-    >>> [[round(float(p), 6) for p in row] for row in coins.channel()]
+    >>> oracle = RandomizedResponse(2, math.log(3))
+    >>> [[round(float(p), 6) for p in row] for row in oracle.channel()]
     [[0.75, 0.25], [0.25, 0.75]]
     """
 
@@ -92,22 +91,24 @@ class RandomizedResponse(FrequencyOracle):
 
     def __init__(self, k: int, epsilon: float | Fraction) -> None:
         self.k = check_size(k)
-        # The lower bound of e^eps makes a uniform draw likelier: toward more noise.
-        power = exp_bounds(capped_epsilon(epsilon))[0]
-        smallest = min(Fraction(1), self.k / (power + self.k - 1))
+        # A lower bound of e^eps makes a uniform draw more probable, which adds noise.
+        power = exp_bounds(cap_epsilon(epsilon))[0]
+        requested = min(Fraction(1), self.k / (power + self.k - 1))
         self._bits = 16 if self.k <= 256 else 32
         n_words = 1 << self._bits
-        self._bound = math.floor(smallest * n_words / self.k)
-        # The words whose quotient is the bound, and the uniform draws among them.
+        # All words with a quotient less than the bound are uniform draws: k words each.
+        self._bound = math.floor(requested * n_words / self.k)
+        # Of the words whose quotient is the bound, a fraction is a uniform draw. The
+        # last quotient may have less than k words.
         n_tied = min(self.k, n_words - self._bound * self.k)
-        n_uniform = smallest * n_words - self._bound * self.k
-        self._threshold = math.ceil(n_uniform / n_tied * ONE) if n_tied else 0
+        n_missing = requested * n_words - self._bound * self.k
+        self._threshold = math.ceil(n_missing / n_tied * ONE) if n_tied else 0
         self.lie = self._bound * self.k + n_tied * Fraction(self._threshold, ONE)
         self.lie /= n_words
         self.p = 1 - self.lie * (self.k - 1) / self.k
         self.q = self.lie / self.k
         if self.lie == 1:
-            raise pure_noise(epsilon)
+            raise small_epsilon_error(epsilon)
 
     def sampler(self) -> dict[str, Any]:
         return {
@@ -143,13 +144,14 @@ class RandomizedResponse(FrequencyOracle):
             words = source.bytes(block.size * word.itemsize).view(word)
             quotient = words // word.type(self.k)
             drawn = words - quotient * word.type(self.k)
-            # where(quotient < bound, drawn, codes), but by arithmetic: a branch on
-            # random bits is several times slower.
+            # np.where(quotient < bound, drawn, codes), by arithmetic, because branches
+            # on random bits are several times slower: code ^ (drawn ^ code) is drawn.
             change = drawn.astype(codes.dtype, copy=False)
             change ^= block
             change *= quotient < self._bound
             reports[start : start + step] = np.bitwise_xor(block, change)
             tied.append(np.flatnonzero(quotient == self._bound) + start)
+        # Rows whose quotient is the bound. The empty array is for 0 codes.
         rows = np.concatenate([*tied, np.empty(0, np.intp)])
         is_uniform = bernoulli(
             restrict_source(source, rows), self._threshold, rows.size

@@ -1,4 +1,4 @@
-"""A local protocol for sets of values: padding, and set selection."""
+"""Set selection: local protocol for sets of values, which are padded to an equal size."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import (
-    CELLS,
+    MAX_BLOCK_CELLS,
     FrequencyOracle,
-    capped_epsilon,
-    pure_noise,
+    cap_epsilon,
+    small_epsilon_error,
 )
 from skdp.randomness import (
     ONE,
@@ -25,28 +25,34 @@ from skdp.randomness import (
     subsets,
 )
 
-# Values of a channel, whose reports are vectors of bits.
-MAX_VALUES = 16
+# Largest number of values whose channel is available: it has a column for each of the
+# 2**16 vectors of bits.
+MAX_CHANNEL_VALUES = 16
 
-# Units of proportions of sets, and of p and q.
-_SCALE, _DIGITS = 1 << 320, 1 << 128
+# Denominators of the proportions of sets, and of p and q. Exact fractions would have too
+# many digits.
+_PROPORTION_UNITS = 1 << 320
+_SUPPORT_UNITS = 1 << 128
 
 
 def pad_sets(
-    values: NDArray[np.unsignedinteger],
+    members: NDArray[np.unsignedinteger],
     sizes: NDArray[np.integer],
     k: int,
     max_size: int,
     source: ByteSource,
 ) -> NDArray[np.unsignedinteger]:
-    """Pad or sample sets to exactly m codes, given the concatenated codes of all sets and the size of each."""
-    # A set of s <= m members has the codes k + s, k + s + 1, ... for "none". A larger set
-    # has m of its members, the first positions of a shuffle, uniform but for s 2**-64.
-    # **Privacy.** The shuffle need not be exact: the report of a larger set is a mean of
-    # reports of sets of m, whose ratios are bounded. The number of bytes that are read
-    # does not depend on the sets.
-    starts = np.cumsum(sizes) - sizes
-    members = values.astype(np.min_scalar_type(k + max_size))
+    """Convert each set to `max_size` codes: pad a smaller set, and sample from a larger set.
+
+    `members` has the codes of all sets, one set after the other, and `sizes` has the size
+    of each set. The result has the shape (n_sets, max_size).
+    """
+    members = members.astype(np.min_scalar_type(k + max_size))
+    starts = np.cumsum(sizes) - sizes  # the index of the first member of each set
+    # The first `max_size` steps of a Fisher-Yates shuffle of each larger set. A remainder
+    # of 64 bits is not exactly uniform, which does not affect privacy: a report of a
+    # random subset is a mixture of reports of subsets, whose ratios are bounded. Words
+    # are drawn for all sets, so the number of random bytes does not depend on the sets.
     large = np.flatnonzero(sizes > max_size)
     for column in range(max_size if max_size < k else 0):
         words = source.bytes(8 * sizes.size).view("<u8")[large]
@@ -54,6 +60,8 @@ def pad_sets(
         first = starts[large] + column
         chosen = first + (words % n_left).astype(np.int64)
         members[first], members[chosen] = members[chosen], members[first]
+    # Column i has the code k + i, which stands for "no value", unless the set has a
+    # member with this index.
     columns = np.arange(max_size)
     padded = np.tile((k + columns).astype(members.dtype), (sizes.size, 1))
     is_member = columns < sizes[:, np.newaxis]
@@ -63,55 +71,55 @@ def pad_sets(
 
 
 class SetSelection(FrequencyOracle):
-    """Set selection on sets of codes ("PrivSet"): report a set of values that probably meets the true set.
+    """Set selection (PrivSet): report a random set that probably intersects the true set.
 
-    The true set is padded to m members (`pad_sets`), out of m further codes that stand for "none". A
-    set of w of all K = k + m codes is e^eps times likelier if it has a member in common
-    with the padded set than if it has none ([1]_). Equivalently, with a certain
-    probability it is uniform among all sets, otherwise among the sets that meet the
-    padded set. The codes that stand for "none" are then removed. A larger set is
-    replaced by m of its members. The error is proportional to m. With m = 1 it is
-    subset selection; with w = 1 a member is sampled and reported by randomized
-    response, whose epsilon is amplified by sampling to ``ln(m (e^eps - 1) + 1)``
-    ([2]_).
+    The true set is padded to m members with codes for "no value" (`pad_sets`), and a
+    larger set is replaced by m of its members. With the m codes for "no value", there are
+    K = k + m codes. A set of w codes is e^eps times as likely if it intersects the padded
+    set as if it does not ([1]_). Equivalently, with some probability it is uniform among
+    all sets, and otherwise uniform among the sets that intersect the padded set. A report
+    contains the values of this set, without the codes for "no value".
+
+    The error is proportional to m. With m = 1, this is subset selection. With w = 1, a
+    member is sampled and reported by randomized response, whose epsilon is amplified by
+    sampling to ``ln(m (e^eps - 1) + 1)`` ([2]_).
 
     Parameters
     ----------
     k : int
-        The number of values, at least 2.
+        Number of values, at least 2.
     max_size : int
-        The number m of values of a set that are reported, from 1 to k.
+        Number m of values of a set that are reported, from 1 to k.
     epsilon : float or Fraction
-        The requested privacy loss, finite and > 0.
-    subset_size : int, optional
-        The size w, from 1 to k; by default the one with the smallest mean squared error.
+        Requested privacy loss, finite and > 0.
+    subset_size : int, default=None
+        Size w, from 1 to k. None selects the size with the smallest mean squared error.
 
     Attributes
     ----------
     subset_size : int
-        The size of the sets that are drawn.
+        Size of the sets that are drawn.
     weights : tuple of int
-        Probabilities in units of 2**-64: of a uniform set, and of sets whose first member
-        in common with the padded set is its i-th.
+        Probabilities in units of 2**-64: of a uniform set, and for i = 1 to m of a set
+        whose first common member with the padded set is the i-th member.
     p, q : Fraction
-        The probabilities that a report contains a value of the true set (the mean over
-        its m members), and any other value; exact up to m 2**-60.
+        Probabilities that a report contains a value of the true set (the mean over the m
+        padded members), and any other value; exact up to m 2**-60.
     has_bits : bool
-        True: a report is one bit per value.
+        True: a report has one bit per value.
 
     Notes
     -----
-    In `estimate`, a set of s > m values counts as m / s for each of them; in
-    `variance`, it adds at most 1/4.
+    In `estimate`, a set of s > m values counts as m / s for each of them, which adds at
+    most 1/4 to the variance.
 
-    **Privacy.** Local model, replacement of the whole set, of whatever size, by any
-    other one. With C(n, r) sets of r of n codes, weight W_0 of a uniform set and
-    weights W_i, a set has a probability, times 2**64, of ``W_0 / C(K, w)`` if it does
-    not meet the padded set, and otherwise ``W_0 / C(K, w) + W_i / C(K - i, w - 1)``, if
-    its first member in common is the i-th. W_i is rounded down, with a lower bound of
-    e^eps, such that ``W_i C(K, w) <= (e^eps - 1) W_0 C(K - i, w - 1)``: no quotient of
-    two of these probabilities exceeds e^eps. `worst_ratio` is the largest quotient,
-    computed back from the weights and rounded up.
+    **Privacy.** Local model, replacement of the whole set by any other set of any size.
+    Let C(n, r) be the number of sets of r of n codes, and W_0 to W_m be the weights. A
+    set without a common member has the probability ``W_0 / C(K, w)``, in units of
+    2**-64. A set whose first common member is the i-th has the probability ``W_0 / C(K,
+    w) + W_i / C(K - i, w - 1)``. Each W_i is rounded down, with a lower bound of e^eps,
+    such that ``W_i C(K, w) <= (e^eps - 1) W_0 C(K - i, w - 1)``, so no ratio of two
+    probabilities exceeds e^eps. `worst_ratio` is computed from the rounded weights.
 
     References
     ----------
@@ -139,84 +147,94 @@ class SetSelection(FrequencyOracle):
         subset_size: int | None = None,
     ) -> None:
         self.k = check_size(k)
-        # The exact integers of 1024 members take less than a second.
-        most = min(self.k, 1024)
-        self.max_size = check_size(max_size, min_val=1, max_val=most, name="max_size")
-        capped = capped_epsilon(epsilon)
+        # Exact integers for 1024 members take less than a second.
+        largest = min(self.k, 1024)
+        self.max_size = check_size(
+            max_size, min_val=1, max_val=largest, name="max_size"
+        )
+        capped = cap_epsilon(epsilon)
         if subset_size is None:
-            subset_size = _best_size(self.k, self.max_size, float(capped))
+            subset_size = _find_best_size(self.k, self.max_size, float(capped))
         self.subset_size = check_size(
             subset_size, min_val=1, max_val=self.k, name="subset_size"
         )
         self._n_codes = self.k + self.max_size
-        self._hit_proportions = self._count_hits()
-        self.weights = self._find_weights(exp_bounds(capped)[0])
-        self.p, self.q = self._support_probabilities()
+        self._hit_proportions = self._compute_hit_proportions()
+        self.weights = self._compute_weights(exp_bounds(capped)[0])
+        self.p, self.q = self._compute_support_probabilities()
         if self.p <= self.q:
-            raise pure_noise(epsilon)
+            raise small_epsilon_error(epsilon)
 
-    def _count_hits(self) -> list[int]:
-        """Return C(K - i, w - 1) / C(K, w) for i = 1 to m: the proportion of sets whose first hit is member i."""
-        # Times _SCALE, rounded down: the fractions of many members have too many
-        # digits.
-        missed = _SCALE
+    def _compute_hit_proportions(self) -> list[int]:
+        """Return the proportion of sets whose first common member is member i, for i = 1 to m.
+
+        The proportion is C(K - i, w - 1) / C(K, w), in units of 2**-320, rounded down.
+        """
+        # The proportion of sets without the first i - 1 members. Among them, w of the
+        # K - i + 1 remaining codes are drawn.
+        missed = _PROPORTION_UNITS
         proportions = []
         for n_left in range(self._n_codes, self.k, -1):
             proportions.append(missed * self.subset_size // n_left)
             missed = missed * (n_left - self.subset_size) // n_left
         return proportions
 
-    def _find_weights(self, max_ratio: Fraction) -> tuple[int, ...]:
-        """Return the weights W_0 of a uniform set, and W_i of a first hit at the i-th member."""
-        total = Fraction(sum(self._hit_proportions), _SCALE)
-        # As L + sum(W) = 2**64 and W <= excess L proportion, a uniform set of weight at least L
-        # remains, and the ratio is kept.
+    def _compute_weights(self, max_ratio: Fraction) -> tuple[int, ...]:
+        """Return the weight W_0 of a uniform set, and W_i of a first common member i."""
+        total = Fraction(sum(self._hit_proportions), _PROPORTION_UNITS)
+        # The ratio is at most e^eps if W_i <= (e^eps - 1) W_0 proportion_i. All weights
+        # add up to 2**64, so W_0 is about 2**64 / (1 + (e^eps - 1) total). Rounding down
+        # the other weights can only increase W_0, and decrease the ratio.
         excess = min(max_ratio - 1, (ONE - 1) / total)
-        factor = excess * max(1, math.floor(ONE / (1 + excess * total))) / _SCALE
+        uniform_weight = max(1, math.floor(ONE / (1 + excess * total)))
+        factor = excess * uniform_weight / _PROPORTION_UNITS
         hits = [math.floor(factor * proportion) for proportion in self._hit_proportions]
         return (ONE - sum(hits), *hits)
 
-    def _support_probabilities(self) -> tuple[Fraction, Fraction]:
+    def _compute_support_probabilities(self) -> tuple[Fraction, Fraction]:
         """Return p and q, rounded to multiples of 2**-128."""
-        lie, *hits = self.weights
+        uniform_weight, *hit_weights = self.weights
         n_codes = self._n_codes
         size = self.subset_size
-        q = _DIGITS * lie * size // n_codes
-        for hit, weight in enumerate(hits, 1):
-            q += _DIGITS * weight * (size - 1) // (n_codes - hit)
+        # A code outside the padded set is in a uniform set with probability w / K. After a
+        # first common member i, it is one of w - 1 members from K - i codes.
+        q = _SUPPORT_UNITS * uniform_weight * size // n_codes
+        for hit, weight in enumerate(hit_weights, 1):
+            q += _SUPPORT_UNITS * weight * (size - 1) // (n_codes - hit)
         q //= ONE
-        # A set has `size` members: some of the padded set, and some of the k other codes.
-        p = (size * _DIGITS - self.k * q) // self.max_size
-        return Fraction(p, _DIGITS), Fraction(q, _DIGITS)
+        # The expected numbers of members of both types add up: m p + k q = w.
+        p = (size * _SUPPORT_UNITS - self.k * q) // self.max_size
+        return Fraction(p, _SUPPORT_UNITS), Fraction(q, _SUPPORT_UNITS)
 
     @property
     def worst_ratio(self) -> Fraction:
-        """The largest ratio of the probabilities of a report under two sets, rounded up."""
-        lie, *hits = self.weights
-        pairs = zip(hits, self._hit_proportions, strict=True)
-        # A proportion is 0 only if its weight is 0.
-        ratios = [
-            Fraction(hit * _SCALE, proportion * lie)
-            for hit, proportion in pairs
-            if proportion
-        ]
-        return 1 + max(ratios)
+        """Largest ratio of the probabilities of a report under two sets, rounded up."""
+        # The ratio for a first common member i is 1 + W_i C(K, w) / (W_0 C(K - i, w - 1)).
+        uniform_weight, *hit_weights = self.weights
+        ratios = []
+        for weight, proportion in zip(hit_weights, self._hit_proportions, strict=True):
+            if proportion:  # otherwise the weight is 0, too
+                excess = weight * _PROPORTION_UNITS
+                ratios.append(1 + Fraction(excess, proportion * uniform_weight))
+        return max(ratios)
 
     @property
     def variation(self) -> Fraction:
-        # Two padded sets without a common member have the most sets that meet one and miss
-        # the other: after a first hit, the rest of a set has to miss m codes, which is
-        # likeliest after the first member. Sets that meet both differ by the rounding of
-        # the weights.
-        missing = _SCALE
+        # The total variation is at most the probability of a report that intersects the
+        # first padded set, and does not intersect the second one, under the first. It is
+        # largest for disjoint padded sets. After a first common member i, the w - 1 other
+        # members have to miss the m codes of the second set among K - i codes, which is
+        # most probable for i = 1. Reports that intersect both sets have equal
+        # probabilities up to the rounding of the m + 1 weights.
+        missing = _PROPORTION_UNITS
         for n_left in range(self._n_codes - 1, self.k - 1, -1):
-            # Round up.
+            # This is rounded up.
             missing = -(-missing * (n_left + 1 - self.subset_size) // n_left)
-        hits = sum(self.weights[1:]) * Fraction(missing, _SCALE)
+        hits = sum(self.weights[1:]) * Fraction(missing, _PROPORTION_UNITS)
         return (hits + self.max_size + 1) / ONE
 
     def sets(self) -> list[tuple[int, ...]]:
-        """List the sets of at most m values, the smallest first.
+        """List all sets of at most m values, in the order of their sizes.
 
         Returns
         -------
@@ -229,9 +247,9 @@ class SetSelection(FrequencyOracle):
 
     @property
     def mean_squared_error(self) -> float:
-        """The mean over the values of n times the variance of a frequency, for the worst mean size of sets."""
+        """Mean over the k values of n times the variance of a frequency, in the worst case."""
         p, q = float(self.p), float(self.q)
-        return float(_largest_error(self.k, self.max_size, p, q)) / self.k
+        return float(_sum_worst_variances(self.k, self.max_size, p, q)) / self.k
 
     def report(
         self, sets: NDArray[np.unsignedinteger], source: ByteSource
@@ -256,14 +274,16 @@ class SetSelection(FrequencyOracle):
             If the sets have another shape.
         """
         if sets.ndim != 2 or sets.shape[1] != self.max_size:
-            raise ValueError(f"sets must have the shape (n, {self.max_size})")
+            raise ValueError(
+                f"sets must have the shape (n, {self.max_size}), got {sets.shape}."
+            )
         if sets.dtype.kind not in "iu":
-            raise ValueError(f"sets must be integers, got {sets.dtype}")
+            raise ValueError(f"sets must be integers, got {sets.dtype}.")
         last_code = self._n_codes - 1
         if sets.max(initial=0) > last_code or sets.min(initial=0) < 0:
-            raise ValueError(f"codes must be between 0 and {last_code}")
+            raise ValueError(f"sets must have codes from 0 to {last_code}.")
         reports = np.empty((len(sets), self.k), np.uint8)
-        step = max(1, CELLS // self._n_codes)
+        step = max(1, MAX_BLOCK_CELLS // self._n_codes)
         for start in range(0, len(sets), step):
             block = sets[start : start + step]
             reports[start : start + step] = self._draw(block, source)[:, : self.k]
@@ -272,11 +292,14 @@ class SetSelection(FrequencyOracle):
     def _draw(
         self, sets: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
-        """Draw sets of all codes: first the index of the first hit, 0 for a uniform set."""
+        """Draw a set of w codes for each padded set, as bits of shape (n_sets, K)."""
         n_codes = self._n_codes
         size = self.subset_size
+        # The index of the first common member, or 0 for a uniform set.
         first_hit = categorical(source, self.weights, len(sets))
-        # The members are the last codes, in reverse; then each code is moved to its column.
+        # The bits are first drawn in another order of the codes: the k other codes, then
+        # the m members in reverse. So the codes after the first i members are the first
+        # K - i columns.
         drawn = np.zeros((len(sets), n_codes), np.uint8)
         rows = np.flatnonzero(first_hit == 0)
         drawn[rows] = subsets(source, n_codes, size, rows.size)
@@ -285,13 +308,14 @@ class SetSelection(FrequencyOracle):
             n_left = n_codes - hit
             drawn[rows, :n_left] = subsets(source, n_left, size - 1, rows.size)
             drawn[rows, n_left] = 1
+        # Move the bit of each code to its own column.
         members = sets.astype(np.intp)
         is_other = np.ones(drawn.shape, bool)
         np.put_along_axis(is_other, members, False, axis=1)
-        placed = np.empty_like(drawn)
-        placed[is_other] = drawn[:, : self.k].reshape(-1)
-        np.put_along_axis(placed, members, drawn[:, : self.k - 1 : -1], axis=1)
-        return placed
+        bits = np.empty_like(drawn)
+        bits[is_other] = drawn[:, : self.k].reshape(-1)
+        np.put_along_axis(bits, members, drawn[:, : self.k - 1 : -1], axis=1)
+        return bits
 
     def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
         return reports.view(np.bool_)
@@ -302,27 +326,27 @@ class SetSelection(FrequencyOracle):
         Returns
         -------
         list of list of Fraction
-            One row for each set of at most m values, in the order of `sets`; one column
-            per report, vectors of bits in the order of binary numbers, the first value
-            first. The row of a larger set is a mean of rows.
+            One row for each set of at most m values, in the order of `sets`, and one
+            column for each vector of bits, in the order of binary numbers with the bit of
+            the first value highest. The row of a larger set is a mean of rows.
 
         Raises
         ------
         ValueError
             If there are more than 2**16 reports.
         """
-        if self.k > MAX_VALUES:
+        if self.k > MAX_CHANNEL_VALUES:
             raise ValueError(
-                f"the channel has 2**{self.k} reports; it is available up to "
-                f"{MAX_VALUES} values"
+                f"The channel requires at most {MAX_CHANNEL_VALUES} values, got {self.k}: "
+                "it has 2**k columns."
             )
         n_codes = self._n_codes
         size = self.subset_size
-        lie, *hits = self.weights
-        base = Fraction(lie, ONE * math.comb(n_codes, size))
-        # The probability of a set by its first hit, 0 for none.
+        uniform_weight, *hit_weights = self.weights
+        # The probability of a set by the index of its first common member, or 0.
+        base = Fraction(uniform_weight, ONE * math.comb(n_codes, size))
         by_hit = [base]
-        for hit, weight in enumerate(hits, 1):
+        for hit, weight in enumerate(hit_weights, 1):
             increase = Fraction(weight, ONE * math.comb(n_codes - hit, size - 1))
             by_hit.append(base + increase)
         table = []
@@ -332,6 +356,7 @@ class SetSelection(FrequencyOracle):
             for drawn in combinations(range(n_codes), size):
                 is_hit = [code in drawn for code in padded]
                 hit = is_hit.index(True) + 1 if any(is_hit) else 0
+                # The binary number of the drawn values; codes from k on are removed.
                 report = sum(1 << self.k - 1 - code for code in drawn if code < self.k)
                 row[report] += by_hit[hit]
             table.append(row)
@@ -342,29 +367,35 @@ class SetSelection(FrequencyOracle):
         return super().parameters() | sizes
 
 
-def _largest_error(k: int, m: int, p: Any, q: Any) -> Any:
-    """Return k times the largest mean squared error of support probabilities."""
+def _sum_worst_variances(k: int, m: int, p: Any, q: Any) -> Any:
+    """Return n times the sum of the variances of k frequencies, for the worst sizes of sets.
+
+    A record with s of the k values has s Bernoulli variables with probability p and k - s
+    with probability q, so the sum is linear in s, and largest for s = 0 or s = m.
+    """
     true_variance = p * (1 - p)
     false_variance = q * (1 - q)
-    return (
-        k * false_variance + np.maximum(0, m * (true_variance - false_variance))
-    ) / (p - q) ** 2
+    total = k * false_variance + np.maximum(0, m * (true_variance - false_variance))
+    return total / (p - q) ** 2
 
 
-def _best_size(k: int, m: int, epsilon: float) -> int:
-    """Return the number of members with the smallest mean squared error."""
+def _find_best_size(k: int, m: int, epsilon: float) -> int:
+    """Return the size w of the reported sets with the smallest mean squared error."""
     sizes = np.arange(1.0, k + 1)
     n_codes = k + m
     excess = math.expm1(min(epsilon, 50))
-    # The proportion of sets that miss the padded one, C(k, w) / C(K, w): each of its members
-    # in turn.
+    # The proportion of sets that do not intersect the padded set, C(k, w) / C(K, w): the
+    # product, over its members, of the probabilities to miss one after the other.
     missed = np.ones(k)
     for n_left in range(n_codes, k, -1):
         missed *= 1 - sizes / n_left
+    # Sets that intersect the padded set have the weight e^eps, all other sets the weight
+    # 1, and `scale` is the inverse of the mean weight. A code is in w / K of all sets, and
+    # in w / k of the sets that do not intersect the padded set, if it is not a member.
     scale = 1 / (1 + excess * (1 - missed))
     any_set = sizes / n_codes
     p = scale * (1 + excess) * sizes / n_codes
     q = scale * (any_set + excess * (any_set - missed * sizes / k))
     with np.errstate(divide="ignore", invalid="ignore"):
-        errors = _largest_error(k, m, p, q)
+        errors = _sum_worst_variances(k, m, p, q)
     return int(np.nanargmin(np.where(p > q, errors, np.inf))) + 1

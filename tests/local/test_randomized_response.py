@@ -136,7 +136,7 @@ KINDS = [
 
 def table_of(oracle):
     """The channel, given the public seed that tells all values apart as well as any."""
-    return oracle._inner.channel() if isinstance(oracle, LocalHashing) else oracle.channel()
+    return oracle._bucket_oracle.channel() if isinstance(oracle, LocalHashing) else oracle.channel()
 
 
 def worst_ratio(oracles, strategy):

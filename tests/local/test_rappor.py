@@ -44,7 +44,7 @@ class TestGuarantee:
     def test_every_pair_of_filters_is_within_epsilon(self, n_bits, n_hashes, epsilon):
         encoder = fitted(epsilon, n_bits=n_bits, n_hashes=n_hashes)
         field = field_of(encoder)
-        channel = channel_of_bits(filters(n_bits, n_hashes), n_bits, (field.oracle.q, field.oracle.p))
+        channel = channel_of_bits(filters(n_bits, n_hashes), n_bits, field.oracle.q, field.oracle.p)
         ratio = largest_ratio(channel)
         assert ratio <= field.oracle.worst_ratio**n_hashes <= exp_bounds(min(epsilon, 1000))[0]
         assert ratio <= exp_bounds(encoder.guarantee_.epsilon)[0]
@@ -84,7 +84,7 @@ class TestChannel:
             own[field.bit_indices(cohort, b"string word")] = 1
             bits = reports.loc[reports["x_cohort"] == cohort].to_numpy()[:, 1:]
             seen = np.bincount(bits @ [8, 4, 2, 1], minlength=16)
-            channel = channel_of_bits([own], 4, (field.oracle.q, field.oracle.p))
+            channel = channel_of_bits([own], 4, field.oracle.q, field.oracle.p)
             assert chisquare(seen, np.array(channel[0], float) * len(bits)).pvalue > FALSE_ALARM
 
     def test_hash_functions_never_change(self):

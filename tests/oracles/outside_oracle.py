@@ -23,12 +23,12 @@ class FlippedBits(FrequencyOracle):
     def __init__(self, k, epsilon):
         self.k = check_size(k)
         # A lie about a bit is a fair coin, too: half of the lies are a 1.
-        self._heads = (lie_threshold(epsilon, 2) + 1) // 2
-        self.p, self.q = Fraction(1, 2), Fraction(self._heads, ONE)
+        self._q_threshold = (lie_threshold(epsilon, 2) + 1) // 2
+        self.p, self.q = Fraction(1, 2), Fraction(self._q_threshold, ONE)
 
     def report(self, codes, source):
         self._check_codes(codes)
-        bits = bernoulli(source, self._heads, codes.size * self.k).reshape(codes.size, self.k)
+        bits = bernoulli(source, self._q_threshold, codes.size * self.k).reshape(codes.size, self.k)
         bits[np.arange(codes.size), codes] = bernoulli(source, ONE // 2, codes.size)
         return bits.view(np.uint8)
 

@@ -84,7 +84,7 @@ def test_local_hashing_sends_the_bucket_of_its_hash(drawn, oracle):
     own = k * (sampler["inner"]["bound"] + 1)  # a quotient above the bound: the truth
     for factor, summand, code in [(1, 0, 0), (3, 5, 4), (sampler["prime"] - 1, 17, oracle.k - 1)]:
         seed, bucket = drawn(sampler, code, Script([factor, summand, own, 0, 0]))
-        assert oracle.hash_family.valid(np.array([seed], np.uint64))
+        assert oracle.hash_family.are_valid(np.array([seed], np.uint64))
         assert bucket == oracle.hash_family(np.array([seed], np.uint64), np.array([code]))[0]
 
 

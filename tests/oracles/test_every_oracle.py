@@ -164,7 +164,7 @@ def test_parameters_out_of_range_are_refused(make_oracle, size, error, loss):
 
 @each("oracle", [UnaryEncoding(17, 1), SubsetSelection(40, 1)])
 def test_a_channel_of_too_many_reports_is_refused(oracle):
-    with pytest.raises(ValueError, match=r"2\*\*1[67] reports"):
+    with pytest.raises(ValueError, match="The channel requires at most"):
         oracle.channel()
 
 
@@ -266,13 +266,13 @@ def test_columns_of_whole_numbers_are_read_as_reports(name):
     block = np.resize(block, (2, oracle.width))
     assert np.array_equal(oracle.read(block), oracle.read(block.astype(int).tolist()))
     for other in (np.zeros((3, oracle.width + 1), int), np.zeros(3, int), np.zeros((3, oracle.width))):
-        with pytest.raises(ValueError, match="reports must be whole numbers of shape"):
+        with pytest.raises(ValueError, match="reports must be integers of shape"):
             oracle.read(other)
     largest = 1 if oracle.has_bits else oracle.n_reports - 1
     for number in (-1, largest + 1, 1 << 63):
         block = np.zeros((3, oracle.width), np.int64 if number < 0 else np.uint64)
         block[1, -1] = number
-        with pytest.raises(ValueError, match=r"must be integers|seeds and buckets|zeros and ones|between 0 and"):
+        with pytest.raises(ValueError, match=r"must be integers|seeds of this hash family|only 0 and 1|codes must be"):
             oracle.read(block)
 
 

@@ -60,7 +60,7 @@ def test_counting_agrees_with_hashing(prime, data):
     extremes = st.sampled_from([0, 1, 2, prime // 2, 1 << 15, prime - 2, prime - 1]) | st.integers(0, prime - 1)
     pairs = data.draw(st.lists(st.tuples(extremes, extremes), min_size=1, max_size=12))
     seeds = np.array([a << (family.seed_bits // 2) | b for a, b in pairs], np.uint64)
-    assert family.valid(seeds)
+    assert family.are_valid(seeds)
     expected = np.array([[(a * x + b) % prime % g for x in range(40)] for a, b in pairs])
     assert (family(seeds[:, np.newaxis], np.arange(40)) == expected).all()
     buckets = expected[np.arange(len(pairs)), data.draw(st.integers(0, 39))].astype(np.uint64)

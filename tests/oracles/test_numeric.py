@@ -64,7 +64,7 @@ def test_every_report_is_private_and_stands_for_an_unbiased_estimate(make, steps
         assert variances[position] == pytest.approx(float(variance), rel=1e-7)
     if make is SquareWave:
         weights = np.vstack([np.random.default_rng(0).dirichlet(np.ones(steps + 1), 3), np.eye(steps + 1)])
-        assert mechanism.spread(weights) == pytest.approx(weights @ floats(channel), rel=1e-9, abs=1e-15)
+        assert mechanism.report_distribution(weights) == pytest.approx(weights @ floats(channel), rel=1e-9, abs=1e-15)
 
 
 @each("k", [1, 4, 9])
@@ -143,10 +143,10 @@ TWO = Optimal(2, 1.0).outcomes
 @each(
     "outcomes message",
     [
-        *[(odd, "triples of integers") for odd in ([], "abc", [[1.0, 2, 3]], [[1, 2]], [[True, 2, 3]])],
+        *[(odd, "triples of int") for odd in ([], "abc", [[1.0, 2, 3]], [[1, 2]], [[True, 2, 3]])],
         ([[-1, 2, 3]], "positive probabilities"),
-        ([[1, 2, 8]], "nodes of the grid"),
-        ([[1 << 61, 1, 0]], "nodes of the grid"),
+        ([[1, 2, 8]], "nodes of grid_size"),
+        ([[1 << 61, 1, 0]], "nodes of grid_size"),
         ([[(weight * 11) // 10, value, nodes] for weight, value, nodes in TWO], "positive probabilities"),
         ([[weight, value + (1 << 20), nodes] for weight, value, nodes in TWO], "unbiased estimates"),
         ([[1 << 61, 1, 7]], "unbiased estimates"),
@@ -244,7 +244,7 @@ def test_bins_fall_on_positions(steps, n_bins):
 def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged():
     """Of most numbers in one of 64 bins."""
     mechanism, n_bins = SquareWave(256, 1.0), 64
-    channel = mechanism.spread(bin_positions(mechanism.steps, n_bins))
+    channel = mechanism.report_distribution(bin_positions(mechanism.steps, n_bins))
     truth = (0.3 / n_bins + 0.7 * (np.arange(n_bins) == n_bins // 8)) @ channel
     counts = np.random.default_rng(0).multinomial(10_000, truth / truth.sum())
     frequencies = estimate_frequencies(channel, counts)

@@ -82,5 +82,5 @@ def test_lies_of_neighbouring_rows_are_independent():
 def test_codes_that_a_report_cannot_hold_are_refused(scripted_source):
     with pytest.raises(ValueError, match="represents 299"):
         RandomizedResponse(300, 1).report(np.zeros(3, np.uint8), scripted_source())
-    with pytest.raises(ValueError, match="between 0 and 3"):
+    with pytest.raises(ValueError, match="from 0 to 3"):
         RandomizedResponse(4, 1).tally(np.array([0, 4], np.uint8))

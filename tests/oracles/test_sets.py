@@ -97,8 +97,8 @@ def test_padding(m):
         (lambda: SetSelection(4, 2, -1), "epsilon must be"),
         (lambda: SetSelection(4, 2, 1.0, subset_size=5), "subset_size must be between 1 and 4"),
         (lambda: SetSelection(4, 2, 1.0).report(np.zeros((3, 3), int), None), "shape"),
-        (lambda: SetSelection(4, 2, 1.0).report(np.full((3, 2), 6), None), "codes must be between 0 and 5"),
-        (lambda: SetSelection(17, 2, 1.0).channel(), "reports"),
+        (lambda: SetSelection(4, 2, 1.0).report(np.full((3, 2), 6), None), "sets must have codes from 0 to 5"),
+        (lambda: SetSelection(17, 2, 1.0).channel(), "at most 16 values"),
     ],
 )
 def test_refused(make, message):

@@ -41,7 +41,7 @@ def hashing(k, epsilon, g):
 def whole_channel(oracle):
     """Return the channel of whole reports: seed, function, and what is reported of the value."""
     if isinstance(oracle, LocalHashing):
-        family, inner = oracle.hash_family, oracle._inner.channel()
+        family, inner = oracle.hash_family, oracle._bucket_oracle.channel()
         parts = [[inner[family.bucket(seed, value)] for seed in range(9)] for value in range(oracle.k)]
     else:
         return oracle.channel()

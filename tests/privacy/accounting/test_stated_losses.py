@@ -87,7 +87,7 @@ def test_losses_of_rappor_dominate(permanent, filters):
     promise = encoder.guarantee_ if permanent else encoder.instantaneous_guarantee_
     (field,) = encoder.protocol_.fields
     oracle = field.first_round if permanent else field.oracle
-    laws = np.array(channel_of_bits(filters, 4, (oracle.q, oracle.p)), float)
+    laws = np.array(channel_of_bits(filters, 4, oracle.q, oracle.p), float)
     for delta in (0.2, 0.05, 1e-3):
         assert deltas(laws, compose([promise], delta=delta).epsilon, 1) <= delta * (1 + 1e-9)
     bare = PrivacyGuarantee(promise.epsilon)
