@@ -20,7 +20,7 @@ API = "".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "api")
 DATA = re.findall(r"^\.\. py:data:: (skdp\.\S+)$", API, re.MULTILINE)
 LISTED = re.findall(r"^   (skdp\.\S+)$", API, re.MULTILINE) + DATA
 PAGES = [DOCS / "index.md", *sorted((DOCS / "guide").glob("*.md"))]
-ANSWERS = sorted([*(DOCS / "answers").glob("*.md"), *(DOCS / "background").glob("*.md")])
+ANSWERS = sorted([*(DOCS / "answers").glob("*.md")])
 SLOW_PAGES = ("attacks", "numbers", "evaluation", "synthetic_tables", "engines")
 
 

@@ -566,7 +566,7 @@ def _fit_model(
         f"All rows of {label} have the same class, so the score is computed for a "
         "constant prediction",
         UserWarning,
-        about="guide/training_on_synthetic_rows",
+        about="guide/synthetic_tables#train-a-model",
         stacklevel=3,
     )
     # A scorer requires a probability for each class of the test rows, so the constant
