@@ -331,7 +331,7 @@ class TestFoundDomains:
         assert by_domain.mean_ == by_pair.mean_
         with pytest.raises(ValueError, match=r"bounds of column 'sex' must be an Interval of numbers in the Domain"):
             DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"sex": [1.0, 2.0]}))
-        with pytest.raises(ValueError, match=r"declares nothing for the columns \['height'\]"):
+        with pytest.raises(ValueError, match=r"declares no values for the columns \['height'\]"):
             DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"height": [1.0, 2.0]}))
 
 
@@ -376,21 +376,19 @@ def test_estimators_ignore_columns_that_their_table_does_not_have(make, columns)
         for estimator in (wide, narrow)
     ]
     np.testing.assert_array_equal(*map(np.asarray, drawn))
-    with pytest.raises(ValueError, match=r"declares nothing for the columns \['height'\]"):
+    with pytest.raises(ValueError, match=r"declares no values for the columns \['height'\]"):
         make(WIDE).fit(people.assign(height=1.0))
 
 
 @each("encoder", [RandomizedResponseEncoder(categories=WIDE), NumericPerturber(bounds=WIDE)])
 def test_the_declared_columns_are_named_beside_a_misspelled_one(encoder):
-    message = r"declares nothing for the columns \['Age'\].*\. The Domain declares \['job', 'age', 'sex', 'x'\]$"
+    message = r"declares no values for the columns \['Age'\].*\. The Domain declares \['job', 'age', 'sex', 'x'\]$"
     with pytest.raises(ValueError, match=message):
         encoder.fit(PEOPLE[["age"]].rename(columns=str.title))
 
 
 def test_an_undeclared_column_may_be_dropped():
-    with pytest.raises(
-        ValueError, match=r"declares nothing for the columns \['id'\]\. Declare .*, or drop the columns"
-    ):
+    with pytest.raises(ValueError, match=r"no values for the columns \['id'\]\. Declare .*, or drop the columns"):
         DPMarginalSynthesizer(1.0, domain=WIDE).fit(PEOPLE.assign(id=range(150)))
     with pytest.raises(TypeError, match=r"X must be a table, got str\. Read the file first"):
         DPMarginalSynthesizer(1.0, domain=WIDE).fit("people.csv")

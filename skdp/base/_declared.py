@@ -1,4 +1,4 @@
-"""Declared domains of tables."""
+"""Domains of input tables, from declared values or from the data."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ from skdp.tables import (
 def make_domain(
     table: Table, categories: Any, *, name: str = "categories", why_declared: str = ""
 ) -> Domain:
-    """Make the domain of a table from declared values, or from the data with a warning."""
-    declared = _declared(table, categories, name)
+    """Return the domain of all columns of a table.
+
+    Columns that `categories` does not declare get the values that occur, with a
+    `PrivacyLeakWarning`; with `why_declared`, the reason, they raise an error.
+    """
+    declared = _resolve_declared(table, categories, name)
     undeclared = [column for column in table.names if column not in declared]
     if undeclared and why_declared:
         raise ValueError(
@@ -45,11 +49,11 @@ def make_domain(
     for column, values in zip(table.names, table.columns, strict=True):
         is_declared = column in declared
         attributes[column] = (
-            declared[column] if is_declared else _observed(column, values)
+            declared[column] if is_declared else _find_categories(column, values)
         )
     domain = Domain(attributes)
     for column in undeclared:
-        domain[column].observed = True  # For `privacy_statement`.
+        domain[column].observed = True  # `privacy_statement` lists these columns
     return copy_guarantee(domain, categories)
 
 
@@ -65,7 +69,8 @@ def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
     )
 
 
-def _declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
+def _resolve_declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
+    """Return the declared values by column, from the parameter and from the dtypes."""
     by_dtype = domains_of_dtypes(table)
     expected = f"{parameter} must be 'auto', a list, a mapping or a Domain"
     if isinstance(categories, str):
@@ -76,8 +81,8 @@ def _declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
     if isinstance(categories, Domain):
         hint += f". The Domain declares {list(categories.columns)}"
         # A Domain may have more columns than the table.
-        known = [name for name in categories.columns if name in table.names]
-        categories = {name: categories[name] for name in known}
+        common = [name for name in categories.columns if name in table.names]
+        categories = {name: categories[name] for name in common}
     if isinstance(categories, Mapping):
         declared = {**by_dtype, **categories}
         check_declared(declared, table.names, parameter, hint)
@@ -87,21 +92,22 @@ def _declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
         raise TypeError(f"{expected}, got {type(categories).__name__}")
     if len(categories) != len(table.names):
         raise ValueError(
-            f"{parameter} has {len(categories)} lists of values; it needs one for each "
-            f"of the columns {list(table.names)}"
+            f"{parameter} must have a list of values for each of the columns "
+            f"{list(table.names)}, got {len(categories)} lists"
         )
     return dict(zip(table.names, categories, strict=True))
 
 
-def _observed(name: Any, column: Any) -> Categories:
+def _find_categories(name: Any, column: Any) -> Categories:
+    """Return the values that occur in a column, which are not protected."""
     try:
         values, has_missing = distinct_values(column)
     except ColumnError as error:
         raise ValueError(f"column {name!r} {error}; declare its categories") from None
     if has_missing:
         raise ValueError(
-            f"column {name!r} contains missing values (NaN); declare its categories, with "
-            "None among them for missing"
+            f"column {name!r} contains missing values (NaN). Declare its categories, with "
+            "None for missing values"
         )
     try:
         return Categories(values)
@@ -110,11 +116,11 @@ def _observed(name: Any, column: Any) -> Categories:
 
 
 def declares_missing(domain: Domain) -> bool:
-    """Return True if missing is a declared value of a column."""
+    """Check if missing is a declared value of at least one column."""
     return any(None in domain[name].values for name in domain.columns)
 
 
-# Advice of statistics for values outside the domain.
+# Second remedy in the errors of statistics.
 _IGNORE = "Or set handle_unknown='ignore', which excludes such values from all counts"
 
 
@@ -125,19 +131,21 @@ def undeclared_error(
     where: str = "declared categories",
     advice: str = _IGNORE,
 ) -> ValueError:
-    """Make the error of a value outside the domain; the message contains the domain only."""
+    """Return the error for a value outside the domain of a column.
+
+    **Privacy.** The message contains declared values only.
+    """
     declared = repr(values)
-    remedy = "Declare all values that can occur, and None for missing values"
+    remedy = (
+        "Declare all values that can occur, in the same spelling, and None for missing "
+        "values"
+    )
     if isinstance(values, Interval):
         declared = f"{values.edges[0]} to {values.edges[-1]}"
         remedy = (
-            "Declare bounds of all values that can occur, and missing=True for missing "
-            "values (NaN), or clip the numbers to the bounds"
+            "Widen the bounds, or clip the numbers to them, and declare missing=True for "
+            "missing values (NaN)"
         )
-    elif any(isinstance(value, str) for value in values.values):
-        remedy = f"Compare the spelling, case and spaces. {remedy}"
-    elif all(type(value) in (int, float) for value in values.values):
-        remedy += " (NaN), or a range of numbers as an Interval"
     return ValueError(
         f"column {column!r} contains a value outside the {where}, {declared}. "
         f"{remedy}. {advice}."

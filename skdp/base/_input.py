@@ -35,7 +35,11 @@ from skdp.tables import (
 def check_input(
     estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1
 ) -> Table:
-    """Check the shape and the column names of an input, without reading its values."""
+    """Check the shape and the column names of an input, and return its columns.
+
+    The values are not read. With `reset`, the names and their number become fitted
+    attributes of the estimator; otherwise they must be equal to these.
+    """
     if is_frame(X):
         n_rows, n_columns = X.shape
         if n_columns == 0:
@@ -49,12 +53,12 @@ def check_input(
             )
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return wrap_table(X)
-    _refuse_masked(X)
+    _check_not_masked(X)
     if hasattr(X, "to_table"):  # a Dataset of pyarrow
         raise lazy_error(X)
     has_dtypes = hasattr(X, "__array__")
     if not issparse(X):
-        array = _read_rows(X)
+        array = _to_rows(X)
         if isinstance(X, np.ndarray) or not has_dtypes:
             X = array
     array = validate_data(
@@ -68,21 +72,22 @@ def check_input(
     return replace(wrap_table(array), has_dtypes=has_dtypes)
 
 
-def _refuse_masked(values: Any) -> None:
+def _check_not_masked(values: Any) -> None:
+    """Raise an error for a masked array, whose masked values scikit-learn would read."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
-            "masked arrays are not supported, as their masked values would be "
-            "released; fill them first"
+            "masked arrays are not supported, because their masked values would be "
+            "released. Fill them first"
         )
 
 
-def _read_rows(X: Any) -> NDArray[Any]:
-    """Convert an array-like of rows."""
+def _to_rows(X: Any) -> NDArray[Any]:
+    """Convert an array-like to an array of shape (n_rows, n_columns)."""
     if isinstance(X, str | os.PathLike):
         raise TypeError(
             f"X must be a table, got {type(X).__name__}. Read the file first"
         )
-    # Errors of scikit-learn contain the data.
+    # **Privacy.** Errors of scikit-learn would quote the values.
     array = to_array(X, "X")
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported")
@@ -96,7 +101,8 @@ def _read_rows(X: Any) -> NDArray[Any]:
 
 
 def to_array(values: Any, name: str) -> NDArray[Any]:
-    """Convert an array-like to an array, of objects for lists with text and other values."""
+    """Convert an array-like to an array, which has dtype object for lists with text."""
+    # NumPy would convert the numbers in a list with text to text.
     is_list = not hasattr(values, "__array__")
     for dtype in (None, object):
         try:
@@ -106,34 +112,34 @@ def to_array(values: Any, name: str) -> NDArray[Any]:
         if dtype is object or not is_list or array.dtype.kind not in "USV":
             return array
     raise ValueError(
-        f"{name} cannot be read as an array: expected rows of single values, all of "
-        "one length"
+        f"{name} must be an array-like whose rows have equal lengths, got "
+        f"{type(values).__name__}"
     )
 
 
 def check_names(
     estimator: BaseEstimator, table: Table, fitted: tuple[Any, ...]
 ) -> None:
-    """Check that a table has the columns of `fit`."""
+    """Check that a table has the column names that the estimator was fitted on."""
     # scikit-learn compares names only if all are strings.
     is_array = isinstance(table.native, np.ndarray)
     is_compared = hasattr(estimator, "feature_names_in_") and not is_array
     are_strings = all(isinstance(name, str) for name in fitted)
     if (is_compared or not are_strings) and table.names != fitted:
         raise ValueError(
-            f"X has the columns {list(table.names)}; fit saw {list(fitted)}"
+            f"X must have the columns of fit, {list(fitted)}, got {list(table.names)}"
         )
 
 
-def apply_set_output(estimator: Any, released: Any) -> Any:
-    """Convert the output of a transformer to the type set by `set_output`."""
+def apply_set_output(estimator: Any, X_out: Any) -> Any:
+    """Convert the output of a transformer to the container chosen with `set_output`."""
     config = getattr(estimator, "_sklearn_output_config", {})
     output = config.get("transform", get_config()["transform_output"])
-    return convert_frame(released, output)
+    return convert_frame(X_out, output)
 
 
-def _named_levels(table: Any) -> tuple[Any, ...]:
-    """Return the names of the named levels of a row index."""
+def _get_level_names(table: Any) -> tuple[Any, ...]:
+    """Return the names of the row index of a pandas object, without unnamed levels."""
     if not isinstance(table, pd.DataFrame | pd.Series):
         return ()
     return tuple(name for name in table.index.names if name is not None)
@@ -142,38 +148,42 @@ def _named_levels(table: Any) -> tuple[Any, ...]:
 def check_index_levels(
     table: Any, protected: Sequence[Any], *, what: str = "X"
 ) -> None:
-    """Check that no level of the row index has the name of a protected column."""
-    for name in _named_levels(table):
+    """Check that no level of the row index has the name of a protected column.
+
+    The row index is returned with the reports, so the level would reveal the column.
+    """
+    for name in _get_level_names(table):
         if name in protected:
             raise ValueError(
-                f"the row index of {what} has a level {name!r}, the name of a protected "
-                "column, and passes through without protection. Use "
+                f"the row index of {what} must not have the name of a protected column, "
+                f"got level {name!r}, which would be released. Use "
                 f"{what}.reset_index({name!r}, drop=True), and for groups in the index "
                 f"reports.set_index({name!r}, drop=False)."
             )
 
 
 def warn_of_levels(table: Any) -> None:
-    """Warn of a row index with named levels."""
-    # An index without names usually has numbers of rows.
-    names = [repr(name) for name in _named_levels(table)]
+    """Warn that the named levels of a row index are released."""
+    # An index without a name usually has row numbers.
+    names = [repr(name) for name in _get_level_names(table)]
     if names:
         warn_at_caller(
-            f"the row index passes through unprotected, with {', '.join(names)}. Use "
-            "reset_index(drop=True) if it identifies persons",
+            f"the row index is released without protection, with levels "
+            f"{', '.join(names)}. Use reset_index(drop=True) if it identifies persons",
             PrivacyLeakWarning,
             about="answers/not_covered",
         )
 
 
 def check_row_order(**inputs: Any) -> None:
-    """Check that no two pandas inputs have equal row labels in different orders."""
-    for (name, rows), (what, column) in itertools.combinations(inputs.items(), 2):
-        check_same_order(rows, column, what, name_of_X=name)
+    """Check that no two pandas inputs, given by name, have equal row labels in different orders."""
+    for (name, X), (other_name, other) in itertools.combinations(inputs.items(), 2):
+        check_same_order(X, other, other_name, name_of_X=name)
 
 
 def check_same_order(X: Any, column: Any, what: str, *, name_of_X: str = "X") -> None:
-    """Check that a series does not have the row labels of X in another order."""
+    """Check that the pandas object `column`, named `what`, does not have the row labels of X in another order."""
+    # Rows are matched by position, so permuted labels would be silently wrong.
     indexed = pd.DataFrame | pd.Series
     if not isinstance(X, indexed) or not isinstance(column, indexed):
         return
@@ -182,14 +192,14 @@ def check_same_order(X: Any, column: Any, what: str, *, name_of_X: str = "X") ->
     if X.index.equals(column.index) or not _are_permuted(X.index, column.index):
         return
     raise ValueError(
-        f"{what} has the labels of {name_of_X} in another order, and rows are read by "
-        f"position. Use {what}.reindex({name_of_X}.index), or pass {what}.to_numpy() if its "
-        f"rows are in the order of {name_of_X}."
+        f"{what} must have its row labels in the order of {name_of_X}, because rows are "
+        f"matched by position. Use {what}.reindex({name_of_X}.index), or {what}.to_numpy() "
+        f"if its rows are in the order of {name_of_X}."
     )
 
 
 def _are_permuted(labels: pd.Index, other_labels: pd.Index) -> bool:
-    """Return True if two indexes are permutations of each other."""
+    """Check if two indexes have the same labels, each as often, in any order."""
     try:
         distinct = labels.unique()
         indices = distinct.get_indexer_for(labels)
@@ -201,38 +211,45 @@ def _are_permuted(labels: pd.Index, other_labels: pd.Index) -> bool:
 
 
 def to_float_columns(
-    table: Table, *, missing: bool = False, truth: bool = True, others: bool = False
+    table: Table,
+    *,
+    allow_missing: bool = False,
+    allow_bool: bool = True,
+    coerce: bool = False,
 ) -> list[NDArray[np.float64]]:
-    """Read the columns of a table as numbers."""
-    # With `truth`, booleans are read as 0 and 1. With `others`, Python objects other than numbers are read as missing
-    # values.
+    """Return the columns of a table as float arrays of shape (n_rows,).
+
+    Booleans become 0 and 1 if they are allowed. With `coerce`, Python objects other than
+    numbers become NaN, as in ``pandas.to_numeric``; otherwise they raise an error.
+    """
     columns = []
     for name, column in zip(table.names, table.columns, strict=True):
         try:
-            numbers = to_numbers(column, truth=truth)
+            numbers = to_numbers(column, allow_bool=allow_bool)
         except ColumnError as error:
             raise TypeError(f"column {name!r}: {error}") from None
         columns.append(numbers.astype(float, copy=False))
     for name, column, numbers in zip(table.names, table.columns, columns, strict=True):
         is_object = getattr(getattr(column, "dtype", None), "kind", "") == "O"
-        if (missing and (others or not is_object)) or np.isfinite(numbers).all():
+        is_allowed = allow_missing and (coerce or not is_object)
+        if is_allowed or np.isfinite(numbers).all():
             continue
-        if is_object and not others and _has_other(column, numbers):
+        if is_object and not coerce and _has_other_objects(column, numbers):
             # The check of scikit-learn requires the words "argument must be".
             raise TypeError(
                 f"column {name!r} contains text or other objects; argument must be "
                 "numeric: convert strings to numbers"
             )
-        if not missing:
+        if not allow_missing:
             raise ValueError(
-                f"column {name!r} contains a missing value, a NaN or an inf. Fill it in, "
-                "or drop the record, by a public rule."
+                f"column {name!r} contains a missing value, NaN or infinity. Impute missing "
+                "values, or drop their rows."
             )
     return columns
 
 
-def _has_other(column: Any, numbers: NDArray[np.floating]) -> bool:
-    """Return True if a column has an object other than a number or missing."""
+def _has_other_objects(column: Any, numbers: NDArray[np.floating]) -> bool:
+    """Check if a column has an object that is neither a number nor missing."""
     values = to_object_list(column)
     return not all(
         is_missing(values[index]) for index in np.isnan(numbers).nonzero()[0]
@@ -241,12 +258,15 @@ def _has_other(column: Any, numbers: NDArray[np.floating]) -> bool:
 
 # Targets of supervised estimators.
 
-# Name of a target without a name.
+# Column name of a target that has no name.
 TARGET = "target"
 
 
 def to_single_column(values: Any, what: str) -> Table:
-    """Read a series, a dataframe of one column or an array-like of shape (n,) or (n, 1) as a table of one column."""
+    """Convert a series, or an array-like of shape (n,) or (n, 1), to a table of one column.
+
+    `what` is the name of the parameter in errors.
+    """
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return wrap_table(series.to_frame().to_native())
@@ -255,26 +275,26 @@ def to_single_column(values: Any, what: str) -> Table:
         if len(table.names) != 1:
             raise ValueError(f"{what} must be one column, got {len(table.names)}")
         return table
-    _refuse_masked(values)
+    _check_not_masked(values)
     array = to_array(values, what)
     if array.ndim == 1:
         array = array[:, np.newaxis]
     if array.ndim != 2 or array.shape[1] != 1:
         raise ValueError(
-            f"{what} must be one column, got an array of {array.ndim} dimensions"
+            f"{what} must be one column, got an array of shape {array.shape}"
         )
     return wrap_table(array)
 
 
 def target_column(y: Any) -> tuple[Any, Any]:
-    """Return the target as a column, and its name."""
+    """Return the column and the name of a target; the name is "target" if it has none."""
     if isinstance(nw.from_native(y, series_only=True, pass_through=True), nw.Series):
         name = getattr(y, "name", None)
         return y, TARGET if name in (None, "") else name
     if isinstance(y, str):
         raise ValueError(
-            "y must be the column itself for a table in memory, got a str; column "
-            "names are accepted for files and lazy frames only"
+            "y must be a column for a table in memory, got str. Column names are accepted "
+            "for files and lazy frames only"
         )
     table = to_single_column(y, "y")
     name = table.names[0] if is_frame(y) else TARGET
@@ -282,11 +302,11 @@ def target_column(y: Any) -> tuple[Any, Any]:
 
 
 def get_target(table: Table, y: Any) -> tuple[Any, Any]:
-    """Return the target as a column, and a name that no column of the table has."""
+    """Return the column of a target of a table, and a name for it that no column of the table has."""
     column, name = target_column(y)
     n_rows = len(table.columns[0]) if table.columns else 0
     if len(column) != n_rows or not table.columns:
-        raise ValueError(f"y has {len(column)} rows; X has {n_rows}")
+        raise ValueError(f"y must have the {n_rows} rows of X, got {len(column)}")
     check_same_order(table.native, y, "y")
     if name not in table.names:
         return column, name
@@ -300,9 +320,11 @@ def get_target(table: Table, y: Any) -> tuple[Any, Any]:
 def check_target_name(
     table: Table, y: Any, protected: Collection[Any] | None = None
 ) -> None:
-    """Check that y and a protected column of X have different names."""
-    # A guarantee names columns, so it would also cover the public column of this name. By
-    # default, y is protected.
+    """Check that y and a column of X do not share a name of which only one is protected.
+
+    `protected` are the names of the protected columns; None if y is protected.
+    """
+    # A guarantee names columns, so it would also cover the public column of this name.
     if y is None or isinstance(y, str):
         return
     _, name = target_column(y)
@@ -322,7 +344,10 @@ def check_target_name(
 
 
 def split_target(table: Any) -> tuple[Any, Any]:
-    """Split the last column from a table as its target; a lazy table keeps the column."""
+    """Return a table without its last column, and this column as target.
+
+    A lazy table stays whole, and its target is the name of the column.
+    """
     if isinstance(table, np.ndarray | pd.DataFrame):
         _check_width(table.shape[1] if table.ndim == 2 else 1)
         rows = table.iloc if isinstance(table, pd.DataFrame) else table
@@ -344,7 +369,7 @@ def _check_width(n_columns: int) -> None:
 
 
 def split_if_supervised(estimator: Any, table: Any) -> tuple[Any, Any]:
-    """Split a table if an estimator requires a target, which is None otherwise."""
+    """Split the last column as target if the estimator requires one; otherwise the target is None."""
     tags = getattr(estimator, "__sklearn_tags__", None)
     is_needed = tags is not None and tags().target_tags.required
     return split_target(table) if is_needed else (table, None)

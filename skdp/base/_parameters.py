@@ -60,8 +60,8 @@ HandleUnknown: TypeAlias = Hashable | Literal["error", "uniform"]
 # Label of a target: text, a number or a bool.
 Label: TypeAlias = Hashable
 
-# Privileged values: one, several, or a mapping of columns to values. A value of several
-# columns is a tuple.
+# Privileged values: a value, a list of values, or a mapping of columns to values. The
+# value of several columns together is a tuple.
 Privileged: TypeAlias = (
     Hashable | Sequence[Hashable] | Mapping[Any, Hashable | Sequence[Hashable]]
 )
@@ -73,34 +73,31 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def restore_on_error(fit: Fit) -> Fit:
-    """Decorate a method to restore the attributes of the estimator if it fails."""
-    # An error or interrupt between setting two attributes would separate statistics from
-    # their guarantee. Charges remain.
+    """Decorate a method of an estimator to restore all attributes if it raises an error."""
+    # **Privacy.** After an error or interrupt between two assignments, statistics would
+    # have the guarantee of an earlier fit. Charges remain.
 
     @wraps(fit)
     def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
         attributes = dict(vars(self))
         try:
             return fit(self, *args, **kwargs)
-        except BudgetExceeded as refusal:
-            # Parameter searches print the traceback of each failed fit, so it must be
-            # short.
+        except BudgetExceeded as error:
             self.__dict__ = attributes
-            raise refusal.with_traceback(None) from None
+            # Parameter searches print the traceback of each failed fit.
+            raise error.with_traceback(None) from None
         except BaseException:
-            self.__dict__ = attributes  # one assignment, so that no interrupt splits it
+            self.__dict__ = attributes  # a single assignment cannot be interrupted
             raise
 
     return cast(Fit, fit_or_restore)
 
 
 def check_confidence_level(level: Any) -> float:
-    """Check a confidence level."""
+    """Check a confidence level and return it as a float."""
     is_number = isinstance(level, Real) and not isinstance(level, bool)
     if not is_number or not 0 < float(level) < 1:
-        raise ValueError(
-            f"confidence_level must be a number between 0 and 1, got {level!r}"
-        )
+        raise ValueError(f"confidence_level must be in (0, 1), got {level!r}")
     return float(level)
 
 
@@ -126,12 +123,13 @@ def check_random_state(value: Any) -> None:
 
 
 def check_flag(name: str, value: Any) -> None:
+    """Check that a parameter is a boolean."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
 
 
 class OnSite:
-    """Mixin of estimators whose HTML links to their page of the API."""
+    """Mixin for estimators whose HTML representation links to their API page."""
 
     @property
     def _doc_link_module(self) -> str:
@@ -144,11 +142,11 @@ class OnSite:
 
 
 class SavedByArguments(ABC):
-    """Base class of objects that are saved by their arguments."""
+    """Base class of objects that `skdp.save` writes as the arguments of their constructor."""
 
     @abstractmethod
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments by name."""
+        """Return the arguments of the constructor by name."""
 
 
 class ProbabilisticClassifier(ClassifierMixin):
@@ -206,39 +204,43 @@ class ProbabilisticClassifier(ClassifierMixin):
 def parse_bounds(
     bounds: Any, names: Sequence[Any], *, parameter: str = "bounds"
 ) -> NDArray[np.float64]:
-    """Read declared bounds as an array of shape (n_columns, 2)."""
+    """Return the bounds of the columns in `names` as an array of shape (n_columns, 2).
+
+    See `Bounds` for the accepted forms. `parameter` is for error messages.
+    """
     if bounds is None:
         raise ValueError(
             "`bounds` must be (low, high), {column: (low, high)} or a Domain, got None. "
             "Use a Domain from public knowledge, or from `discover_domain`."
         )
-    pairs = _pairs(bounds, names)
-    read_pairs = []
-    for name, pair in zip(names, pairs, strict=True):
-        read_pairs.append(_read_pair(pair, f"{parameter} of column {name!r}"))
-    return np.array(read_pairs)
+    pairs = []
+    for name, pair in zip(names, _list_pairs(bounds, names), strict=True):
+        pairs.append(_check_pair(pair, f"{parameter} of column {name!r}"))
+    return np.array(pairs)
 
 
 def check_declared(
     declared: Mapping[Any, Any], names: Sequence[Any], parameter: str, hint: str = ""
 ) -> None:
-    """Check that a mapping has exactly the columns of a table."""
+    """Check that the keys of a mapping are the names of the columns of X."""
     unknown = [name for name in declared if name not in names]
     if unknown:
         raise ValueError(
-            f"{parameter} declares columns that X does not have: {unknown}; "
-            f"X has {list(names)}"
+            f"the keys of {parameter} must be columns of X, {list(names)}, got {unknown}"
         )
     absent = [name for name in names if name not in declared]
     if absent:
-        raise ValueError(f"{parameter} declares nothing for the columns {absent}{hint}")
+        raise ValueError(
+            f"{parameter} declares no values for the columns {absent}{hint}"
+        )
 
 
-def _pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
+def _list_pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
+    """Return the unchecked bounds of each column."""
     hint = ""
     if isinstance(bounds, Domain):
         hint = f". The Domain declares {list(bounds.columns)}"
-        bounds = _bounds_of_domain(bounds, names)
+        bounds = _get_domain_bounds(bounds, names)
     if isinstance(bounds, Mapping):
         check_declared(bounds, names, "bounds", hint)
         return [bounds[name] for name in names]
@@ -251,11 +253,14 @@ def _pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
     if len(rows) == 2 and all(_to_list(row) is None for row in rows):
         return [rows] * len(names)
     if len(rows) != len(names):
-        raise ValueError(f"bounds has {len(rows)} rows; X has {len(names)} columns")
+        raise ValueError(
+            f"bounds must have a row for each of the {len(names)} columns of X, got "
+            f"{len(rows)} rows"
+        )
     return rows
 
 
-def _bounds_of_domain(
+def _get_domain_bounds(
     domain: Domain, names: Sequence[Any]
 ) -> dict[Any, tuple[Any, Any]]:
     """Return the bounds of the intervals of a domain for the columns of a table."""
@@ -274,12 +279,13 @@ def _bounds_of_domain(
 
 
 def list_names(names: Any) -> list[Any] | None:
-    """Return the column names in a list, tuple, array or pandas index, or None."""
-    is_of_one_dimension = not isinstance(names, np.ndarray) or names.ndim == 1
-    return _to_list(names) if is_of_one_dimension else None
+    """Return column names in a sequence as a list; None for a single name or a matrix."""
+    is_matrix = isinstance(names, np.ndarray) and names.ndim != 1
+    return None if is_matrix else _to_list(names)
 
 
 def _to_list(value: Any) -> list[Any] | None:
+    """Convert a sequence, array or pandas index to a list; None for a scalar."""
     if isinstance(value, pd.Index):
         return value.tolist()
     if isinstance(value, np.ndarray):
@@ -288,12 +294,13 @@ def _to_list(value: Any) -> list[Any] | None:
     return list(value) if is_list else None
 
 
-def _read_pair(pair: Any, what: str) -> tuple[float, float]:
+def _check_pair(pair: Any, what: str) -> tuple[float, float]:
+    """Check a pair of bounds and return it as floats; `what` is the subject of errors."""
     numbers = _to_list(pair)
     if numbers is None or len(numbers) != 2:
         raise ValueError(
-            f"{what} must be a pair (low, high), got {type(pair).__name__}. For the "
-            "intervals of a Domain, give the Domain itself"
+            f"{what} must be a pair (low, high), got {type(pair).__name__}. For an "
+            "Interval, pass the Domain that contains it"
         )
     for number in numbers:
         if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
@@ -305,15 +312,15 @@ def _read_pair(pair: Any, what: str) -> tuple[float, float]:
         is_usable = False
     if not is_usable:
         raise ValueError(
-            f"{what} must be finite with low < high, and as far apart as floats "
-            f"distinguish, got ({numbers[0]!r:.40}, {numbers[1]!r:.40})"
+            f"{what} must be finite with low < high, and a width that floats resolve, "
+            f"got ({numbers[0]!r:.40}, {numbers[1]!r:.40})"
         )
     return low, high
 
 
 def has_float_resolution(low: float, high: float) -> bool:
-    """Return True if a grid between bounds is exact enough in floats."""
-    # At this width, relative to the larger bound, floats distinguish the steps of a grid
-    # of 65,536 points.
+    """Check if floats between two bounds are dense enough for the grids of statistics."""
+    # Grids have up to 65,536 points. At this width, relative to the larger bound, a step
+    # of 1.5e-14 is 69 times the distance of floats.
     min_width = 1e-9
     return high - low >= max(min_width * max(abs(low), abs(high)), 1e-300)

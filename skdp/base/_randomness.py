@@ -18,7 +18,10 @@ from skdp.tables import to_python
 
 
 def draw_seed(random_state: Any) -> int | None:
-    """Return the seed of a fit: None if secure, a new seed from a RandomState instance."""
+    """Return the seed of a fit as an int; None for secure randomness.
+
+    A RandomState instance draws a new seed.
+    """
     check_random_state(random_state)
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
@@ -26,13 +29,14 @@ def draw_seed(random_state: Any) -> int | None:
 
 
 class CallCounter:
-    """Number of calls since `fit`; copies restart at 0, so that seeded streams repeat."""
+    """Counter of the calls since `fit`; copies restart at 0, so that seeded streams repeat."""
 
     def __init__(self) -> None:
+        # `next` of a count is atomic, so threads get different numbers.
         self._numbers = itertools.count()
 
     def advance(self) -> int:
-        """Return the number of this call, and increment it."""
+        """Return the number of this call, from 0, and increment it."""
         return next(self._numbers)
 
     def __reduce__(self) -> tuple[type[CallCounter], tuple[()]]:
@@ -42,7 +46,10 @@ class CallCounter:
 def make_source(
     random_state: int | np.random.RandomState | None, *key: Any
 ) -> ByteSource:
-    """Return the source of random bits of one column in one call."""
+    """Return a source of random bytes; seeded sources depend on the seed and on a key.
+
+    The key names the use of the source, such as an estimator, a call and a column.
+    """
     seed = draw_seed(random_state)
     if seed is None:
         return SecureSource()
@@ -52,38 +59,46 @@ def make_source(
 
 @dataclass(frozen=True)
 class CallRandomness:
-    """Randomness of one call, with a source for each purpose and columns."""
+    """Factory of the sources of random bytes in one call of a method.
+
+    Calling it with a purpose, such as "report", and column names returns their source.
+    """
 
     seed: int | None = field(repr=False)
+    # Class of the estimator, and number of the call.
     owner: str
     call: int
-    where: tuple[Any, ...] = ()
+    # Names of nested parts of the call.
+    prefix: tuple[Any, ...] = ()
 
     def __call__(self, purpose: str, *columns: Any) -> ByteSource:
         return make_source(
-            self.seed, self.owner, self.call, *self.where, purpose, *columns
+            self.seed, self.owner, self.call, *self.prefix, purpose, *columns
         )
 
     @property
     def name(self) -> str | None:
-        """Name of the call of a seeded estimator, without the seed; None if secure."""
+        """Name of a seeded call, which does not contain the seed; None if secure."""
         return None if self.seed is None else f"{self.owner}, call {self.call}"
 
-    def part(self, *where: Any) -> CallRandomness:
-        """Return the randomness of a part of the call."""
-        return replace(self, where=(*self.where, *where))
+    def part(self, *names: Any) -> CallRandomness:
+        """Return the randomness of a named part of the call, whose sources are independent of other parts."""
+        return replace(self, prefix=(*self.prefix, *names))
 
 
 @cache
-def _blas() -> ThreadpoolController:
-    """Find the BLAS libraries, which takes milliseconds."""
+def _find_blas() -> ThreadpoolController:
+    """Find the loaded BLAS libraries, which takes milliseconds."""
     return ThreadpoolController()
 
 
-def limit_blas_threads(alone: bool = True) -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread, which is faster for small matrices."""
-    # The limit is global, so threads that end in another order would keep it.
+def limit_blas_threads() -> AbstractContextManager[Any]:
+    """Return a context that limits BLAS to one thread, which is faster for small matrices."""
+    # The limit is global. If several threads set it and end in another order, it would
+    # stay, so only the main thread sets it.
     is_main = threading.current_thread() is threading.main_thread()
-    limit = 1 if alone and is_main else None
-    manager: AbstractContextManager[Any] = _blas().limit(limits=limit, user_api="blas")
+    limit = 1 if is_main else None
+    manager: AbstractContextManager[Any] = _find_blas().limit(
+        limits=limit, user_api="blas"
+    )
     return manager

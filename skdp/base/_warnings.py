@@ -1,4 +1,4 @@
-"""Warnings at the user's line, and collection of all output."""
+"""Warnings that point to the user's code, and collection of all output."""
 
 from __future__ import annotations
 
@@ -19,28 +19,32 @@ _LIBRARIES = ("skdp", "sklearn", "imblearn", "joblib")
 
 
 def find_stack_level() -> int:
-    """Return the stacklevel of the first frame outside skdp and scikit-learn."""
+    """Return the `stacklevel` of the first frame outside skdp and scikit-learn, for `warnings.warn`."""
     frame = sys._getframe(1)
     level = 1
-    while frame.f_back is not None and _package_of(frame) in _LIBRARIES:
+    while frame.f_back is not None and _get_package(frame) in _LIBRARIES:
         frame = frame.f_back
         level += 1
     return level
 
 
-def _package_of(frame: FrameType) -> str:
+def _get_package(frame: FrameType) -> str:
+    """Return the name of the package whose code a frame runs."""
     name: str = frame.f_globals.get("__name__", "")
     return name.partition(".")[0]
 
 
 def warn_at_caller(text: str, category: type[Warning], *, about: str) -> None:
-    """Warn at the user's line."""
+    """Warn with the location of the user's code, and a link to the page `about`."""
     warn(text, category, about=about, stacklevel=find_stack_level())
 
 
 @contextmanager
 def collect_output() -> Iterator[list[str]]:
-    """Collect the texts of log records, warnings and printed output."""
+    """Collect the texts of log records, warnings and printed output of a block of code.
+
+    The yielded list is filled when the block ends.
+    """
     texts: list[str] = []
     printed = io.StringIO()
     listener = logging.StreamHandler(printed)
@@ -65,21 +69,26 @@ def collect_output() -> Iterator[list[str]]:
             texts.append(f"printed: {printed.getvalue()}")
 
 
-# Largest epsilon without a warning: one of e^10 = 22,026 reports of a column with two
-# values is a misreport.
+# Largest epsilon without a warning. In randomized response with two values, one of
+# 1 + e^10 = 22,027 reports is then not the true value.
 _MAX_EPSILON = 10
 
-# Curators seldom release smaller tables, so a delta above 1 / 1,000 is above 1 / n.
+# Number of rows assumed for a warning before n is known. Few tables are smaller.
 _MIN_ROWS = 1_000
 
 
 def warn_of_epsilon(epsilon: float, requested: float | None = None) -> None:
-    """Warn of an epsilon above 10, with the success probability of an attack."""
+    """Warn of an epsilon above 10, with the success probability of the best attack.
+
+    `requested` is the parameter of the user, from which epsilon may be rounded down.
+    """
     if epsilon <= _MAX_EPSILON:
         return
+    # The best test of two equally likely inputs errs with probability 1 / (1 + e^epsilon)
+    # (P. Kairouz, S. Oh, P. Viswanath 2017).
     failure = 1 / (1 + math.exp(min(epsilon, 700.0)))
     stated = f"epsilon={epsilon:.6g}"
-    # Reports have probabilities of finite precision, so epsilon is rounded down.
+    # The probabilities of reports are multiples of 2**-64, which limits epsilon.
     if requested is not None and epsilon < float(requested) * (1 - 1e-6):
         stated += (
             ", the largest that this encoder reaches within the requested "
@@ -95,19 +104,20 @@ def warn_of_epsilon(epsilon: float, requested: float | None = None) -> None:
 
 
 def warn_of_release(guarantee: PrivacyGuarantee) -> None:
-    """Warn of a weak guarantee in the central model, without reading the data."""
-    # The number of rows is private, so the warning must not depend on it.
+    """Warn of a large epsilon or delta of a release in the central model."""
+    # **Privacy.** The number of rows is private, so the warning must not depend on it.
     warn_of_epsilon(guarantee.epsilon)
     _warn_of_delta(guarantee.delta, _MIN_ROWS)
 
 
 def warn_of_released_size(guarantee: PrivacyGuarantee, n_rows: float) -> None:
-    """Warn of a delta above 1 / n for a noisy n, unless `warn_of_release` did."""
+    """Warn of a delta above 1 / n for a noisy number of rows n, unless `warn_of_release` warned of it."""
     if guarantee.delta * _MIN_ROWS <= 1:
         _warn_of_delta(guarantee.delta, round(n_rows))
 
 
 def _warn_of_delta(delta: float, n_rows: int) -> None:
+    """Warn of a delta above 1 / n, which allows a mechanism to publish one of n records."""
     if delta * n_rows > 1:
         warn_at_caller(
             f"delta={delta:.3g} gives weak protection: with a delta above 1 / n, here "

@@ -375,7 +375,7 @@ def _read_positions(X: Any, limits: NDArray[np.float64]) -> list[int]:
             '`statistic` = "mean" requires one column of numbers in X, got '
             f"{len(table.columns)} columns"
         )
-    (values,) = to_float_columns(table, missing=True)
+    (values,) = to_float_columns(table, allow_missing=True)
     positions = to_positions(values[~np.isnan(values)], *limits[0])
     return positions.astype(np.int64).tolist()
 

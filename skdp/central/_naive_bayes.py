@@ -492,6 +492,6 @@ def _sums_by_class(
 ) -> list[NDArray[np.int64]]:
     """Return the sums of each column in each class."""
     features = select_columns(table, table.names[:-1])
-    columns = to_float_columns(features, missing=True)
+    columns = to_float_columns(features, allow_missing=True)
     codes = classes.codes(table.columns[-1])
     return sums_of_groups(columns, bounds, codes, len(classes.values))

@@ -48,7 +48,7 @@ def read_values(table: Table) -> list[Floats]:
     """Read private numbers; Python objects that are not numbers become missing values."""
     # Only dtypes raise errors. Text in a record is private, and an error would reveal
     # it.
-    return to_float_columns(table, missing=True, others=True)
+    return to_float_columns(table, allow_missing=True, coerce=True)
 
 
 def warn_of_objects(table: Table) -> None:
@@ -388,7 +388,9 @@ def _sums_by_cells(
     numbers = select_columns(table, table.names[n_keys:])
     codes, undeclared = encode_columns(keys, domain, handle_unknown)
     values = (
-        read_values(numbers) if missing else to_float_columns(numbers, missing=True)
+        read_values(numbers)
+        if missing
+        else to_float_columns(numbers, allow_missing=True)
     )
     parts = [np.array([column in undeclared for column in domain.columns], np.int64)]
     for clique in cliques:

@@ -79,7 +79,7 @@ class Operand(NamedTuple):
         if self.family == _DATE:
             unit = np.dtype("datetime64[D]") if self.is_whole else _TIMES
             return self._replace(data=to_dates(column, unit).astype(_TIMES))
-        numbers = to_numbers(column, truth=self.family == _TRUTH)
+        numbers = to_numbers(column, allow_bool=self.family == _TRUTH)
         return self._replace(data=numbers.astype(float))
 
     def to_truth(self) -> NDArray[np.bool_]:

@@ -114,7 +114,7 @@ class NumberField(Field):
     def _read(self, columns: Sequence[Any], *, missing: bool = False) -> Any:
         """Read the column as floats."""
         table = Table(self.columns, tuple(columns), None)
-        (numbers,) = to_float_columns(table, missing=missing, truth=False)
+        (numbers,) = to_float_columns(table, allow_missing=missing, allow_bool=False)
         return numbers
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
@@ -461,7 +461,7 @@ class NumericPerturber(MemoisedReports, ReportTransformer):
             column_bounds = float(low) + 0.0, float(high) + 0.0
             fields.append(NumberField(column, column_bounds, mechanism, column_epsilon))
         to_float_columns(
-            table, truth=False
+            table, allow_bool=False
         )  # raises an error for text or missing values
 
         name = self.mechanism if isinstance(self.mechanism, str) else "optimal"

@@ -1,8 +1,9 @@
 """Conversion of columns of any library to integer codes of declared values, and back."""
 
-# The dtype of a decoded column follows from the declared values and the library alone. Otherwise one private value
-# could change the dtype of a column: a missing value turns integers into floats and booleans into objects, a large
-# value widens integers, and a fraction of a second turns seconds into nanoseconds.
+# **Privacy.** The dtype of a decoded column follows from the declared values and the
+# library alone. Otherwise one private value could change the dtype: a missing value turns
+# integers into floats and booleans into objects, a large value widens integers, and a
+# fraction of a second turns seconds into nanoseconds.
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ from numpy.typing import NDArray
 
 from skdp.tables._columns import (
     DECIMAL,
+    TYPE_NAMES,
     VALUE_ERRORS,
-    VALUE_TYPES,
     ColumnError,
     can_contain,
-    cells_of,
     drop_missing,
     is_missing,
     name_of_dtype,
+    to_array_and_mask,
     to_objects,
     to_python,
     type_of_column,
@@ -38,34 +39,36 @@ Decode = Callable[[NDArray[np.integer]], Any]
 
 
 class ValueCoder:
-    """Encoder of columns of any library by the declared values of a column."""
+    """Encoder of a column of any library: the code of a value is its index in `values`."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = tuple(values)
-        # The code of a value that is not declared, and the code of a missing value.
-        self.outside = self.missing = len(self.values)
-        self.dtype = np.min_scalar_type(self.outside)
-        self.codes: dict[Any, int] = {}
+        # Values that are not declared, and missing values if None is not declared.
+        self.unknown_code = self.missing_code = len(self.values)
+        self.dtype = np.min_scalar_type(self.unknown_code)
+        self.code_by_value: dict[Any, int] = {}
         for code, value in enumerate(self.values):
             if value is None:
-                self.missing = code
+                self.missing_code = code
             else:
-                self.codes[value] = code
-        self.kind = next(map(type_of_value, self.codes), None)
+                self.code_by_value[value] = code
+        self.value_type = next(map(type_of_value, self.code_by_value), None)
 
     def check_dtype(self, column: Any, *, declared: str) -> None:
-        """Refuse a dtype that cannot contain the declared values, unless all values are missing."""
-        if self.kind is None:
+        """Raise an error for a dtype that cannot contain the declared values, unless all values are missing."""
+        if self.value_type is None:
             return
-        kinds = {self.kind} | ({DECIMAL} if self.kind == "number" else set())
-        if not can_contain(column, kinds):
+        types = {self.value_type}
+        if self.value_type == "number":
+            types.add(DECIMAL)
+        if not can_contain(column, types):
             raise ColumnError(
                 f"dtype {name_of_dtype(column)} cannot contain the declared values "
                 f"{declared}; convert the column, or declare its own values"
             )
 
     def encode(self, column: Any) -> Codes:
-        """Encode a column."""
+        """Return the code of each value, of shape (n_rows,)."""
         library, column = unwrap(column)
         if library == "pyarrow" and hasattr(column.type, "index_type"):
             return self.encode(column.cast(column.type.value_type))
@@ -73,21 +76,22 @@ class ValueCoder:
             return self._encode_text(library, column)
         if library == "pandas" and isinstance(column.dtype, pd.CategoricalDtype):
             levels = self.encode(pd.Series(column.dtype.categories))
-            table = np.append(levels, self.dtype.type(self.missing))
+            table = np.append(levels, self.dtype.type(self.missing_code))
             coded: Codes = table[column.cat.codes.to_numpy()]  # -1 if missing
             return coded
         return self._encode_cells(column)
 
     def _encode_text(self, library: str, column: Any) -> Codes:
-        texts = list(self.codes) if self.kind == "string" else []
-        codes = np.array([self.codes[text] for text in texts], self.dtype)
+        """Encode strings of polars or pyarrow by a function of the library."""
+        texts = list(self.code_by_value) if self.value_type == "string" else []
+        codes = np.array([self.code_by_value[text] for text in texts], self.dtype)
         if library == "polars":
             import polars
 
             found = column.cast(polars.String).replace_strict(
                 [*texts, None],
-                [*codes, self.missing],
-                default=self.outside,
+                [*codes, self.missing_code],
+                default=self.unknown_code,
                 return_dtype=polars.UInt32,
             )
             return np.asarray(found.to_numpy(), self.dtype)
@@ -96,97 +100,102 @@ class ValueCoder:
 
         value_set = pyarrow.array([*texts, None], column.type)
         positions = compute.index_in(column, value_set=value_set).fill_null(-1)
-        table = np.array([*codes, self.missing, self.outside], self.dtype)
+        table = np.array([*codes, self.missing_code, self.unknown_code], self.dtype)
         coded: Codes = table[positions.to_numpy()]
         return coded
 
     def _encode_cells(self, column: Any) -> Codes:
-        cells, is_null = cells_of(column)
+        """Encode a column by its values in a NumPy array."""
+        cells, is_null = to_array_and_mask(column)
         if cells.dtype.kind in "iufb":
             codes = self._encode_numbers(cells)
         elif cells.dtype.kind == "M":
             codes = self._encode_times(column, cells)
         else:
             objects = cells.astype(object, copy=False)
-            codes = np.fromiter(self._object_codes(objects), self.dtype, len(objects))
+            codes = np.fromiter(self._encode_objects(objects), self.dtype, len(objects))
         if is_null is not None:
-            codes[is_null] = self.missing
+            codes[is_null] = self.missing_code
         return codes
 
     def _encode_numbers(self, cells: NDArray[Any]) -> Codes:
+        """Encode integers, floats or booleans by declared values that their dtype represents."""
         dtype = cells.dtype
-        code_of: dict[Any, int] = {}
-        if self.kind == ("boolean" if dtype.kind == "b" else "number"):
-            for value, code in self.codes.items():
-                if not _represents(dtype, value):
+        code_by_number: dict[Any, int] = {}
+        if self.value_type == ("boolean" if dtype.kind == "b" else "number"):
+            for value, code in self.code_by_value.items():
+                if not _can_represent(dtype, value):
                     continue
                 number = dtype.type(value)
-                if number in code_of:
+                if number in code_by_number:
                     raise ColumnError(
                         "two declared values are the same number in a column of dtype "
                         f"{dtype}"
                     )
-                code_of[number] = code
+                code_by_number[number] = code
         if dtype == np.float16:  # pandas has no index of half precision
             cells = cells.astype(np.float32)
-        codes = self._find(cells, code_of)
+        codes = self._look_up(cells, code_by_number)
         if dtype.kind == "f":
-            codes[np.isnan(cells)] = self.missing
+            codes[np.isnan(cells)] = self.missing_code
         return codes
 
     def _encode_times(self, column: Any, times: NDArray[Any]) -> Codes:
-        """Encode dates and datetimes by their integers, because Python cannot represent all of them."""
+        """Encode dates or datetimes as integers, because Python cannot represent all of them."""
         if type_of_column(column) == "date":
             times = times.astype("datetime64[D]")  # Arrow may have milliseconds of days
-        code_of = {}
-        if type_of_column(column) == self.kind:
-            for value, code in self.codes.items():
+        code_by_number: dict[Any, int] = {}
+        if type_of_column(column) == self.value_type:
+            for value, code in self.code_by_value.items():
                 time = _numpy_time(value)
                 # A unit may round a time or have no such time, for which NumPy 2.5 raises
                 # an error and earlier versions return another time.
                 with suppress(OverflowError):
                     time_in_unit = time.astype(times.dtype)
                     if time_in_unit.astype(time.dtype) == time:
-                        code_of[time_in_unit.view(np.int64)] = code
-        codes = self._find(times.view(np.int64), code_of)
-        codes[np.isnat(times)] = self.missing
+                        code_by_number[time_in_unit.view(np.int64)] = code
+        codes = self._look_up(times.view(np.int64), code_by_number)
+        codes[np.isnat(times)] = self.missing_code
         return codes
 
-    def _find(self, cells: NDArray[Any], code_of: dict[Any, int]) -> Codes:
-        """Look up each cell among the declared values, as the dtype represents them."""
-        keys = pd.Index(np.array(list(code_of), cells.dtype))
-        table = np.array([*code_of.values(), self.outside], self.dtype)
+    def _look_up(self, cells: NDArray[Any], code_by_number: dict[Any, int]) -> Codes:
+        """Return the code of each cell; the keys of `code_by_number` have the dtype of the cells."""
+        keys = pd.Index(np.array(list(code_by_number), cells.dtype))
+        table = np.array([*code_by_number.values(), self.unknown_code], self.dtype)
         coded: Codes = table[keys.get_indexer(cells)]  # -1 if not found
         return coded
 
-    def _object_codes(self, values: Iterable[Any]) -> Iterator[int]:
+    def _encode_objects(self, values: Iterable[Any]) -> Iterator[int]:
+        """Yield the code of each Python object; usual types take a short way."""
         for value in values:
-            kind = VALUE_TYPES.get(type(value))
-            if kind is None:
-                yield self._code_of(value)
+            value_type = TYPE_NAMES.get(type(value))
+            if value_type is None:
+                yield self._encode_object(value)
             elif value != value:  # nan
-                yield self.missing
+                yield self.missing_code
             else:
-                code_of = self.codes if kind == self.kind else {}
-                yield code_of.get(value, self.outside)
+                is_declared = value_type == self.value_type
+                codes = self.code_by_value if is_declared else {}
+                yield codes.get(value, self.unknown_code)
 
-    def _code_of(self, value: Any) -> int:
+    def _encode_object(self, value: Any) -> int:
+        """Return the code of a Python object of any type."""
         if is_missing(value):
-            return self.missing
+            return self.missing_code
         # An object that cannot be converted, hashed or compared is not declared.
         with suppress(*VALUE_ERRORS):
-            kind = type_of_value(value)
-            if kind == DECIMAL and self.kind == "number":
-                # Converted to the float whose text is this decimal fraction.
+            value_type = type_of_value(value)
+            if value_type == DECIMAL and self.value_type == "number":
+                # The nearest float, as of a declared 0.1.
                 value = int(value) if value == int(value) else float(value)
-                kind = "number"
-            if kind == self.kind:
-                return self.codes.get(to_python(value), self.outside)
-        return self.outside
+                value_type = "number"
+            if value_type == self.value_type:
+                return self.code_by_value.get(to_python(value), self.unknown_code)
+        return self.unknown_code
 
 
-def _represents(dtype: np.dtype[Any], value: Any) -> bool:
-    """Return True if a dtype represents a value exactly, or a fraction rounded to a narrower float."""
+def _can_represent(dtype: np.dtype[Any], value: Any) -> bool:
+    """Check if a dtype represents a number exactly, or rounds a float to a narrower float."""
     with suppress(OverflowError), np.errstate(all="ignore"):
         number = dtype.type(value)
         if not isinstance(value, float):
@@ -206,7 +215,7 @@ def _numpy_time(value: Any) -> Any:
 
 # Dtypes of declared values.
 
-# The dtypes of each kind: in NumPy and pandas, polars, and Arrow.
+# Dtypes of declared values, by `type_of_declared`: in NumPy and pandas, polars, and Arrow.
 _DTYPES = {
     "unsigned": (np.dtype(np.uint64), "UInt64", "uint64"),
     "whole": (np.dtype(np.int64), "Int64", "int64"),
@@ -220,16 +229,17 @@ _DTYPES = {
 
 
 def type_of_declared(values: Sequence[Any], *, real: bool | None = None) -> str:
-    """Return the kind of declared values, which decides their dtype.
+    """Name the type of declared values, a key of `_DTYPES`.
 
-    Numbers are whole if `real` is False, or if it is None and all of them are.
+    Numbers are "real" if `real` is True, or if it is None and one of them has a
+    fraction.
     """
     listed = drop_missing(values)
     if not listed:
         return "missing"
-    kind = type_of_value(listed[0])
-    if kind != "number":
-        return kind
+    value_type = type_of_value(listed[0])
+    if value_type != "number":
+        return value_type
     if real is None:
         real = not all(map(float.is_integer, map(float, listed)))
     if real:
@@ -238,16 +248,16 @@ def type_of_declared(values: Sequence[Any], *, real: bool | None = None) -> str:
     return "unsigned" if is_unsigned else "whole"
 
 
-def number_dtype(kind: str) -> np.dtype[Any]:
-    """Return the NumPy dtype of a kind of numbers."""
-    return _DTYPES[kind][0]
+def number_dtype(declared_type: str) -> np.dtype[Any]:
+    """Return the NumPy dtype of "whole", "unsigned" or "real" numbers."""
+    return _DTYPES[declared_type][0]
 
 
-def find_dtype(library: str, kind: str, values: Sequence[Any]) -> Any:
-    """Return the dtype of declared values of a kind in a library."""
+def find_dtype(library: str, declared_type: str, values: Sequence[Any]) -> Any:
+    """Return the dtype in a library of declared values of a `type_of_declared`."""
     if library in ("numpy", "pandas"):
-        return _numpy_dtype(library, kind, values)
-    _, polars_name, arrow_name = _DTYPES[kind]
+        return _numpy_dtype(library, declared_type, values)
+    _, polars_name, arrow_name = _DTYPES[declared_type]
     if library == "polars":
         import polars
 
@@ -256,18 +266,19 @@ def find_dtype(library: str, kind: str, values: Sequence[Any]) -> Any:
         import pyarrow
 
         make = getattr(pyarrow, arrow_name)
-    return make("us") if kind == "datetime" else make()
+    return make("us") if declared_type == "datetime" else make()
 
 
-def _numpy_dtype(library: str, kind: str, values: Sequence[Any]) -> Any:
+def _numpy_dtype(library: str, declared_type: str, values: Sequence[Any]) -> Any:
+    """Return the dtype of declared values in NumPy or pandas."""
     has_missing = None in values
-    if library == "pandas" and kind == "string":
+    if library == "pandas" and declared_type == "string":
         return _pandas_text_dtype()
     # pandas has no days, and NumPy no missing boolean or text.
-    is_object = has_missing and kind in ("boolean", "string")
-    if is_object or (library == "pandas" and kind == "date"):
+    is_object = has_missing and declared_type in ("boolean", "string")
+    if is_object or (library == "pandas" and declared_type == "date"):
         return np.dtype(object)
-    dtype = number_dtype(kind)
+    dtype = number_dtype(declared_type)
     return np.dtype(float) if has_missing and dtype.kind in "iu" else dtype
 
 
@@ -294,25 +305,29 @@ def empty_column(library: str, dtype: Any) -> Any:
 
 # From codes to columns.
 
-# Raised by libraries when a dtype cannot represent a value; the errors of Arrow derive
-# from these.
+# Errors of libraries for a value that a dtype cannot represent; the errors of Arrow
+# derive from these.
 _DTYPE_ERRORS = (TypeError, ValueError, OverflowError, NotImplementedError)
 
 
 def make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
-    """Return a function from codes to a column of a library, of a dtype if it represents all declared values."""
-    # Libraries cut texts, round numbers and wrap integers silently, so the decoded
-    # values are encoded again. The library infers a dtype if this one fails.
+    """Return a function from codes to a column of a library with the declared values.
+
+    The column has `dtype` if it represents all values, and else the dtype that the
+    library infers from them.
+    """
+    # Libraries cut texts, round numbers and wrap integers silently. So a dtype is
+    # accepted only if the decoded values have their codes again.
     coder = ValueCoder(values)
     codes = np.arange(len(values))
     for candidate in (dtype, None):
         with suppress(*_DTYPE_ERRORS):
-            decode = _make_decoder(values, library, candidate)
+            decode = _build_decoder(values, library, candidate)
             column = decode(codes)
             if library == "pandas":
                 column = pd.Series(column)
             if library == "pyarrow":
-                column = _chunked(column)
+                column = _to_chunks(column)
             if np.array_equal(coder.encode(column), codes):
                 return decode
     raise ColumnError(
@@ -320,7 +335,8 @@ def make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
     )
 
 
-def _make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
+def _build_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
+    """Return the indexing function of the values in a dtype; None lets the library infer it."""
     if library == "polars":
         import polars
 
@@ -342,7 +358,8 @@ def _make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
     return np.array(values, dtype).__getitem__
 
 
-def _chunked(array: Any) -> Any:
+def _to_chunks(array: Any) -> Any:
+    """Return an Arrow array as a column of a table."""
     import pyarrow
 
     return pyarrow.chunked_array([array])
@@ -360,7 +377,7 @@ def to_column(
     if library == "pyarrow":
         import pyarrow
 
-        return _chunked(pyarrow.array(values, mask=missing, from_pandas=True))
+        return _to_chunks(pyarrow.array(values, mask=missing, from_pandas=True))
     import polars
 
     series = polars.Series(values, nan_to_null=True)

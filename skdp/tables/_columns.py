@@ -1,4 +1,4 @@
-"""Columns of any library: the kinds of their values, and the values as Python objects, numbers or dates."""
+"""Columns of any library: the types of their values, and the values as Python objects, numbers or dates."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial, wraps
 from itertools import chain
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -18,15 +19,19 @@ from numpy.typing import NDArray
 
 Times = NDArray[np.datetime64]
 
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
 
 class ColumnError(ValueError):
     """A column cannot be read or encoded; the message contains no value of the column."""
 
 
 def call_safely(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that reads values, and replace the errors of other libraries."""
-    # Their texts, attributes and contexts may contain a value. The new error is raised
-    # outside of the handler, so that it has no context.
+    """Call a function that reads a column; errors of other libraries become a `ColumnError`."""
+    # **Privacy.** The text, the attributes and the context of a foreign error may contain
+    # a value of the column. The new error is raised outside of the handler, so it has no
+    # context.
     try:
         return function(*arguments)
     except ColumnError as error:
@@ -36,18 +41,30 @@ def call_safely(function: Callable[..., Any], *arguments: Any) -> Any:
     raise ColumnError(message)
 
 
+def mask_errors(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Decorate a function that reads a column such that it is called by `call_safely`."""
+
+    @wraps(function)
+    def call_masked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        result: Result = call_safely(partial(function, *args, **kwargs))
+        return result
+
+    return call_masked
+
+
 # Values.
 
 # Errors of ordinary objects that cannot be converted, hashed or compared, such as
 # Decimal("sNaN") or a list.
 VALUE_ERRORS = (TypeError, ValueError, ArithmeticError)
 
-VALUE_TYPES = {bool: "boolean", int: "number", float: "number", str: "string"}
+# Names of the Python types of most values; other types are named by `type_of_value`.
+TYPE_NAMES = {bool: "boolean", int: "number", float: "number", str: "string"}
 
-# The kinds of declared values.
+# Types of values that a `Domain` can declare.
 DECLARABLE_TYPES = ("boolean", "number", "string", "date", "datetime")
 
-# Types of values with a natural order.
+# Types of values with a natural order. Booleans and strings have none.
 ORDERED_TYPES = ("number", "date", "datetime")
 
 
@@ -62,12 +79,13 @@ def is_missing(value: Any) -> bool:
 
 
 def type_of_value(value: Any) -> str:
-    """Return the kind of a value; only values of one kind are compared."""
-    if type(value) in VALUE_TYPES:
-        return VALUE_TYPES[type(value)]
+    """Name the type of a value, such as "number" for int and float. Only values of one type are compared."""
+    if type(value) in TYPE_NAMES:
+        return TYPE_NAMES[type(value)]
     if isinstance(value, np.bool_):
         return "boolean"
-    if isinstance(value, np.timedelta64):  # which NumPy registers as an integer
+    # NumPy registers timedelta64 as an integer.
+    if isinstance(value, np.timedelta64):
         return "timedelta"
     if isinstance(value, Real):
         return "number"
@@ -84,14 +102,14 @@ def drop_missing(values: Iterable[Any]) -> list[Any]:
 
 
 def types_of_values(values: Iterable[Any]) -> set[str]:
-    """Return the kinds of values, without None."""
+    """Return the names of the types of all values that are not None."""
     return set(map(type_of_value, drop_missing(values)))
 
 
 def is_whole_number(value: Any) -> bool:
     """Return True for an integer parameter of Python or NumPy, and False for a boolean."""
-    is_boolean = isinstance(value, bool | np.bool_)
-    return isinstance(value, Integral) and not is_boolean
+    is_bool = isinstance(value, bool | np.bool_)
+    return isinstance(value, Integral) and not is_bool
 
 
 def to_python(value: Any) -> Any:
@@ -100,12 +118,13 @@ def to_python(value: Any) -> Any:
         return value
     if is_missing(value):
         return None
-    kind = type_of_value(value)
-    if kind == "boolean":
+    value_type = type_of_value(value)
+    if value_type == "boolean":
         return bool(value)
-    if kind == "string":
-        return str.__str__(value)  # not `str`, which returns the name of an Enum member
-    if kind == "datetime":
+    if value_type == "string":
+        # `str` would return the name of an Enum member.
+        return str.__str__(value)
+    if value_type == "datetime":
         return pd.Timestamp(value)
     if isinstance(value, Integral):
         return int(value)
@@ -113,7 +132,7 @@ def to_python(value: Any) -> Any:
 
 
 def is_declarable(value: Any) -> bool:
-    """Return True for text, numbers, booleans, dates, datetimes without a time zone, and missing."""
+    """Check if a value is missing, or a string, number, boolean, date or datetime without a time zone."""
     has_zone = getattr(value, "tzinfo", None) is not None
     return is_missing(value) or (
         type_of_value(value) in DECLARABLE_TYPES and not has_zone
@@ -122,16 +141,17 @@ def is_declarable(value: Any) -> bool:
 
 # Dtypes.
 
-# Kind of a dtype of Python objects, or of no values.
+# Type of the values of a dtype that does not restrict them, such as object.
 ANY_TYPE = "any"
 
-# Kind of a dtype of lists, records or other values that cannot be declared.
+# Type of the values of a dtype that no domain can declare, such as lists.
 OTHER_TYPE = "other"
 
 DECIMAL = Decimal.__name__
 
-# The kind of a dtype, by the letters that its name begins with.
-_KIND_OF_NAME = {
+# Type of the values of a dtype, by the letters with which the name of the dtype begins
+# in NumPy, pandas, polars or pyarrow.
+_TYPES_OF_DTYPES = {
     **dict.fromkeys(("bool", "boolean"), "boolean"),
     **dict.fromkeys(("int", "uint", "halffloat", "float", "double"), "number"),
     **dict.fromkeys(("str", "stringdtype", "string", "large_string"), "string"),
@@ -160,7 +180,10 @@ def library_of(column: Any) -> str:
 
 
 def unwrap(column: Any) -> tuple[str, Any]:
-    """Return the library that stores the values of a column, and the stored column."""
+    """Return the library that stores the values of a column, and the stored column.
+
+    A pandas series may store NumPy or Arrow arrays; then the library is not pandas.
+    """
     library = library_of(column)
     dtype = column.type if library == "pyarrow" else column.dtype
     if isinstance(dtype, np.dtype):
@@ -182,7 +205,7 @@ def unwrap(column: Any) -> tuple[str, Any]:
 
 
 def _value_dtype(column: Any) -> Any:
-    """Return the dtype of the values of a column, which a dictionary, Arrow or a mask may store."""
+    """Return the dtype of the values of a column, without categories, sparse storage or masks."""
     dtype = column.type if library_of(column) == "pyarrow" else column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         # The dtype of an empty list of categories is arbitrary.
@@ -198,16 +221,16 @@ def _value_dtype(column: Any) -> Any:
 
 
 def type_of_column(column: Any) -> str:
-    """Return the kind of all values that a column can contain by its dtype, or `ANY_TYPE` or `OTHER_TYPE`."""
+    """Name the type of the values that the dtype of a column allows, or `ANY_TYPE` or `OTHER_TYPE`."""
     dtype = _value_dtype(column)
     if (getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)) is not None:
         return OTHER_TYPE  # no declared datetime has a time zone
     if library_of(column) == "polars":
-        dtype = dtype.base_type()  # without the values of an Enum
+        dtype = dtype.base_type()  # the name of an Enum would contain its values
     # Examples: "int64", "timestamp[us, tz=UTC]", "decimal128(10, 2)".
     name = dtype.name if isinstance(dtype, np.dtype) else str(dtype)
     letters = re.match("[a-z_]*", name.lower())
-    return _KIND_OF_NAME.get(letters[0], OTHER_TYPE) if letters else OTHER_TYPE
+    return _TYPES_OF_DTYPES.get(letters[0], OTHER_TYPE) if letters else OTHER_TYPE
 
 
 def name_of_dtype(column: Any) -> str:
@@ -215,7 +238,7 @@ def name_of_dtype(column: Any) -> str:
     library = library_of(column)
     dtype = column.type if library == "pyarrow" else column.dtype
     if library == "polars":
-        dtype = dtype.base_type()  # without the values of an Enum
+        dtype = dtype.base_type()  # the name of an Enum would contain its values
     if isinstance(dtype, np.dtype) and dtype.kind in "SUV":
         # The width of a text dtype is omitted, because it is the length of the longest
         # value.
@@ -224,15 +247,17 @@ def name_of_dtype(column: Any) -> str:
     return str(dtype).partition("<")[0]
 
 
-def can_contain(column: Any, kinds: Collection[str]) -> bool:
-    """Return True if the dtype of a column can contain values of some kinds."""
-    kind = type_of_column(column)
+def can_contain(column: Any, types: Collection[str]) -> bool:
+    """Check if the dtype of a column allows values of one of some types, such as "number"."""
+    value_type = type_of_column(column)
     # The dtype of a column without values is arbitrary.
-    return kind in kinds or kind == ANY_TYPE or _is_all_missing(column)
+    is_allowed = value_type in types or value_type == ANY_TYPE
+    return is_allowed or _is_all_missing(column)
 
 
 def _is_all_missing(column: Any) -> bool:
-    cells, is_null = cells_of(column)
+    """Check if a column contains missing values only."""
+    cells, is_null = to_array_and_mask(column)
     if is_null is None:
         is_null = np.zeros(len(cells), bool)
     if cells.dtype.kind in "OfmM":
@@ -247,48 +272,54 @@ def _is_all_missing(column: Any) -> bool:
 _UNREADABLE = object()
 
 
-def cells_of(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Return the values of a column as an array, and a mask of nulls, None if the array itself has the nulls."""
+def to_array_and_mask(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return the values of a column as an array, and a mask that is True at nulls.
+
+    Values at nulls are arbitrary. The mask is None if the array marks its nulls itself,
+    by None, NaN or NaT.
+    """
     library, column = unwrap(column)
     if library == "numpy":
         return column, None
     dtype = column.type if library == "pyarrow" else column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         # Categories are never missing themselves.
-        levels, _ = cells_of(pd.Series(dtype.categories))
+        levels, _ = to_array_and_mask(pd.Series(dtype.categories))
         if levels.size == 0:
             return np.full(len(column), None, object), None
         codes = column.cat.codes.to_numpy()
         return levels[codes], codes < 0
     if hasattr(dtype, "index_type"):  # a dictionary of Arrow
-        return cells_of(column.cast(dtype.value_type))
+        return to_array_and_mask(column.cast(dtype.value_type))
     if library == "pandas":
         if not hasattr(dtype, "numpy_dtype"):
             return column.to_numpy(), None
-        # Numbers with a mask. The number at a null is arbitrary.
+        # Numbers with a mask.
         zero = dtype.type(0)
         values = column.to_numpy(dtype=dtype.numpy_dtype, na_value=zero)
         return values, column.isna().to_numpy()
     series = nw.from_native(column, series_only=True)
-    kind = type_of_column(column)
+    value_type = type_of_column(column)
     # NumPy has no integers of 128 bits.
-    if kind == "boolean" or (kind == "number" and not str(dtype).endswith("128")):
+    is_number = value_type == "number" and not str(dtype).endswith("128")
+    if is_number or value_type == "boolean":
         is_null = None
         if series.null_count():
             is_null = series.is_null().to_numpy()
-            series = series.fill_null(False if kind == "boolean" else 0)
+            series = series.fill_null(0 if is_number else False)
         return series.to_numpy(), is_null
-    if kind in ("date", "datetime"):
+    if value_type in ("date", "datetime"):
         return series.to_numpy(), None
     if series.dtype.is_nested():
         # No list or record is a declared value.
         cells = np.full(len(series), _UNREADABLE, object)
         return cells, series.is_null().to_numpy()
-    return to_objects(_list_of(series)), None
+    return to_objects(_to_list(series)), None
 
 
-def _list_of(series: nw.Series[Any]) -> list[Any]:
+def _to_list(series: nw.Series[Any]) -> list[Any]:
     """Return the values of a series of polars or Arrow as Python objects."""
+    # One value without a Python object, such as a year beyond 9999, fails for the list.
     try:
         return list(series.to_list())
     except Exception:
@@ -296,6 +327,7 @@ def _list_of(series: nw.Series[Any]) -> list[Any]:
 
 
 def _read_cell(series: nw.Series[Any], row: int) -> Any:
+    """Return one value of a series, or the placeholder of unreadable values."""
     try:
         return series[row]
     except Exception:
@@ -306,48 +338,41 @@ def to_object_list(column: Any) -> list[Any]:
     """Return the values of a column as Python objects."""
     library, stored = unwrap(column)
     if library in ("polars", "pyarrow"):
-        return _list_of(nw.from_native(stored, series_only=True))
+        return _to_list(nw.from_native(stored, series_only=True))
     return list(pd.Series(column, dtype=object))
 
 
 def to_objects(values: Sequence[Any]) -> NDArray[Any]:
-    """Return Python values unchanged, in an array of one dimension."""
+    """Return an array of Python objects of shape (n_values,), also if the objects are sequences."""
     return np.fromiter(values, object, len(values))
 
 
+@mask_errors
 def distinct_values(column: Any) -> tuple[list[Any], bool]:
-    """Return the distinct values of a column, sorted, and whether any is missing."""
-    return call_safely(_distinct, column)
-
-
-def _distinct(column: Any) -> tuple[list[Any], bool]:
+    """Return the distinct values of a column, sorted and without None, and True if one is missing."""
     library, stored = unwrap(column)
     if library == "numpy":
         stored = pd.Series(stored)
     series = nw.from_native(stored, series_only=True)
     # Hashing would merge 1, 1.0 and True in a column of objects.
     is_object = series.dtype == nw.Object
-    listed = series.to_list() if is_object else _list_of(series.unique())
-    by_kind = {}
+    listed = series.to_list() if is_object else _to_list(series.unique())
+    distinct = {}
     for value in map(to_python, listed):
-        # A single value without a Python object would raise an error for the column.
         if value is not _UNREADABLE:
-            by_kind[type_of_value(value), value] = value
-    values = drop_missing(by_kind.values())
+            distinct[type_of_value(value), value] = value
+    values = drop_missing(distinct.values())
     if len(types_of_values(values)) > 1:
-        raise ColumnError("contains values of several types")
-    return sorted(values), len(values) < len(by_kind)
+        raise ColumnError("must have values of one type, got several")
+    return sorted(values), len(values) < len(distinct)
 
 
 _MISSING_LIST = "expected lists of values; write a missing list as an empty list"
 
 
+@mask_errors
 def flatten_lists(column: Any) -> tuple[Any, NDArray[np.int64]]:
     """Return the values of all lists of a column as a column, and the length of each list."""
-    return call_safely(_flatten, column)
-
-
-def _flatten(column: Any) -> tuple[Any, NDArray[np.int64]]:
     library, column = unwrap(column)
     if library == "polars" and column.dtype.is_nested():
         import pyarrow
@@ -367,6 +392,7 @@ def _flatten(column: Any) -> tuple[Any, NDArray[np.int64]]:
 
 
 def _flatten_objects(cells: list[Any]) -> tuple[Any, NDArray[np.int64]]:
+    """Concatenate lists of Python objects, and return the length of each list."""
     for cell in cells:
         is_matrix = isinstance(cell, np.ndarray) and cell.ndim != 1
         types = (list, tuple, set, frozenset, np.ndarray)
@@ -379,25 +405,25 @@ def _flatten_objects(cells: list[Any]) -> tuple[Any, NDArray[np.int64]]:
 # Numbers.
 
 
-def to_numbers(column: Any, *, truth: bool = False) -> NDArray[np.floating]:
-    """Return a numeric column as floats, with nan for missing values and for Python objects that are not numbers."""
-    return call_safely(_numbers, column, truth)
+@mask_errors
+def to_numbers(column: Any, *, allow_bool: bool = False) -> NDArray[np.floating]:
+    """Return a numeric column as floats of shape (n_rows,).
 
-
-def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
-    # With `truth`, booleans are 0 and 1.
-    kinds = {"number", DECIMAL} | ({"boolean"} if truth else set())
-    if not can_contain(column, kinds):
+    Missing values, and Python objects that are not numbers, become NaN. With
+    `allow_bool`, booleans become 0 and 1.
+    """
+    types = {"number", DECIMAL} | ({"boolean"} if allow_bool else set())
+    if not can_contain(column, types):
         name = name_of_dtype(column)
         raise ColumnError(f"expected numbers, got a column of dtype {name}")
-    kind = type_of_column(column)
-    if kind not in kinds and kind != ANY_TYPE:
+    value_type = type_of_column(column)
+    if value_type not in types and value_type != ANY_TYPE:
         return np.full(len(column), np.nan)
-    if kind == DECIMAL:
+    if value_type == DECIMAL:
         column = _convert_decimals(column)
-    cells, is_null = cells_of(column)
+    cells, is_null = to_array_and_mask(column)
     if cells.dtype.kind == "O":
-        values = (_number(cell, kinds) for cell in cells)
+        values = (_to_number(cell, types) for cell in cells)
         numbers = np.fromiter(values, float, cells.size)
     else:
         numbers = cells if cells.dtype.kind == "f" else cells.astype(float)
@@ -407,16 +433,18 @@ def _numbers(column: Any, truth: bool) -> NDArray[np.floating]:
 
 
 def _convert_decimals(column: Any) -> Any:
+    """Convert a column of decimal numbers to the nearest floats."""
     _, column = unwrap(column)
     series = nw.from_native(column, series_only=True)
-    # Parsing the text gives the nearest float. Arrow would multiply by a rounded power
-    # of ten, so 0.1 with six decimals would be less than 0.1.
+    # The nearest float is the parsed text. Arrow would multiply by a rounded power of
+    # ten, so 0.1 with six decimals would be less than 0.1.
     return series.cast(nw.String).cast(nw.Float64).to_native()
 
 
-def _number(value: Any, kinds: set[str]) -> float:
+def _to_number(value: Any, types: set[str]) -> float:
+    """Convert a Python object of one of some types to a float; NaN for other objects."""
     try:
-        is_number = not is_missing(value) and type_of_value(value) in kinds
+        is_number = not is_missing(value) and type_of_value(value) in types
         return float(value) if is_number else np.nan
     except OverflowError:
         return np.inf if value > 0 else -np.inf
@@ -426,28 +454,26 @@ def _number(value: Any, kinds: set[str]) -> float:
 
 # Dates.
 
-# Limits beyond all dates of Python, to which further dates are clipped.
+# Limits of dates, beyond the years 1 to 9999 of Python. Dates further away are clipped,
+# because they would overflow microseconds.
 _YEARS = np.array(["-0001-01-01", "10001-01-01"], "datetime64[D]")
 
-# Units that have no dates beyond the range of microseconds.
+# Units whose range of dates is within the range of microseconds.
 _FINE_UNITS = ("us", "ns", "ps", "fs", "as", "generic")
 
 
+@mask_errors
 def to_dates(column: Any, dtype: Any) -> Times:
-    """Return a column of dates or datetimes as days or microseconds, which compare exactly."""
-    return call_safely(_dates, column, dtype)
-
-
-def _dates(column: Any, dtype: Any) -> Times:
-    kinds = ("date", "datetime")
-    if not can_contain(column, kinds):
+    """Return a column of dates or datetimes in ``datetime64[D]`` or ``datetime64[us]``, which compare exactly."""
+    types = ("date", "datetime")
+    if not can_contain(column, types):
         raise ColumnError(
             "expected dates, or datetimes without a time zone, got a column of dtype "
             f"{name_of_dtype(column)}"
         )
-    if type_of_column(column) not in (*kinds, ANY_TYPE):
+    if type_of_column(column) not in (*types, ANY_TYPE):
         return np.full(len(column), "NaT", dtype)
-    cells, is_null = cells_of(column)
+    cells, is_null = to_array_and_mask(column)
     if cells.dtype.kind == "O":
         cells = np.array(list(map(_to_datetime, cells)), "datetime64[us]")
     times = _clip_years(cells).astype(dtype)
@@ -457,6 +483,7 @@ def _dates(column: Any, dtype: Any) -> Times:
 
 
 def _clip_years(times: Times) -> Times:
+    """Clip times that may overflow microseconds to `_YEARS`."""
     if np.datetime_data(times.dtype)[0] in _FINE_UNITS:
         return times
     return np.clip(times, *_YEARS.astype(times.dtype))

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-# Limit on a count, so that sums of several counts fit into 64 bits.
+# Largest count of reports: 64-bit integers represent the sums of 2**7 such counts.
 MAX_REPORTS = 1 << 56
 
 
@@ -26,20 +26,33 @@ class Table:
     names: tuple[Any, ...]
     columns: tuple[Any, ...]
     native: Any
-    # The number of the person of each row, if a person may have several rows.
+    # Index of the person of each row, from 0; None if each person has one row.
     persons: NDArray[np.intp] | None = None
     # False if the dtypes were inferred from the values of a list of rows.
     has_dtypes: bool = True
 
     def take(self, rows: NDArray[np.intp]) -> Self:
-        """Return some rows, as columns; `native` remains the table of all rows."""
+        """Return a table with the columns of some rows; `native` remains the whole table."""
         columns = tuple(take_rows(column, rows) for column in self.columns)
         persons = None if self.persons is None else self.persons[rows]
         return replace(self, columns=columns, persons=persons)
 
     def rebuild(self, columns: Sequence[Any], names: Sequence[Any]) -> Any:
-        """Build a table of the same library and row index from columns, or from 2-D arrays of several columns."""
-        # The ``attrs`` of pandas are not copied, because they may contain private data.
+        """Build a table of the same library and row index from new columns.
+
+        Parameters
+        ----------
+        columns : sequence of array-like of shape (n_rows,) or (n_rows, n)
+            Columns, or matrices of several columns.
+        names : sequence
+            Name of each column.
+
+        Returns
+        -------
+        dataframe or ndarray
+            Table of the library of `native`.
+        """
+        # **Privacy.** The ``attrs`` of pandas are not copied, because they may contain private data.
         if isinstance(self.native, np.ndarray):
             return np.column_stack(_align_dtypes(columns))
         if isinstance(self.native, pd.DataFrame):
@@ -51,7 +64,8 @@ class Table:
     def _rebuild_pandas(
         self, columns: Sequence[Any], names: Sequence[Any]
     ) -> pd.DataFrame:
-        index = without_unused_levels(self.native.index)
+        """Build a pandas table with the row index of `native`."""
+        index = drop_unused_levels(self.native.index)
         if len(columns) == 1 and getattr(columns[0], "ndim", 1) == 2:
             # A matrix, such as a unary encoding, stays one block.
             return pd.DataFrame(columns[0], index, pd.Index(names), copy=False)
@@ -63,14 +77,14 @@ class Table:
             series[position] = pd.Series(array, index, array.dtype, copy=False)
         frame = pd.DataFrame(series, index=index, copy=False)
         if tuple(names) == tuple(self.native.columns):
-            frame.columns = labels_of(self.native.columns)
+            frame.columns = drop_unused_labels(self.native.columns)
         else:
             frame.columns = pd.Index(names, tupleize_cols=False)
         return frame
 
 
 def _split_matrices(columns: Sequence[Any]) -> list[Any]:
-    """List single columns, also of 2-D arrays."""
+    """Return a list of single columns, in which matrices are split by column."""
     single_columns: list[Any] = []
     for column in columns:
         is_matrix = getattr(column, "ndim", 1) == 2
@@ -79,12 +93,12 @@ def _split_matrices(columns: Sequence[Any]) -> list[Any]:
 
 
 def _align_dtypes(columns: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
-    """Cast columns of different kinds to objects, as NumPy would convert numbers beside text to text."""
-    kinds = set()
+    """Cast arrays of different types to objects, because NumPy would convert numbers to text."""
+    types = set()
     for column in columns:
-        kind = column.dtype.kind
-        kinds.add("number" if kind in "biuf" else kind)
-    return columns if len(kinds) == 1 else [column.astype(object) for column in columns]
+        letter = column.dtype.kind
+        types.add("number" if letter in "biuf" else letter)
+    return columns if len(types) == 1 else [column.astype(object) for column in columns]
 
 
 def take_rows(data: Any, rows: NDArray[np.intp]) -> Any:
@@ -96,7 +110,7 @@ def take_rows(data: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def nan_to_null(table: Any) -> Any:
-    """Convert NaN to null in libraries that distinguish them."""
+    """Convert NaN to null in the float columns of polars and pyarrow tables."""
     if isinstance(table, np.ndarray | pd.DataFrame):
         return table
     frame = nw.from_native(table, eager_only=True)
@@ -108,12 +122,12 @@ def nan_to_null(table: Any) -> Any:
     return frame.with_columns(columns).to_native()
 
 
-def without_unused_levels(index: pd.Index) -> pd.Index:
-    """Drop unused levels of an index, because they may come from rows outside of the table."""
+def drop_unused_levels(index: pd.Index) -> pd.Index:
+    """Drop unused levels of an index, which may be private values of rows outside of the table."""
     return index.remove_unused_levels() if isinstance(index, pd.MultiIndex) else index
 
 
-def labels_of(columns: pd.Index) -> pd.Index:
+def drop_unused_labels(columns: pd.Index) -> pd.Index:
     """Return the labels of columns without unused levels or categories."""
     if isinstance(columns, pd.MultiIndex):
         return pd.MultiIndex.from_tuples(columns.to_list(), names=columns.names)
@@ -123,7 +137,7 @@ def labels_of(columns: pd.Index) -> pd.Index:
 
 
 def index_to_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Put the levels of an index before the columns, under other names where there are such columns already."""
+    """Move the levels of a row index to columns; a level with the name of a column gets a suffix."""
     names: list[Any] = []
     for level in table.index.names:
         name = "index" if level is None else level
@@ -134,23 +148,24 @@ def index_to_columns(table: pd.DataFrame) -> pd.DataFrame:
 
 
 class Summary(Protocol):
-    """Sums over rows, computed where the rows are stored; picklable, to be sent to workers."""
+    """Interface of sums over rows that workers compute in batches; instances are picklable."""
 
     def zeros(self) -> list[NDArray[np.int64]]:
-        """Return the sums over no rows."""
+        """Return arrays of zeros, the sums over no rows."""
 
     def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
-        """Add the rows of a batch to the sums."""
+        """Add the sums over the rows of a batch in place."""
 
 
 class LargeTable(ABC):
-    """A table on a cluster, in files or in a database, of which only sums over rows are loaded into Python."""
+    """A table on a cluster, in files or in a database, of which only sums over rows are loaded into memory."""
 
+    # A table of a few rows, or none, with the columns of the whole table.
     sample: Any
 
     @abstractmethod
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
-        """Sum over all rows in one pass."""
+        """Return the sums of a summary over the named columns of all rows, in one pass."""
 
     @abstractmethod
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
@@ -170,10 +185,11 @@ def open_large(data: Any) -> LargeTable | None:
 
 
 def is_frame(data: Any) -> bool:
-    """Return True for a dataframe of a supported library."""
+    """Check if an input is a dataframe of a supported library; raise an error for lazy frames."""
     _check_names(data)
+    # The usual types first, because narwhals takes a tenth of a millisecond.
     if isinstance(data, pd.DataFrame | np.ndarray | list):
-        return isinstance(data, pd.DataFrame)  # narwhals takes a tenth of a millisecond
+        return isinstance(data, pd.DataFrame)
     frame = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         raise lazy_error(data)
@@ -182,15 +198,15 @@ def is_frame(data: Any) -> bool:
     library = frame.implementation.name.lower()
     if library not in ("pandas", "polars", "pyarrow"):
         raise TypeError(
-            f"X must be a table of pandas, polars or pyarrow, got one of {library}"
+            f"X must be a table of pandas, polars or pyarrow, got a table of {library}"
         )
     return True
 
 
 def lazy_error(data: Any) -> TypeError:
-    """Make the error of a lazy table where rows are needed."""
-    # A lazy result would draw new noise at each evaluation, and each would be a
-    # release.
+    """Return the error for a lazy table where a table in memory is required."""
+    # **Privacy.** A lazy result would draw new noise at each evaluation, and each
+    # evaluation would be a further release.
     library = type(data).__module__.partition(".")[0]
     return TypeError(
         f"X must be a table in memory, got a lazy frame ({library}); collect it "
@@ -213,11 +229,12 @@ def wrap_table(data: Any) -> Table:
 
 
 def _is_arrow(data: Any) -> bool:
+    """Check if an object is of pyarrow, without importing the library."""
     return type(data).__module__.startswith("pyarrow")
 
 
 def _check_names(data: Any) -> None:
-    """Refuse duplicate column names, which pandas and pyarrow allow."""
+    """Raise an error for duplicate column names, which pandas and pyarrow allow."""
     if isinstance(data, pd.DataFrame):
         names = data.columns.to_list()
     elif _is_arrow(data):
@@ -230,7 +247,7 @@ def _check_names(data: Any) -> None:
 
 
 def convert_frame(frame: Any, library: str) -> Any:
-    """Convert a dataframe to pandas or polars; anything else passes through."""
+    """Convert a dataframe to "pandas" or "polars"; arrays, and other libraries, leave it unchanged."""
     if isinstance(frame, np.ndarray) or library not in ("pandas", "polars"):
         return frame
     table = nw.from_native(frame, eager_only=True)
@@ -257,13 +274,13 @@ ATTRS_KEY = "PANDAS_ATTRS"
 
 
 def has_metadata(table: Any) -> bool:
-    """Return True for a table with metadata."""
-    is_arrow = type(table).__module__.startswith("pyarrow") and hasattr(table, "schema")
+    """Check if a table can have metadata: a table of pandas or pyarrow."""
+    is_arrow = _is_arrow(table) and hasattr(table, "schema")
     return isinstance(table, pd.DataFrame) or is_arrow
 
 
 def attach_protocol(table: Any, text: str | None) -> Any:
-    """Attach a protocol to reports in pandas or pyarrow; other tables pass through."""
+    """Return a table of reports with the JSON of their protocol in its metadata, if it can have any."""
     if text is None or not has_metadata(table):
         return table
     if isinstance(table, pd.DataFrame):
@@ -274,21 +291,21 @@ def attach_protocol(table: Any, text: str | None) -> Any:
 
 
 def attach_schema_protocol(schema: Any, text: str | None) -> Any:
-    """Attach a protocol to the schema of Arrow tables of reports, also where pandas finds the ``attrs`` of a frame."""
+    """Return an Arrow schema with the JSON of a protocol, also in the field that pandas reads as ``attrs``."""
     if text is None:
         return schema
     metadata = dict(schema.metadata or {})
-    # Metadata that pandas wrote about columns is kept.
-    note: dict[str, Any] = {"index_columns": [], "columns": [], "column_indexes": []}
-    note |= parse_pandas_metadata(metadata)
-    note["attributes"] = {PROTOCOL_KEY: text}
-    metadata[b"pandas"] = json.dumps(note).encode()
+    # The metadata of pandas about columns stays.
+    content: dict[str, Any] = {"index_columns": [], "columns": [], "column_indexes": []}
+    content |= parse_pandas_metadata(metadata)
+    content["attributes"] = {PROTOCOL_KEY: text}
+    metadata[b"pandas"] = json.dumps(content).encode()
     metadata[PROTOCOL_KEY.encode()] = text.encode()
     return schema.with_metadata(metadata)
 
 
 def get_protocol_text(table: Any) -> str | None:
-    """Return the protocol in the metadata of a table."""
+    """Return the JSON of the protocol in the metadata of a table; None if there is none."""
     if isinstance(table, pd.DataFrame):
         text = table.attrs.get(PROTOCOL_KEY)
         return text if isinstance(text, str) else None
@@ -298,28 +315,30 @@ def get_protocol_text(table: Any) -> str | None:
 
 
 def get_arrow_protocol(metadata: Mapping[bytes, bytes]) -> str | None:
-    """Return the protocol in the metadata of an Arrow schema written by skdp, pandas or pyarrow."""
-    notes = [_parse(metadata.get(ATTRS_KEY.encode()))]
-    notes.append(parse_pandas_metadata(metadata).get("attributes"))
-    texts = {note.get(PROTOCOL_KEY) for note in notes if isinstance(note, dict)}
-    own_text = metadata.get(PROTOCOL_KEY.encode())
-    if own_text is not None:
-        texts.add(own_text.decode(errors="replace"))
+    """Return the JSON of the protocol in the metadata of an Arrow schema; None if there is none."""
+    # skdp, pandas and pyarrow write the protocol into different fields.
+    written = metadata.get(PROTOCOL_KEY.encode())
+    texts = {None if written is None else written.decode(errors="replace")}
+    attributes = parse_pandas_metadata(metadata).get("attributes")
+    for fields in (attributes, _parse_json(metadata.get(ATTRS_KEY.encode()))):
+        if isinstance(fields, dict):
+            texts.add(fields.get(PROTOCOL_KEY))
     texts = {text for text in texts if isinstance(text, str)}
     if len(texts) > 1:
         raise ValueError(
-            "reports must have one protocol, got two in the metadata of the table"
+            "reports must have one protocol, got several in the metadata of the table"
         )
     return texts.pop() if texts else None
 
 
 def parse_pandas_metadata(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
     """Return the metadata that pandas wrote into an Arrow schema."""
-    note = _parse(metadata.get(b"pandas"))
-    return note if isinstance(note, dict) else {}
+    content = _parse_json(metadata.get(b"pandas"))
+    return content if isinstance(content, dict) else {}
 
 
-def _parse(text: bytes | None) -> Any:
+def _parse_json(text: bytes | None) -> Any:
+    """Parse JSON; None if it is absent or not valid."""
     try:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):

@@ -88,13 +88,8 @@ def test_the_error_shows_what_is_declared_and_what_to_do(make, advice):
 @each(
     "declared, remedy",
     [
-        (
-            GROUPS,
-            "Compare the spelling, case and spaces. Declare all values that can occur, and None for missing values.",
-        ),
-        ([1, 2], "and None for missing values (NaN), or a range of numbers as an Interval."),
-        ([True, False], "Declare all values that can occur, and None for missing values."),
-        (Interval(0, 5), "and missing=True for missing values (NaN), or clip the numbers to the bounds."),
+        (GROUPS, "Declare all values that can occur, in the same spelling, and None for missing values."),
+        (Interval(0, 5), "Widen the bounds, or clip the numbers to them, and declare missing=True for missing"),
     ],
 )
 def test_the_remedy_depends_on_the_declared_values(declared, remedy):
@@ -102,7 +97,6 @@ def test_the_remedy_depends_on_the_declared_values(declared, remedy):
     with pytest.raises(ValueError, match="column 'age' contains a value outside the declared categories") as caught:
         RandomizedResponseEncoder(categories={"age": declared}).fit_transform(people)
     assert remedy in str(caught.value)
-    assert ("NaN" in str(caught.value)) == ("NaN" in remedy)
 
 
 def test_values_that_were_read_from_the_data_are_not_shown():

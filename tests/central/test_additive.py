@@ -148,11 +148,14 @@ def test_undeclared_values():
     [
         ({"max_bins": 1}, "max_bins"),
         ({"handle_unknown": "drop"}, "handle_unknown"),
-        ({"categories": {"d": [1]}}, "categories declares columns that X does not have"),
+        ({"categories": {"d": [1]}}, "the keys of categories must be columns of X"),
         ({"bounds": None}, "`bounds` must be"),
-        ({"bounds": {"a": (-1, 1)}}, r"bounds declares nothing for the columns \['b'\]; or declare .* categories="),
+        ({"bounds": {"a": (-1, 1)}}, r"bounds declares no values for the columns \['b'\]; or declare .* categories="),
         ({"bounds": {"a": (-1, 1), "b": (0, 50), "c": (0, 1)}}, r"columns \['c'\] must be declared once"),
-        ({"bounds": {"a": (-1, 1), "b": (0, 50), "d": (0, 1)}}, r"does not have: \['d'\]; X has \['a', 'b', 'c'\]"),
+        (
+            {"bounds": {"a": (-1, 1), "b": (0, 50), "d": (0, 1)}},
+            r"columns of X, \['a', 'b', 'c'\], got \['d'\]",
+        ),
         ({"target_bounds": None}, "target_bounds must be"),
     ],
 )

@@ -53,8 +53,8 @@ def test_parameters_that_all_have(name):
         ((0, math.inf), "bounds of column 'a' must be finite with low < high"),
         ((-1e308, 1e308), "bounds of column 'a' must be finite with low < high, and as far apart"),
         ((1e17, 1e17 + 16), "as far apart as floats distinguish"),
-        ([(0, 1)] * 4, "bounds has 4 rows; X has 2 columns"),
-        ({"a": (0, 1)}, "bounds declares nothing for the columns"),
+        ([(0, 1)] * 4, "bounds must have a row for each of the 2 columns of X, got 4 rows"),
+        ({"a": (0, 1)}, "bounds declares no values for the columns"),
     ],
 )
 def test_bounds(name, bounds, match):
@@ -85,7 +85,7 @@ def test_bounds(name, bounds, match):
         ("DPGroupBy", {"by": ["a", "a"]}, "by must name one or several different columns"),
         ("DPGroupBy", {"statistics": "median"}, "statistics must be one of"),
         ("DPGroupBy", {"statistics": []}, "X has no columns for statistics="),
-        ("DPGroupBy", {"keys": ["x", "y"]}, r"keys has 2 lists of values; it needs one .* columns \['a'\]"),
+        ("DPGroupBy", {"keys": ["x", "y"]}, r"keys must have a list of values .* columns \['a'\], got 2 lists"),
         ("DPTargetEncoder", {"handle_unknown": "clip"}, "handle_unknown must be one of"),
         *(
             (name, {"classes": [0]}, "classes must have at least 2 values")
@@ -118,7 +118,7 @@ def test_a_missing_value_may_be_an_error(name):
 @each(
     "name, y, match",
     [
-        ("DPRidge", Y[:-1], "y has 59 rows; X has 60"),
+        ("DPRidge", Y[:-1], "y must have the 60 rows of X, got 59"),
         ("DPRidge", Y.where(Y == 0), "contains a missing value"),
         ("DPRidge", Y.astype(str), "expected numbers|column 'y'"),
         ("DPLogisticRegression", Y.where(Y == 0), "y must have no missing values"),

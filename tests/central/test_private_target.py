@@ -117,7 +117,7 @@ class TestPrivacy:
         mistakes = [
             (binary(ledger=ledger).set_params(protect="y"), y, "protect must be one of"),
             (binary(ledger=ledger), np.where(np.arange(20) == 3, 7, y), "only the values of `classes`"),
-            (binary(ledger=ledger, bounds={"nope": (0, 1)}), y, r"X does not have: \['nope'\]"),
+            (binary(ledger=ledger, bounds={"nope": (0, 1)}), y, r"must be columns of X, .*got \['nope'\]"),
             (binary(ledger=ledger), np.where(np.arange(20) == 3, np.nan, y), "missing"),
         ]
         for model, target, message in mistakes:

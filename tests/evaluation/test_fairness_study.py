@@ -189,7 +189,7 @@ def test_differences_are_those_of_compare_to_baseline():
         ({"domain": DOMAIN, "methods": ["synthetic rows"]}, ValueError, "column 'hours' must be declared in domain"),
         ({"domain": DOMAIN | {"sex": ["f", "secret"]}}, ValueError, "column 'sex' has values outside the domain"),
         ({"y": HIRED.map({True: "yes", False: "no"})}, ValueError, "y must have both labels 0 and 1"),
-        ({"y": HIRED.sample(frac=1, random_state=0)}, ValueError, "in another order"),
+        ({"y": HIRED.sample(frac=1, random_state=0)}, ValueError, "row labels in the order of"),
         ({"n_splits": 1}, ValueError, "n_splits must be at least 2"),
     ],
 )

@@ -189,7 +189,7 @@ def test_a_run_of_another_name_class_or_guarantee_is_charged(tmp_path):
 
 SEX = {"sex": ["f", "m"]}
 SEXES = pd.DataFrame({"sex": ["f", "m", "m", "f"]})
-REFUSED = r"the row index of X has a level 'sex', .*reset_index.*reports.set_index\('sex', drop=False\)"
+REFUSED = r"the row index of X must not .*, got level 'sex', .*reset_index.*reports.set_index\('sex', drop=False\)"
 ENCODERS = {
     "labels": lambda ledger: RandomizedResponseEncoder(1.0, categories=SEX, ledger=ledger),
     "words": lambda ledger: RapporEncoder(1.0, n_bits=8, ledger=ledger),

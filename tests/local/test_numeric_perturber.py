@@ -125,8 +125,8 @@ class TestDistribution:
         (None, ValueError, "`bounds` must be"),
         *[(bounds, TypeError, "bounds must be") for bounds in ("auto", 3)],
         *[(ends, ValueError, "finite with low < high") for ends in ((1, 0), (1, 1), (0, math.inf), (math.nan, 1))],
-        ({"a": (0, 1)}, ValueError, r"declares nothing for the columns \['b'\]"),
-        ({"a": (0, 1), "b": (0, 1), "c": (0, 1)}, ValueError, r"columns that X does not have: \['c'\]"),
+        ({"a": (0, 1)}, ValueError, r"declares no values for the columns \['b'\]"),
+        ({"a": (0, 1), "b": (0, 1), "c": (0, 1)}, ValueError, r"must be columns of X, .*got \['c'\]"),
     ],
 )
 def test_bounds_that_do_not_fit(bounds, error, match):

@@ -157,7 +157,7 @@ def test_few_equal_reports_have_the_error_of_their_noise():
         ({"sample_weight": np.full(60, np.nan)}, "finite"),
         ({"sample_weight": ["a"] * 60}, "numbers"),
         ({"sample_weight": WEIGHTS, "rows": "table"}, "rows='population'"),
-        ({"sample_weight": pd.Series(WEIGHTS, index=PLACES[::-1])}, "labels of X in another order"),
+        ({"sample_weight": pd.Series(WEIGHTS, index=PLACES[::-1])}, "row labels in the order of X"),
     ],
 )
 def test_what_is_no_weight_is_refused(options, message):

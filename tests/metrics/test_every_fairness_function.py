@@ -87,7 +87,7 @@ def run(name, **changes):
 @each("name", FUNCTIONS)
 def test_the_same_labels_in_another_order_are_refused(name):
     for key, rows in FUNCTIONS[name][1].items():
-        with pytest.raises(ValueError, match=r"has the labels of \w+ in another order.*\.reindex\(\w+\.index\)"):
+        with pytest.raises(ValueError, match=r"must have its row labels in the order of \w+.*\.reindex\(\w+\.index\)"):
             run(name, **{key: rows.sample(frac=1, random_state=1)})
 
 

@@ -158,7 +158,7 @@ ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
         (ONE, ONE, {"domain": [1]}, "domain must be a Domain or a mapping of column name to values, got list"),
         (ONE, ONE, {"domain": {"a": [1, 1]}}, "column 'a': expected distinct values"),
         (ONE, ONE, {"domain": {"b": Interval(0, 1, bins=2)}}, "column 'b': expected numbers"),
-        (ONE, ONE.assign(a=[1, "secret"]), {}, "Column 'a' of synthetic contains values of several types"),
+        (ONE, ONE.assign(a=[1, "secret"]), {}, "Column 'a' of synthetic must have values of one type"),
         (ONE, ONE.assign(a=[1, math.inf]), {}, "Column 'a': expected finite numbers"),
     ],
 )

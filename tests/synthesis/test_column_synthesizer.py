@@ -225,7 +225,7 @@ class TestPrivacy:
             ({"columns": []}, "at least one column"),
             ({"columns": ["sex", "sex"]}, "each once"),
             ({"columns": ["sex", "wage"]}, r"`columns` must name columns of X, got \['wage'\]; X has"),
-            ({"domain": None}, r"domain declares nothing for the columns \['sex'\]"),
+            ({"domain": None}, r"domain declares no values for the columns \['sex'\]"),
             ({"domain": {"sex": ["f"]}}, "column 'sex' contains a value.* outside the declared domain"),
             ({"epsilon": 0}, "epsilon"),
             (
