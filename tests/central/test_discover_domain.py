@@ -348,7 +348,7 @@ class TestAbsent:
             domain = find(table.astype({"t": object}), epsilon=epsilon)
         assert domain.columns == ()
         assert domain.guarantee.epsilon == epsilon
-        with pytest.raises(ValueError, match="declares nothing"):
+        with pytest.raises(ValueError, match="declares no values"):
             DPMean(bounds=domain).fit(table[["x"]])
 
     @pytest.mark.filterwarnings("ignore:nothing was found:UserWarning", "ignore:Columns:UserWarning")

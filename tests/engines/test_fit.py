@@ -182,7 +182,7 @@ class TestPersons:
     [
         ({}, {"y": [0] * N}, TypeError, "`y` must be None"),
         ({}, {"groups": "nobody"}, ValueError, "groups must be the name of a column"),
-        ({"domain": None}, {}, ValueError, "declares nothing"),
+        ({"domain": None}, {}, ValueError, "declares no values"),
     ],
 )
 def test_what_is_not_for_large_tables(rows, params, given, error, match):

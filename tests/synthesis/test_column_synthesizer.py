@@ -258,7 +258,7 @@ class TestPrivacy:
 
     def test_the_dtype_of_an_array_depends_on_private_values(self):
         array = people(50)[["sex", "job"]].to_numpy()
-        with pytest.raises(ValueError, match=r"nothing for the columns \['x1'\]"):
+        with pytest.raises(ValueError, match=r"no values for the columns \['x1'\]"):
             synthesizer(["x0"], domain={"x0": ["f", "m"]}).fit(array)
         rows = synthesizer(["x0"], domain={"x0": ["f", "m"], "x1": ["a", "b", "c"]}).fit_transform(array)
         assert (rows[:, 1] == array[:, 1]).all()
