@@ -115,7 +115,7 @@ def check_reports(subject: Privatizer) -> None:
     with suppress(TypeError, ValueError):
         subject.release(fitted, missing)
         records.append(missing)
-    # A million rows show 4/5 of a true epsilon from 0.5 to 3 (test_audit_of_reports);
+    # A million rows show 4/5 of a true epsilon from 0.5 to 3 (test_check_privatizer);
     # reports of many columns take long to read.
     n_rows = min(1_000_000, (1 << 24) // n_columns)
     audit = audit_epsilon(estimator, records, n_draws=n_rows)

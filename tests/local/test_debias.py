@@ -10,7 +10,6 @@ import pytest
 
 from skdp import (
     Domain,
-    FrequencyOracleEncoder,
     Interval,
     LocalHashingEncoder,
     LocalTableEncoder,
@@ -108,24 +107,6 @@ def test_values_of_numbers_are_the_reports(mechanism):
     reports = sampled.fit_transform(ages)
     expected = np.where(reports[list(bounds)].isna(), 0, 2 * reports[list(bounds)])
     np.testing.assert_array_equal(sampled.debias(reports), expected)
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("encoder_class", [*ENCODERS, FrequencyOracleEncoder])
-def test_means_are_the_estimated_frequencies(encoder_class, strategy):
-    encoder = encoder_class(2.0, categories=DOMAIN, strategy=strategy, random_state=0)
-    reports = encoder.fit_transform(PEOPLE)
-    means = encoder.debias(reports).mean().to_numpy()
-    expected = encoder.estimate_frequencies(reports)["frequency"].to_numpy()
-    if strategy == "sample":
-        # The estimates divide by the number of records that report the column.
-        reporting = np.bincount(reports["sampled"], minlength=2) / len(reports)
-        means = means / (2 * np.repeat(reporting, [2, 3]))
-    np.testing.assert_allclose(means, expected, rtol=1e-9)
-    if strategy == "joint":
-        means = encoder.debias(reports, columns=["job"]).mean()
-        expected = encoder.estimate_frequencies(reports, columns=["job"])["frequency"]
-        np.testing.assert_allclose(means, expected, rtol=1e-9)
 
 
 def test_columns_in_several_fields_are_unbiased():

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pickle
 import string
-from fractions import Fraction
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -13,58 +12,42 @@ from scipy.stats import binom, chisquare
 from sklearn.base import clone
 
 from skdp import PrivacyLedger
-from skdp.exact import exp_bounds
 from skdp.local import HeavyHitters
-from skdp.local._heavy_hitters import (
-    PrefixProtocol,
-    WordCoder,
-    count_tail_matches,
-    draw_seeds,
-    find_buckets,
-)
 from skdp.oracles import RandomizedResponse
-from skdp.randomness import SeededSource
 from skdp.testing import texts_of
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
 
-def protocol_of(epsilon, max_length=8, alphabet=None):
-    return PrefixProtocol(epsilon, WordCoder(max_length, alphabet))
+def number_of(word):
+    """Return a word of at most two bytes as the number that is hashed."""
+    return int.from_bytes(word.encode().ljust(2, b"\0"))
+
+
+def buckets_of(hashes, number):
+    """Return the bucket of a number for each hash function: bit i is the parity of the bits in common with word i."""
+    parities = np.bitwise_count(hashes & number) & 1
+    return parities.astype(int) @ (1 << np.arange(hashes.shape[1]))
 
 
 class TestProtocol:
     @each("epsilon", [1e-9, 0.1, 1.0, 4.0, 20.0, 700.0])
-    def test_the_bucket_is_within_epsilon_whatever_the_seed(self, epsilon):
-        """Group and seed are drawn blindly; given them, a report is a bucket of randomized response."""
-        protocol = protocol_of(epsilon)
-        assert protocol.oracle.worst_ratio <= exp_bounds(epsilon)[0]
-        assert protocol.oracle.epsilon <= epsilon
-        channel = protocol.oracle.channel()
-        assert max(max(column) / min(column) for column in zip(*channel, strict=True)) <= exp_bounds(epsilon)[0]
-
-    @pytest.mark.parametrize(("n_bits", "epsilon"), [(3, 0.4), (3, 1.0), (2, 2.0)])
-    def test_the_estimate_of_every_table_has_the_stated_mean_and_variance(self, n_bits, epsilon):
-        """For each prefix and each true one, enumerate all hash functions and all buckets."""
-        protocol = protocol_of(epsilon)
-        channel, r = protocol.oracle.channel(), protocol.n_words
-        seeds = np.array([*product(range(1 << n_bits), repeat=r)])
-        buckets = [find_buckets(seeds, value).tolist() for value in range(1 << n_bits)]
-        supported = [
-            [sum(channel[b][a] for a, b in zip(x, own, strict=True)) / len(seeds) for own in buckets] for x in buckets
-        ]
-        assert supported == [
-            [protocol.p if x == own else protocol.q for own in range(1 << n_bits)] for x in range(1 << n_bits)
-        ]
-        # Records are independent, so the support of a prefix is a sum of independent coins.
-        table, gain = [0, 0, 1, 2, 2, 2, 3], protocol.p - protocol.q
-        for x in range(1 << n_bits):
-            coins_of_x = [supported[x][own] for own in table]
-            assert (sum(coins_of_x) - len(table) * protocol.q) / gain == table.count(x)
-            variance = sum(share * (1 - share) for share in coins_of_x) / gain**2
-            p, q, n_same = protocol.p, protocol.q, table.count(x)
-            assert variance == (n_same * p * (1 - p) + (len(table) - n_same) * q * (1 - q)) / gain**2
+    def test_the_bucket_is_a_randomized_response_with_all_of_epsilon(self, epsilon):
+        """Group and hash function are drawn blindly. Where no bucket is misreported, each one is the hash."""
+        finder = HeavyHitters(epsilon, max_length=2, random_state=0)
+        reports = finder.report(np.array(["ab"] * 60_000))
+        group, bucket, hashes = reports[:, 0], reports[:, 1], reports[:, 2:]
+        assert not group.any()
+        oracle = RandomizedResponse(1 << hashes.shape[1], epsilon)
+        assert finder.guarantee_.epsilon == oracle.epsilon
+        shift = (bucket - buckets_of(hashes, number_of("ab"))) % oracle.k
+        counts = np.bincount(shift, minlength=oracle.k)
+        shares = np.array(oracle.channel()[0], float)
+        if epsilon > 100:
+            assert not shift.any()
+        else:
+            assert chisquare(counts, shares * 60_000).pvalue > FALSE_ALARM
 
     def test_group_and_hash_function_do_not_depend_on_the_word(self):
         finder = HeavyHitters(random_state=3, max_length=5)
@@ -80,44 +63,27 @@ class TestProtocol:
         assert np.array_equal(same[shorter], other[shorter])
         assert not np.array_equal(same[~shorter], other[~shorter])
 
-    def test_buckets_follow_the_channel(self):
-        finder = HeavyHitters(1.0, random_state=8, max_length=4)
-        protocol = protocol_of(1.0, max_length=4)
-        reports = finder.report(["abcd"] * 60_000)
-        whole = reports[reports[:, 0] == 1]
-        (number,) = protocol.coder.number_prefixes(protocol.coder.encode(["abcd"]), 2, 4)
-        own = find_buckets(whole[:, 2:], number)
-        p = float(protocol.p)
-        assert binom.cdf((own == whole[:, 1]).sum(), len(whole), p) > FALSE_ALARM
-        assert binom.sf((own == whole[:, 1]).sum() - 1, len(whole), p) > FALSE_ALARM
-        shift = (whole[:, 1] - own) % protocol.oracle.k
-        assert chisquare(np.bincount(shift, minlength=protocol.oracle.k)[1:]).pvalue > FALSE_ALARM
 
-
-@each("n_bits, r", [(1, 1), (4, 1), (3, 2), (2, 3)])
-def test_two_words_collide_with_the_stated_probability(n_bits, r):
-    """Enumerated: all seeds; and each bucket of two values that are not 0 is as frequent as any other."""
-    seeds = np.array([*product(range(1 << n_bits), repeat=r)])
-    buckets = [find_buckets(seeds, value) for value in range(1 << n_bits)]
-    for one, other in combinations(range(1 << n_bits), 2):
-        assert Fraction(int((buckets[one] == buckets[other]).sum()), len(seeds)) == Fraction(1, 1 << r)
-        if one > 0:
-            pairs = np.bincount(buckets[one] << r | buckets[other], minlength=1 << 2 * r)
-            assert (pairs == len(seeds) >> 2 * r).all()
-
-
-@each("n_bits, r, n_tail, n", [(47, 2, 16, 200), (20, 1, 12, 200), (30, 6, 9, 3_000), (12, 4, 12, 200), (9, 3, 1, 9)])
-def test_matches_are_counted_as_hashing_says(n_bits, r, n_tail, n):
-    rng = np.random.default_rng(r)
-    seeds = draw_seeds(SeededSource(r), n, r, n_bits)
-    seeds[:2] = [[0] * r, [(1 << n_bits) - 1] * r]
-    for head in (0, (1 << n_bits) - (1 << n_tail), int(rng.integers(1 << n_bits - n_tail)) << n_tail):
-        own = head + int(rng.integers(1 << n_tail))
-        buckets = np.where(np.arange(n) < n // 2, find_buckets(seeds, own), rng.integers(0, 1 << r, n))
-        counts = count_tail_matches(seeds, buckets, head, n_tail)
-        assert counts.shape == (1 << n_tail,)
-        for tail in {0, 1, (1 << n_tail) - 1, (1 << n_tail) // 3, own - head} & {*range(1 << n_tail)}:
-            assert counts[tail] == (find_buckets(seeds, head + tail) == buckets).sum()
+@each("epsilon", [0.1, 1.0, 2.0, 5.0])
+def test_the_words_with_most_matches_are_found_with_unbiased_counts(epsilon):
+    """All words of two symbols are counted one by one; two words collide with probability 1 / k."""
+    letters = "abcde"
+    words = np.resize(["a", "bc", "bc", "de", "de", "de", "e", "e"], 4_000)
+    finder = HeavyHitters(epsilon, max_length=2, alphabet=letters, n_top=4, random_state=0)
+    reports = finder.report(words)
+    hashes = reports[:, 2:]
+    oracle = RandomizedResponse(1 << hashes.shape[1], epsilon)
+    p, q = float(oracle.p), 1 / oracle.k
+    counts = {}
+    for word in [*letters, *map("".join, product(letters, repeat=2))]:
+        first, second = (letters.find(symbol) + 1 for symbol in word.ljust(2, "."))
+        n_matches = (buckets_of(hashes, first << 3 | second) == reports[:, 1]).sum()
+        counts[word] = (n_matches - len(words) * q) / (p - q)
+    found = finder.fit(reports).top_
+    expected = sorted(counts, key=counts.get, reverse=True)
+    assert found["value"].tolist() == expected[: len(found)]
+    assert found["count"].tolist() == pytest.approx([counts[word] for word in found["value"]])
+    assert len(found) == 4 or epsilon < 2
 
 
 def zipf(n, seed, *, size=5_000, longest=8, exponent=1.3):

@@ -59,18 +59,6 @@ def test_the_interval_covers_the_share_of_the_population(epsilon, share):
     assert 0.93 < coverage(epsilon, 400, share) < 0.975
 
 
-def test_the_variance_is_that_of_both_draws():
-    """Exact: the variance over all tables of 60 people from a population, and their reports."""
-    n, share = 60, 1 / 3
-    encoder = RandomizedResponseEncoder(2.0, categories=VALUES).fit(answers(1, 1))
-    (channel,) = encoder.channel()
-    yes, no = float(channel[0][0]), float(channel[1][0])
-    told = yes * share + no * (1 - share)
-    # The mean of the stated variances, whose plug-in of p (1 - p) is off by one part in n.
-    stated = sum(probability * row["std_error"] ** 2 for probability, row in all_estimates(encoder, n, told))
-    assert stated == pytest.approx(told * (1 - told) / n / (yes - no) ** 2, rel=0.02)
-
-
 @pytest.mark.parametrize("name", ENCODERS)
 def test_counts_are_the_tables_and_frequencies_the_populations(name):
     encoder = ENCODERS[name]

@@ -33,10 +33,7 @@ from skdp import (
     privacy_statement,
 )
 from skdp.engines import tally_files
-from skdp.local import (
-    ReportTransformer,
-    SecretKey,
-)
+from skdp.local import ReportTransformer, SecretKey
 from skdp.privacy import shuffled_guarantee
 from tests.conftest import each, often
 

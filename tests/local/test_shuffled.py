@@ -9,10 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import (
-    RandomizedResponseEncoder,
-    RapporEncoder,
-)
+from skdp import RandomizedResponseEncoder, RapporEncoder
 from skdp.central import DPMean
 from skdp.local import SecretKey, shuffle_reports
 from skdp.oracles import RandomizedResponse

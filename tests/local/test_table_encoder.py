@@ -10,14 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import (
-    Domain,
-    FrequencyOracleEncoder,
-    LocalTableEncoder,
-    NumericPerturber,
-    PrivacyLedger,
-    recommend_plan,
-)
+from skdp import Domain, FrequencyOracleEncoder, LocalTableEncoder, NumericPerturber, PrivacyLedger, recommend_plan
 from skdp.exact import exp_bounds
 from tests.conftest import each, often
 

@@ -14,11 +14,7 @@ import pyarrow.dataset
 import pytest
 from sklearn.base import clone
 
-from skdp import (
-    RandomizedResponseEncoder,
-    ReportTally,
-    SetValuedEncoder,
-)
+from skdp import RandomizedResponseEncoder, ReportTally, SetValuedEncoder
 from tests.conftest import each
 from tests.local.test_every_transformer import BOUNDS, TRANSFORMERS, every_transformer
 

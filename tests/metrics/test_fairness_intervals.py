@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,110 +12,7 @@ from scipy import stats
 from skdp import RandomizedResponseEncoder
 from skdp.local import UnaryEncodingTransformer
 from skdp.metrics import debiased_fairness, fairness_report
-from skdp.metrics._rates import (
-    SELECTED,
-    UNSELECTED,
-    GroupSums,
-    compare_extremes,
-    compare_with_privileged,
-    divide_rates,
-    estimate_rates,
-    score_rates,
-    subtract_rates,
-    sum_known_groups,
-    sum_reported_groups,
-)
-from skdp.oracles import RandomizedResponse, UnaryEncoding
-from skdp.randomness import SeededSource
-
-
-def sums_of_counts(counts):
-    """Return the sums of known groups that have these (selected, other) rows, all truly positive."""
-    repeats = np.ravel(counts)
-    groups = np.repeat(np.repeat(np.arange(len(counts)), 2), repeats)
-    return sum_known_groups(np.repeat(np.tile([3, 2], len(counts)), repeats), groups, len(counts))
-
-
-def contains(estimate, truth):
-    return (estimate.lower <= truth + 1e-9) & (truth - 1e-9 <= estimate.upper)
-
-
-# Known groups
-
-
-@pytest.mark.filterwarnings("ignore:Undefined")
-def test_a_difference_of_rates_has_the_interval_of_newcombes_example():
-    """Newcombe (1998), table II, case (a), method 10: 56 of 70 against 48 of 80."""
-    predicted = np.repeat([1, 0, 1, 0], [56, 14, 48, 32])
-    table = fairness_report(np.ones(150), predicted, ["a"] * 70 + ["b"] * 80, privileged="b", positive_label=1)
-    parity = table.set_index("metric").loc["statistical_parity_difference"]
-    assert [round(parity[name], 4) for name in ("value", "lower", "upper")] == [0.2, 0.0524, 0.3339]
-
-
-def test_the_lower_bound_of_the_largest_difference_holds_for_all_pairs():
-    """Newcombe's method 10 at the level of Bonferroni for three pairs: a lower bound fails on one side only."""
-    predicted = np.repeat([1, 0] * 3, [60, 40, 45, 55, 30, 70])
-    with pytest.warns(UserWarning, match="Undefined"):
-        table = fairness_report(np.ones(300), predicted, np.repeat([*"abc"], 100), positive_label=1)
-    high, low = (stats.binomtest(n, 100).proportion_ci(1 - 0.05 / 3, "wilson") for n in (60, 30))
-    lower = table.set_index("metric").loc["statistical_parity_difference", "lower"]
-    assert lower == pytest.approx(0.3 - np.hypot(0.6 - high.low, low.high - 0.3))
-
-
-@pytest.mark.parametrize("n_rows", [5, 50])
-def test_rates_of_known_groups_are_covered_at_every_rate(n_rows):
-    """Clopper and Pearson: also of few rows, and rates near 0."""
-    counts, rates = np.arange(n_rows + 1), np.linspace(0.002, 0.998, 60)[:, np.newaxis]
-    sums = sums_of_counts(np.stack([counts, n_rows - counts], axis=1))
-    rate = estimate_rates(sums, "population")[0]
-    coverage = (contains(rate, rates) * stats.binom.pmf(counts, n_rows, rates)).sum(axis=1)
-    assert coverage.min() >= 0.95
-    assert coverage.mean() < 1
-
-
-def test_differences_and_ratios_are_covered_summed_over_all_outcomes():
-    x, y = np.arange(51), np.arange(61)
-    intervals = []  # (61, 2, 2, 51): by the count of the second group, metric, endpoint, and count of the first one
-    for count in y:
-        sums = sums_of_counts([*np.stack([x, 50 - x], axis=1), (count, 60 - count)])
-        rates, last = score_rates(sums, "population"), np.full(51, 51)
-        found = [compare(rates, x, last)[0] for compare in (subtract_rates, divide_rates)]
-        intervals.append([[one.lower, one.upper] for one in found])
-    (difference_ends, ratio_ends) = np.transpose(intervals, (1, 2, 3, 0))
-    shares = []
-    for p, q in itertools.product([0.02, 0.1, 0.3, 0.5, 0.8], repeat=2):
-        weight = np.outer(stats.binom.pmf(x, 50, p), stats.binom.pmf(y, 60, q))
-        for (lower, upper), truth in ((difference_ends, p - q), (ratio_ends, p / q)):
-            shares.append(weight[(lower <= truth + 1e-9) & (truth - 1e-9 <= upper)].sum())
-    assert min(shares) > 0.93
-    assert np.mean(shares) < 0.97
-
-
-def test_the_interval_of_a_ratio_ends_where_that_of_a_difference_meets_0():
-    """Donner and Zou (2012), by the definition: the distances of ``top − R bottom`` from 0 add up as squares."""
-    sums = sums_of_counts([(7, 13), (10, 15)])
-    rates = score_rates(sums, "population").unclipped
-    top, bottom = rates[0, 0], rates[0, 1]
-    impact = compare_with_privileged(sums, "population")[1]
-    low, high = impact.lower, impact.upper
-    distance = np.hypot(top.value - top.lower, low * (bottom.upper - bottom.value))
-    assert top.value - low * bottom.value == pytest.approx(distance)
-    distance = np.hypot(top.upper - top.value, high * (bottom.value - bottom.lower))
-    assert high * bottom.value - top.value == pytest.approx(distance)
-
-
-def test_distances_of_average_odds_add_up_as_squares():
-    """The differences of true and of false positive rates are independent; their mean has half of the distance."""
-    cells = [(0, 0, 30), (0, 1, 20), (0, 2, 10), (0, 3, 25), (1, 0, 40), (1, 1, 15), (1, 2, 20), (1, 3, 35)]
-    groups, codes, counts = np.transpose(cells)
-    sums = sum_known_groups(np.repeat(codes, counts), np.repeat(groups, counts), 2)
-    odds = compare_with_privileged(sums, "population")[3]
-    rates = subtract_rates(score_rates(sums, "population"), np.array([0]), np.array([1]))
-    true, false = rates[1, 0], rates[2, 0]
-    assert odds.value == pytest.approx((true.value + false.value) / 2)
-    assert odds.value - odds.lower == pytest.approx(np.hypot(true.value - true.lower, false.value - false.lower) / 2)
-    assert odds.upper - odds.value == pytest.approx(np.hypot(true.upper - true.value, false.upper - false.value) / 2)
-
+from tests.conftest import each
 
 METRICS = [
     "statistical_parity_difference",
@@ -124,14 +22,91 @@ METRICS = [
 ]
 
 
-def draws_of_known(sizes, tpr, fpr, n_draws, rng):
-    """Yield metrics of groups of these sizes, half of whose rows are positive."""
-    groups = np.repeat(np.arange(len(sizes)), sizes)
-    for _ in range(n_draws):
-        true = rng.random(len(groups)) < 0.5
-        predicted = rng.random(len(groups)) < np.where(true, np.take(tpr, groups), np.take(fpr, groups))
-        sums = sum_known_groups(2 * true + predicted, groups, len(sizes))
-        yield dict(zip(METRICS, compare_extremes(sums, "population"), strict=True))
+def report(true, predicted, groups, **options):
+    """Return the table of known groups, without a word on what is undefined."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fairness_report(true, predicted, groups, positive_label=1, **options)
+
+
+def report_counts(counts, privileged=None):
+    """Return the metrics of groups that have these (selected, other) rows, all of them positive."""
+    groups = np.repeat(np.arange(len(counts)), np.sum(counts, axis=1))
+    predicted = np.repeat(np.tile([1, 0], len(counts)), np.ravel(counts))
+    return report(np.ones(len(groups)), predicted, groups, privileged=privileged).set_index("metric")
+
+
+def contains(row, truth):
+    return (row["lower"] <= truth + 1e-9) & (truth - 1e-9 <= row["upper"])
+
+
+# Known groups
+
+
+def test_a_difference_of_rates_has_the_interval_of_newcombes_example():
+    """Newcombe (1998), table II, case (a), method 10: 56 of 70 against 48 of 80."""
+    parity = report_counts([(56, 14), (48, 32)], privileged=1).loc["statistical_parity_difference"]
+    assert [round(parity[name], 4) for name in ("value", "lower", "upper")] == [0.2, 0.0524, 0.3339]
+
+
+def test_the_lower_bound_of_the_largest_difference_holds_for_all_pairs():
+    """Newcombe's method 10 at the level of Bonferroni for three pairs: a lower bound fails on one side only."""
+    high, low = (stats.binomtest(n, 100).proportion_ci(1 - 0.05 / 3, "wilson") for n in (60, 30))
+    lower = report_counts([(60, 40), (45, 55), (30, 70)]).loc["statistical_parity_difference", "lower"]
+    assert lower == pytest.approx(0.3 - np.hypot(0.6 - high.low, low.high - 0.3))
+
+
+@each("n_rows", [5, 50])
+def test_rates_of_known_groups_have_the_intervals_of_clopper_and_pearson(n_rows):
+    for count in range(n_rows + 1):
+        expected = stats.binomtest(count, n_rows).proportion_ci(0.95, "exact")
+        rates = report_counts([(count, n_rows - count), (2, 3)]).loc["selection_rate"]
+        assert tuple(rates.iloc[0][["lower", "upper"]]) == pytest.approx(tuple(expected))
+
+
+def test_differences_and_ratios_are_covered_summed_over_all_outcomes():
+    x, y = np.arange(16), np.arange(19)
+    found = [[report_counts([(k, 15 - k), (m, 18 - m)], privileged=1) for m in y] for k in x]
+    shares = []
+    for metric in METRICS[:2]:
+        lower, upper = (
+            np.array([[one.loc[metric, end] for one in row] for row in found]) for end in ("lower", "upper")
+        )
+        for p, q in itertools.product([0.05, 0.1, 0.3, 0.5, 0.8], repeat=2):
+            truth = p / q if metric == "disparate_impact" else p - q
+            weight = np.outer(stats.binom.pmf(x, 15, p), stats.binom.pmf(y, 18, q))
+            shares.append(weight[(lower <= truth + 1e-9) & (truth - 1e-9 <= upper)].sum())
+    assert min(shares) > 0.93
+    assert np.mean(shares) < 0.97
+
+
+def wilson(count, n_rows):
+    low, high = stats.binomtest(count, n_rows).proportion_ci(0.95, "wilson")
+    return count / n_rows, low, high
+
+
+def test_the_interval_of_a_ratio_ends_where_that_of_a_difference_meets_0():
+    """Donner and Zou (2012), by the definition: the distances of ``top - R bottom`` from 0 add up as squares."""
+    (top, top_low, top_high), (bottom, bottom_low, bottom_high) = wilson(7, 20), wilson(10, 25)
+    low, high = report_counts([(7, 13), (10, 15)], privileged=1).loc["disparate_impact", ["lower", "upper"]]
+    assert top - low * bottom == pytest.approx(np.hypot(top - top_low, low * (bottom_high - bottom)))
+    assert high * bottom - top == pytest.approx(np.hypot(top_high - top, high * (bottom - bottom_low)))
+
+
+def test_distances_of_average_odds_add_up_as_squares():
+    """The differences of true and of false positive rates are independent; their mean has half of the distance."""
+    cells = [(0, 0, 0, 30), (0, 0, 1, 20), (0, 1, 0, 10), (0, 1, 1, 25)]
+    cells += [(1, 0, 0, 40), (1, 0, 1, 15), (1, 1, 0, 20), (1, 1, 1, 35)]
+    groups, true, predicted, counts = np.transpose(cells)
+    table = report(*(np.repeat(column, counts) for column in (true, predicted, groups)), privileged=1)
+    odds = table.set_index("metric").loc["average_odds_difference"]
+    pairs = [(wilson(25, 35), wilson(35, 55)), (wilson(20, 50), wilson(15, 55))]
+    value = sum(one[0] - other[0] for one, other in pairs) / 2
+    below = [np.hypot(one[0] - one[1], other[2] - other[0]) for one, other in pairs]
+    above = [np.hypot(one[2] - one[0], other[0] - other[1]) for one, other in pairs]
+    assert odds["value"] == pytest.approx(value)
+    assert value - odds["lower"] == pytest.approx(np.hypot(*below) / 2)
+    assert odds["upper"] - value == pytest.approx(np.hypot(*above) / 2)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +119,16 @@ def draws_of_known(sizes, tpr, fpr, n_draws, rng):
     ids=str,
 )
 def test_the_largest_and_the_smallest_rate_are_compared_with_coverage(tpr, fpr):
-    # The seed is fixed. With others, correct code fails with a probability of 1e-6: 4 metrics, each at 1e-7.
-    n_draws = 100
-    draws = list(draws_of_known([100] * len(tpr), tpr, fpr, n_draws, np.random.default_rng(0)))
+    """Half of the rows of each group are positive.
+
+    The seed is fixed. With others, correct code fails with a probability of 1e-6: 4 metrics, each at 1e-7.
+    """
+    n_draws, rng, groups = 100, np.random.default_rng(0), np.repeat(np.arange(len(tpr)), 100)
+    draws = []
+    for _ in range(n_draws):
+        true = rng.random(len(groups)) < 0.5
+        predicted = rng.random(len(groups)) < np.where(true, np.take(tpr, groups), np.take(fpr, groups))
+        draws.append(report(1 * true, 1 * predicted, groups).set_index("metric").loc[METRICS])
     selection = np.add(tpr, fpr) / 2
     truths = {
         "statistical_parity_difference": np.ptp(selection),
@@ -155,109 +137,113 @@ def test_the_largest_and_the_smallest_rate_are_compared_with_coverage(tpr, fpr):
         "average_odds_difference": (np.ptp(tpr) + np.ptp(fpr)) / 2,
     }
     for name, truth in truths.items():
-        assert sum(contains(draw[name], truth) for draw in draws) >= stats.binom.ppf(1e-7, n_draws, 0.94)
-        assert all(0 <= draw[name].lower <= draw[name].value <= draw[name].upper <= 1 for draw in draws)
-    parity = [draw["statistical_parity_difference"] for draw in draws]
-    assert np.mean([one.upper - one.lower for one in parity]) < 0.31  # of two groups it is .27
+        assert sum(contains(draw.loc[name], truth) for draw in draws) >= stats.binom.ppf(1e-7, n_draws, 0.94)
+    assert all(((draw["lower"] >= 0) & (draw["upper"] <= 1)).all() for draw in draws)
+    widths = [draw["upper"] - draw["lower"] for draw in draws]
+    assert np.mean([width["statistical_parity_difference"] for width in widths]) < 0.31  # of two groups it is .27
 
 
 # Groups known from reports
 
 
-def sums_of_reports(oracle, groups, codes, source, members=None):
-    indicators = oracle.unbiased(oracle.report(groups.astype(np.uint8), source))
-    indicators += (1 - indicators.sum(axis=1, keepdims=True)) / oracle.k
-    return sum_reported_groups(codes, indicators if members is None else indicators @ members)
+def people(k, n_rows, rng):
+    """Return groups, the last one the largest, and labels that depend on them."""
+    shares = np.linspace(1, 2, k)
+    groups = rng.choice(k, n_rows, p=shares / shares.sum())
+    true = rng.random(n_rows) < 0.3 + 0.4 * groups / k
+    predicted = rng.random(n_rows) < 0.2 + 0.3 * groups / k + 0.3 * true
+    return groups, 1 * true, 1 * predicted
 
 
-def people(oracle_k, n_rows, rng):
-    """Return groups, the last one the largest, and codes of labels that depend on them."""
-    shares = np.linspace(1, 2, oracle_k)
-    groups = rng.choice(oracle_k, n_rows, p=shares / shares.sum())
-    true = rng.random(n_rows) < 0.3 + 0.4 * groups / oracle_k
-    predicted = rng.random(n_rows) < 0.2 + 0.3 * groups / oracle_k + 0.3 * true
-    return groups, 2 * true + predicted
+def encode(encoder, groups):
+    """Fit an encoder of as many groups as there are; return it with the reports."""
+    encoder.set_params(categories={"group": range(groups.max() + 1)})
+    return encoder, encoder.fit_transform(pd.DataFrame({"group": groups}))
+
+
+def debiased(true, predicted, encoder, reports, rows, n_groups=2):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return debiased_fairness(
+            true, predicted, reports, encoder, privileged=n_groups - 1, positive_label=1, rows=rows
+        )
 
 
 @pytest.mark.parametrize("rows", ["table", "population"])
 def test_an_interval_of_a_rate_ends_where_it_is_z_standard_errors_away(rows):
     """Fieller (1954), by the definition, from the variance of randomized response by hand."""
     n, coin = 3_000, math.exp(1) / (math.exp(1) - 1) ** 2  # the variance of one row's indicator
-    groups, codes = people(2, n, np.random.default_rng(0))
-    sums = sums_of_reports(RandomizedResponse(2, 1.0), groups, codes, SeededSource(0))
-    rates = estimate_rates(sums, rows)
+    groups, true, predicted = people(2, n, np.random.default_rng(0))
+    encoder, reports = encode(RandomizedResponseEncoder(1.0, random_state=0), groups)
+    table = debiased(true, predicted, encoder, reports, rows)
     most = ((math.exp(1) + 1) / (math.exp(1) - 1) / 2) ** 2  # two more rows of each kind, whose reports are coins
-    for rate, mask in enumerate([np.ones(n, bool), codes >= 2, codes < 2]):
-        selected = codes[mask] % 2
+    p = math.exp(1) / (math.exp(1) + 1)
+    for rate, mask in enumerate([np.ones(n, bool), true == 1, true == 0]):
+        selected = predicted[mask]
         for group in (0, 1):
-            top, bottom = sums.selected[rate, group], sums.total[rate, group]
-            for t in (rates.lower[rate, group], rates.upper[rate, group]):
+            indicators = ((reports["group"] == group)[mask] - (1 - p)) / (2 * p - 1)
+            top, bottom = indicators @ selected, indicators.sum()
+            for t in table.loc[2 * rate + group, ["lower", "upper"]]:
                 variance = coin * np.sum((selected - t) ** 2) + 2 * most * ((1 - t) ** 2 + t**2)
                 variance += bottom * t * (1 - t) * (rows == "population")
                 assert abs(top - t * bottom) == pytest.approx(1.959964 * math.sqrt(variance))
 
 
-def metrics_of(sums, rows):
-    """Return the rates and comparisons of two groups, in the order of the table."""
-    rates = estimate_rates(sums, rows)
-    found = [rates[rate, group] for rate in range(3) for group in (0, 1)]
-    return found + compare_with_privileged(sums, rows)
+def metrics_of_counts(counts):
+    """Return all rates and metrics from numbers of rows, by group, true and predicted label."""
+    parts = counts.sum(axis=1), counts[:, 1], counts[:, 0]
+    rates = np.array([part[:, 1] / part.sum(axis=1) for part in parts])
+    (parity, odds, false), impact = rates[:, 0] - rates[:, 1], rates[0, 0] / rates[0, 1]
+    return np.array([*rates.ravel(), parity, impact, odds, (odds + false) / 2])
 
 
 @pytest.mark.parametrize("rows", ["table", "population"])
 def test_errors_are_those_of_the_influence_of_rows(rows):
     """The delta method, by the slopes of the metrics in the number of rows of each group and labels."""
-    rng, n = np.random.default_rng(0), 300
-    codes, own = rng.integers(4, size=n), rng.choice([-0.6, 1.6], n, p=[0.4, 0.6])
-    indicators = np.stack([1 - own, own], axis=1)
-    counts = np.stack([np.bincount(codes, column) for column in indicators.T])
-
-    def metrics(counts):
-        noise = np.zeros((3, 2, 2))
-        sums = GroupSums(SELECTED @ counts.T, UNSELECTED @ counts.T, noise, noise, np.zeros((3, 2)), False)
-        return np.array([estimate.value for estimate in metrics_of(sums, "population")])
-
-    slopes = np.empty((2, 4, 10))
-    for cell in np.ndindex(2, 4):
-        step = np.zeros((2, 4))
-        step[cell] = 1e-5
-        slopes[cell] = (metrics(counts + step) - metrics(counts - step)) / 2e-5
-    slopes = slopes[:, codes]
-    if rows == "population":
-        variance = (np.einsum("ig,gim->im", indicators, slopes) ** 2).sum(axis=0)
-    else:
-        variance = (own**2 - own) @ (slopes[1] - slopes[0]) ** 2
-    found = metrics_of(sum_reported_groups(codes, indicators), rows)
-    np.testing.assert_allclose([estimate.value for estimate in found], metrics(counts))
-    np.testing.assert_allclose([estimate.std_error**2 for estimate in found], variance, rtol=0.1)
+    groups, true, predicted = people(2, 3_000, np.random.default_rng(0))
+    encoder, reports = encode(RandomizedResponseEncoder(2.0, random_state=0), groups)
+    own = encoder.debias(reports).to_numpy()
+    counts = np.zeros((2, 2, 2))
+    for group in (0, 1):
+        np.add.at(counts[group], (true, predicted), own[:, group])
+    slopes = np.empty((2, 2, 2, 10))
+    for cell in np.ndindex(2, 2, 2):
+        step = np.zeros((2, 2, 2))
+        step[cell] = 1e-4
+        slopes[cell] = (metrics_of_counts(counts + step) - metrics_of_counts(counts - step)) / 2e-4
+    slopes = slopes[:, true, predicted]
+    variance = (np.einsum("ig,gim->im", own, slopes) ** 2).sum(axis=0)
+    if rows == "table":
+        variance = (own[:, 1] ** 2 - own[:, 1]) @ (slopes[1] - slopes[0]) ** 2
+    found = debiased(true, predicted, encoder, reports, rows)
+    np.testing.assert_allclose(found["value"], metrics_of_counts(counts))
+    np.testing.assert_allclose(found["std_error"] ** 2, variance, rtol=0.1)
 
 
 @pytest.mark.parametrize(
-    ("oracle", "n_rows", "rows"),
+    ("encoder", "k", "n_rows", "rows"),
     [
-        (RandomizedResponse(2, 1.0), 600, "population"),
-        (UnaryEncoding(3, 2.0), 600, "table"),
-        pytest.param(RandomizedResponse(5, 0.5), 2_000, "table", marks=pytest.mark.long),
-        pytest.param(RandomizedResponse(3, 4.0), 150, "table", marks=pytest.mark.long),
+        (RandomizedResponseEncoder(1.0), 2, 600, "population"),
+        (UnaryEncodingTransformer(2.0), 3, 600, "table"),
+        (RandomizedResponseEncoder(0.5), 5, 2_000, "table"),
+        (RandomizedResponseEncoder(4.0), 3, 150, "table"),
     ],
-    ids=lambda value: type(value).__name__ if hasattr(value, "k") else str(value),
+    ids=str,
 )
 @pytest.mark.long
-def test_all_metrics_are_covered_from_reports(oracle, n_rows, rows):
+def test_all_metrics_are_covered_from_reports(encoder, k, n_rows, rows):
     # The seeds are fixed. With other ones, correct code fails with a probability of about 1e-5: some 30 intervals, each
     # at 3e-7, of a coverage of 94 %.
-    rng, source, n_draws = np.random.default_rng(0), SeededSource(1), 100
-    members = np.eye(2)[(np.arange(oracle.k) == oracle.k - 1).astype(int)]
-    groups, codes = people(oracle.k, 200_000, rng)
+    rng, n_draws = np.random.default_rng(0), 100
+    whole = people(k, 50_000, rng)
+    encoder.set_params(random_state=1)
     inside = []
     for _ in range(n_draws):
-        drawn = rng.integers(len(groups), size=n_rows)
-        sums = sums_of_reports(oracle, groups[drawn], codes[drawn], source, members)
-        whole = (groups, codes) if rows == "population" else (groups[drawn], codes[drawn])
-        if rows == "table" or not inside:
-            truths = metrics_of(sum_known_groups(whole[1], 1 * (whole[0] == oracle.k - 1), 2), "population")
-        found = metrics_of(sums, rows)
-        inside.append([contains(one, truth.value) for one, truth in zip(found, truths, strict=True)])
+        groups, true, predicted = np.stack(whole)[:, rng.integers(50_000, size=n_rows)]
+        found = debiased(true, predicted, *encode(encoder, groups), rows, k)
+        truth = whole if rows == "population" else (groups, true, predicted)
+        expected = report(truth[1], truth[2], truth[0] == k - 1, privileged=True)["value"]
+        inside.append(contains(found, expected))
     assert (np.sum(inside, axis=0) >= stats.binom.ppf(3e-7, n_draws, 0.94)).all()
 
 
@@ -266,12 +252,8 @@ def test_all_metrics_are_covered_from_reports(oracle, n_rows, rows):
 def test_where_a_group_may_have_no_rows_nothing_is_excluded(make, rows):
     """Five positive rows in 600 cannot be told from none in a group."""
     rng = np.random.default_rng(0)
-    sex = pd.DataFrame({"sex": rng.choice(["Female", "Male"], 600)})
-    true, predicted = np.arange(600) < 5, rng.random(600) < 0.4
-    encoder = make(1.0, categories={"sex": ["Female", "Male"]}, random_state=0)
-    reports = encoder.fit_transform(sex)
-    given = {"privileged": "Male", "positive_label": True, "rows": rows}
-    table = debiased_fairness(true, predicted, reports, encoder, **given)
+    true, predicted = 1 * (np.arange(600) < 5), 1 * (rng.random(600) < 0.4)
+    table = debiased(true, predicted, *encode(make(1.0, random_state=0), rng.choice(2, 600)), rows)
     assert table[["lower", "upper"]].notna().all(axis=None)
     widths = (table["upper"] - table["lower"]).groupby(table["metric"]).max()
     assert widths["true_positive_rate"] == 1
@@ -279,24 +261,16 @@ def test_where_a_group_may_have_no_rows_nothing_is_excluded(make, rows):
     assert widths["false_positive_rate"] < 0.5
 
 
-def test_a_ratio_is_covered_where_a_group_may_have_no_rows():
-    """All are selected in both groups: MOVER-R by itself, of intervals cut at 1, covers 70 %."""
-    source, covered = SeededSource(1), 0
-    for _ in range(50):
-        sums = sums_of_reports(RandomizedResponse(2, 1.0), np.repeat([0, 1], [10, 400]), np.full(410, 3), source)
-        covered += contains(compare_with_privileged(sums, "population")[1], 1.0)
-    assert covered >= 45
-
-
 @pytest.mark.parametrize("rows", ["table", "population"])
 def test_values_are_between_their_ends_and_ends_are_possible(rows):
-    oracle, rng = RandomizedResponse(3, 0.3), np.random.default_rng(0)
-    members = np.eye(2)[[0, 0, 1]]
+    rng = np.random.default_rng(0)
     for seed in range(10):
-        sums = sums_of_reports(oracle, *people(3, 60, rng), SeededSource(seed), members)
-        for place, estimate in enumerate(metrics_of(sums, rows)):
-            least, most = {6: (-1, 1), 7: (0, np.inf), 8: (-1, 1), 9: (-1, 1)}.get(place, (0, 1))
-            assert least <= estimate.lower <= estimate.upper <= most
-            # Of a group that is estimated to have no row, only the interval is known.
-            if not np.isnan(estimate.value):
-                assert estimate.lower <= estimate.value <= estimate.upper
+        groups, true, predicted = people(3, 60, rng)
+        encoder, reports = encode(RandomizedResponseEncoder(0.3, random_state=seed), groups)
+        table = debiased(true, predicted, encoder, reports, rows, 3)
+        least = np.where(table["metric"].str.endswith("difference"), -1, 0)
+        most = np.where(table["metric"] == "disparate_impact", np.inf, 1)
+        assert ((least <= table["lower"]) & (table["lower"] <= table["upper"]) & (table["upper"] <= most)).all()
+        # Of a group that is estimated to have no row, only the interval is known.
+        known = table.dropna(subset="value")
+        assert ((known["lower"] <= known["value"]) & (known["value"] <= known["upper"])).all()

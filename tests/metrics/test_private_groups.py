@@ -10,12 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skdp import RandomizedResponseEncoder
 from skdp.local import SubsetSelectionEncoder, UnaryEncodingTransformer
-from skdp.metrics import (
-    joint_distribution,
-    private_parity,
-    private_reweighing,
-    private_threshold_optimizer,
-)
+from skdp.metrics import joint_distribution, private_parity, private_reweighing, private_threshold_optimizer
 from tests.conftest import each
 
 pytest.importorskip("fairlearn")

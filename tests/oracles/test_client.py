@@ -10,12 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdp.oracles import (
-    LocalHashing,
-    RandomizedResponse,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from skdp.oracles import LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import ONE
 from tests.conftest import often
 from tests.oracles.conftest import Script, all_reports, law_of

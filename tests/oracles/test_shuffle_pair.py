@@ -5,14 +5,7 @@ from itertools import chain
 
 import pytest
 
-from skdp.oracles import (
-    ClampedLaplace,
-    LocalHashing,
-    RandomizedResponse,
-    SquareWave,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from skdp.oracles import ClampedLaplace, LocalHashing, RandomizedResponse, SquareWave, SubsetSelection, UnaryEncoding
 from tests.conftest import each
 from tests.oracles.outside_oracle import FlippedBits
 from tests.privacy.shuffle_exact import AllTables

@@ -18,12 +18,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skdp
-from skdp import (
-    LocalHashingEncoder,
-    NumericPerturber,
-    RandomizedResponseEncoder,
-    UnaryEncodingTransformer,
-)
+from skdp import LocalHashingEncoder, NumericPerturber, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression
 from tests.conftest import each
 

@@ -13,14 +13,7 @@ from sklearn.base import BaseEstimator
 
 from skdp.base import make_source
 from skdp.privacy import PrivacyGuarantee, gaussian_epsilon
-from skdp.randomness import (
-    bernoulli_ratio,
-    cube_noise,
-    discrete_laplace,
-    exponential_mechanism,
-    permute_and_flip,
-    rounded_gaussian,
-)
+from skdp.randomness import bernoulli_ratio, cube_noise, discrete_laplace, exponential_mechanism, rounded_gaussian
 
 TOP = 10
 TABLE = pd.DataFrame({"value": [0, 10, 10, 3, 7, 7, 9, 10]})
@@ -96,13 +89,6 @@ class EmptyCellsAreExact(Curator):
         counts = np.bincount(values, minlength=TOP + 1)
         noisy = self.noisy(counts, 1)
         return np.where(counts == 0, 0, noisy)
-
-
-class BoundsOfTheData(Curator):
-    """The sensitivity is the largest value."""
-
-    def answer(self, values):
-        return self.noisy([values.sum()], max(1, int(values.max())))
 
 
 class NoiseOnFloats(Curator):
@@ -216,13 +202,6 @@ class LargestNormForEuclidean(Curator):
         return sums + rounded_gaussian(self._source, Fraction(TOP**2) / Fraction(2 * self.rho), 3)
 
 
-class EuclideanNormForLaplace(Curator):
-    """Two sums change by 10 each: Laplace noise for the root of 200."""
-
-    def answer(self, values):
-        return self.noisy([values.sum(), (TOP * (values > 0)).sum()], Fraction(math.sqrt(2)) * TOP)
-
-
 class CubeForASum(Curator):
     """Cube noise for several numbers, with the sensitivity of the smallest."""
 
@@ -238,25 +217,6 @@ class ChoiceWithoutTheTwo(Curator):
         counts = np.bincount(values, minlength=TOP + 1)
         scores = counts - np.roll(counts, 1)
         return exponential_mechanism(self._source, scores, Fraction(self.epsilon))
-
-
-class ChoiceWithItsScore(Curator):
-    """The exact count of the chosen value is released with it."""
-
-    def answer(self, values):
-        counts = np.bincount(values, minlength=TOP + 1)
-        best = permute_and_flip(self._source, counts, Fraction(self.epsilon))
-        return best, int(counts[best])
-
-
-class TestsThenTellsExactly(Curator):
-    """Sparse vector: a noisy test, and then the exact answer."""
-
-    __test__ = False
-
-    def answer(self, values):
-        passed = bool(self.noisy([len(values)], 1, 10 * self.epsilon)[0] > 5)
-        return len(values) if passed else None
 
 
 class SampleOfTheFirst(Curator):
