@@ -286,7 +286,7 @@ def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[Noisy
     crosses = [*singles, *chosen]
     for cross in chosen:
         weights.append(_noise_of(columns, cross))
-    return _spend(columns, crosses, weights, columns.budget.left, first)
+    return _spend(columns, crosses, weights, columns.budget.remaining, first)
 
 
 def estimate_proportions(noisy: NoisyCounts) -> NDArray[np.float64]:
@@ -326,7 +326,7 @@ def _list_pairs(
     columns: PrivateColumns, layout: ColumnLayout, proportions: Sequence[NDArray]
 ) -> list[Cross]:
     """List all pairs with a private column, with groups of rare values."""
-    noise = columns.budget.std_error(columns.budget.left / (2 * layout.n_columns))
+    noise = columns.budget.std_error(columns.budget.remaining / (2 * layout.n_columns))
 
     def group(counts: NDArray[np.float64], *, ordered: bool) -> NDArray[np.intp]:
         groups = group_rare_values(
@@ -385,7 +385,7 @@ def _choose(
     # If n tables divide a budget for the smallest sum of errors, this sum is
     # sum(noise**power) ** (1 / power).
     power = columns.budget.cost_power
-    unit = columns.budget.std_error(columns.budget.left)
+    unit = columns.budget.std_error(columns.budget.remaining)
     noises = [NOISE_COST * _noise_of(columns, cross) for cross in pairs]
     spent = math.fsum((NOISE_COST * weight) ** power for weight in single_weights)
     order = sorted(range(len(pairs)), key=lambda i: gains[i] / noises[i], reverse=True)

@@ -1,4 +1,4 @@
-"""The distribution of private columns given public columns, and draws from it."""
+"""Model of private columns given public columns, and draws from it."""
 
 from __future__ import annotations
 
@@ -22,19 +22,24 @@ from skdp.synthesis.model import Layout
 
 # The constants were chosen with benchmarks/synthesis_columns.py.
 LOGIT_STD = 0.5
-"""Prior standard deviation of the logits of pairs."""
+"""Prior standard deviation of the logits."""
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnModel:
     """A log-linear distribution of the private values of a row given its public values."""
 
+    # The probability of a combination of private values is proportional to the
+    # exponential of the sum of one logit per table: the logit of the public cell of the
+    # row and of the private value.
+
     crosses: Sequence[Cross]
+    """The columns of each table."""
     logits: Sequence[NDArray[np.float64]]
-    """For each cross, a table (n_cells, n_values)."""
+    """The logits of each table: (n_cells, n_values)."""
 
     def predict(self, public: Sequence[Codes], n_rows: int) -> NDArray[np.float64]:
-        """Return the probability of each combination of private values: (n_rows, n_combinations)."""
+        """Return the probability of each combination of private values in each row: (n_rows, n_combinations)."""
         scores = np.zeros((n_rows, self.crosses[0].value_of.size))
         for cross, logits in zip(self.crosses, self.logits, strict=True):
             cells = cross.cells_of(public, n_rows)
@@ -42,7 +47,7 @@ class ColumnModel:
         return _normalize(scores)[0]
 
     def describe(self) -> list[dict[str, Any]]:
-        """Describe the tables for a file."""
+        """Return the tables as plain mappings, for a file."""
         tables = []
         for cross, logits in zip(self.crosses, self.logits, strict=True):
             tables.append({**vars(cross), "logits": np.array(logits)})
@@ -50,17 +55,17 @@ class ColumnModel:
 
     @classmethod
     def read(cls, tables: Sequence[Mapping[str, Any]]) -> ColumnModel:
-        """Read the tables of a file."""
+        """Restore a model from the tables of a file."""
         crosses, all_logits = [], []
-        for about in tables:
-            parts = dict(about)
-            logits = parts.pop("logits")
-            cross = Cross(**parts)
+        for table in tables:
+            fields = dict(table)
+            logits = fields.pop("logits")
+            cross = Cross(**fields)
             has_shape = logits.shape == (cross.n_cells, cross.n_values)
             if not has_shape or not np.isfinite(logits).all():
                 raise ValueError(
-                    "the tables of the model must be finite and have the shapes of "
-                    "their columns"
+                    "the logits of a table must be finite and have the shape of its "
+                    "columns"
                 )
             crosses.append(cross)
             all_logits.append(logits)
@@ -70,12 +75,13 @@ class ColumnModel:
 def fit_model(
     noisy: Sequence[NoisyCounts], public: Sequence[Codes], n_rows: int
 ) -> ColumnModel:
-    """Fit the distribution of private values given the public values of all rows."""
-    # The distribution is log-linear in a table of logits for each measured table. The
-    # loss is
-    #     sum over rows of log Z(logits, row) - <logits, noisy counts> + penalty:
-    # a logistic regression of the private columns on the public ones. Its first term is
-    # public and exact, and its gradient is the expected counts minus the noisy ones.
+    """Fit the distribution of private values given the public values of all rows, by L-BFGS."""
+    # There is a table of logits for each measured table. The loss is
+    #     sum over rows of log Z(logits, row) - <logits, noisy counts> + penalty,
+    # where Z is the sum of the exponentials of a row: a logistic regression of the
+    # private columns on the public columns. The first term is public and exact. The
+    # gradient is the expected counts minus the noisy counts, plus the gradient of the penalty.
+    # The proportions of the combinations if private columns are independent.
     joint = np.ones(1)
     for single in noisy:
         if single.cross.is_single:
@@ -85,18 +91,19 @@ def fit_model(
     layout = Layout([counts.counts.shape for counts in noisy])
     evidence = list(map(_weigh, noisy, rows.count_cells(), repeat(joint)))
     counts, prior, penalty, curvature = map(layout.join, zip(*evidence, strict=True))
-    # In these units, the curvature is about 1 in all directions.
+    # In these units, the second derivative of the loss is about 1 in all directions.
     units = 1 / np.sqrt(curvature + penalty)
 
     def loss(position: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logits = position * units
         log_normalizer, expected = rows.evaluate(layout.split(logits))
         distance = logits - prior
-        pull = penalty * distance
-        value = log_normalizer - logits @ counts + pull @ distance / 2
-        return value, (layout.join(expected) - counts + pull) * units
+        penalty_gradient = penalty * distance
+        value = log_normalizer - logits @ counts + penalty_gradient @ distance / 2
+        gradient = layout.join(expected) - counts + penalty_gradient
+        return value, gradient * units
 
-    # The gradient is in standard deviations of a count: smaller ones are noise.
+    # The gradient is in standard deviations of a count, so smaller gradients are noise.
     options = {"maxiter": 300, "gtol": 0.2}
     result = minimize(loss, prior / units, jac=True, method="L-BFGS-B", options=options)
     return ColumnModel(crosses, layout.split(result.x * units))
@@ -105,7 +112,17 @@ def fit_model(
 def _weigh(
     noisy: NoisyCounts, n_rows: NDArray[np.float64], joint: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], ...]:
-    """Return counts, expected logits, penalties and curvatures of the cells of a table."""
+    """Return the counts, prior means of the logits, penalties and curvatures of the cells of a table.
+
+    Parameters
+    ----------
+    noisy : NoisyCounts
+        The table.
+    n_rows : ndarray of shape (n_cells,)
+        The number of rows in each public cell.
+    joint : ndarray of shape (n_combinations,)
+        Proportions of the combinations of private values if private columns are independent.
+    """
     cross = noisy.cross
     independent = np.bincount(cross.value_of, joint, cross.n_values)
     n_records = n_rows[:, np.newaxis]
@@ -115,7 +132,7 @@ def _weigh(
         counts = n_records * independent
         prior += np.log(independent)
     curvature = n_records * independent * (1 - independent)
-    # A cell may have no records.
+    # Positive for cells without records.
     curvature = np.maximum(curvature, 0.05)
     # A logit has the prior variance s**2. A count with the curvature
     # h = n p (1 - p) and noise of variance v estimates it with the error variance
@@ -125,7 +142,7 @@ def _weigh(
 
 
 class _DistinctRows:
-    """The distinct public cells of all rows."""
+    """The distinct combinations of public cells of all rows, which have equal distributions."""
 
     def __init__(
         self, crosses: Sequence[Cross], public: Sequence[Codes], n_rows: int
@@ -134,11 +151,13 @@ class _DistinctRows:
         distinct, counts = np.unique(cells, axis=1, return_counts=True)
         self.weights = counts.astype(float)
         self._crosses = crosses
-        # One row of ones and zeros per distinct row, with a one per cross.
-        starts = np.cumsum([0, *(cross.n_cells for cross in crosses)])
+        # A matrix (n_distinct, n_cells of all tables) of zeros and ones: a row has a one
+        # for its cell of each table.
+        n_cells = [cross.n_cells for cross in crosses]
+        starts = np.cumsum([0, *n_cells])
         columns = (distinct + starts[:-1, np.newaxis]).T.ravel()
-        ends = np.arange(0, columns.size + 1, len(crosses))
-        self._design = csr_array((np.ones(columns.size), columns, ends))
+        row_starts = np.arange(0, columns.size + 1, len(crosses))
+        self._design = csr_array((np.ones(columns.size), columns, row_starts))
         self._design.resize(counts.size, starts[-1])
         self._stops = starts[1:-1]
 
@@ -149,7 +168,7 @@ class _DistinctRows:
     def evaluate(
         self, logits: Sequence[NDArray[np.float64]]
     ) -> tuple[float, list[NDArray[np.float64]]]:
-        """Return the sum of the log normalizers of all rows, and the expected counts."""
+        """Return the sum of log Z over all rows, and the expected counts of each table (n_cells, n_values)."""
         tables = []
         for cross, table in zip(self._crosses, logits, strict=True):
             tables.append(table[:, cross.value_of])
@@ -165,17 +184,18 @@ class _DistinctRows:
             probabilities, logs = _normalize(rows @ scores_of_cells)
             log_normalizer += float((weights * logs).sum())
             expected += rows.T @ (weights * probabilities)
+        # From combinations of private values to the values of each table.
         counts = []
-        parts = np.split(expected, self._stops)
-        for cross, part in zip(self._crosses, parts, strict=True):
-            counts.append(part @ np.eye(cross.n_values)[cross.value_of])
+        tables = np.split(expected, self._stops)
+        for cross, table in zip(self._crosses, tables, strict=True):
+            counts.append(table @ np.eye(cross.n_values)[cross.value_of])
         return log_normalizer, counts
 
 
 def _normalize(
     scores: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the softmax and the log normalizer of each row of scores, which are overwritten."""
+    """Return the softmax and the logarithm of the normalizer of each row of scores, which are overwritten."""
     highest = scores.max(axis=1, keepdims=True)
     probabilities = np.exp(scores - highest, out=scores)
     sums = probabilities.sum(axis=1, keepdims=True)
@@ -183,20 +203,21 @@ def _normalize(
     return probabilities, np.log(sums) + highest
 
 
-def draw_evenly(
+def draw_balanced(
     model: ColumnModel,
     public: Sequence[Codes],
     n_rows: int,
     rng: np.random.Generator,
 ) -> NDArray[np.intp]:
-    """Draw a combination of private values for each row, with counts close to the expected ones."""
-    # Counts of n independent rows differ from the expected ones by up to the root of
-    # n / 4. Here, blocks of rows are drawn in random order, from distributions that are
-    # tilted a little against values drawn too often so far beside the row's public
-    # values: a self-balancing walk ([1]_).
+    """Draw a combination of private values for each row, such that counts are close to the expected counts."""
+    # Counts of n independent draws have standard deviations of up to sqrt(n / 4). Here,
+    # rows are drawn in blocks, in random order. The probability of a value is decreased
+    # a little if, among the rows drawn so far with the public values of the row, the
+    # value was drawn more often than expected: a self-balancing walk ([1]_).
     # .. [1] R. Alweiss, Y. P. Liu, M. Sawhney (2021). Discrepancy minimization via a
     #    self-balancing walk. STOC.
     singles = [cross for cross in model.crosses if cross.is_single]
+    # For each private column, the value of each combination: (n_combinations, n_values).
     indicators = [np.eye(cross.n_values)[cross.value_of] for cross in singles]
     n_combinations = singles[0].value_of.size
     sizes = [int(codes.max(initial=0)) + 1 for codes in public]
@@ -204,10 +225,14 @@ def draw_evenly(
     cells = np.zeros((n_rows, len(public)), np.intp)
     for column, codes in enumerate(public):
         cells[:, column] = codes + starts[column]
-    excess = [np.zeros((starts[-1], len(one[0]))) for one in indicators]
+    # Draws minus expected draws so far: for each private column by public value, and
+    # for each combination.
+    excess = []
+    for indicator in indicators:
+        excess.append(np.zeros((starts[-1], indicator.shape[1])))
     total_excess = np.zeros(n_combinations)
-    # Half and twice as many blocks, and as large a change of a logit per excess row,
-    # change distances of pairs by less than a tenth (benchmarks/synthesis_columns.py).
+    # Half or twice the number of blocks, or the change of a logit per excess draw, change
+    # distances of pairs by less than a tenth (benchmarks/synthesis_columns.py).
     block_rows = max(16, n_rows // 1024)
     gain = 8 / (block_rows * max(1, len(public)))
     drawn = np.empty(n_rows, np.intp)
@@ -218,9 +243,10 @@ def draw_evenly(
         row_excess = np.tile(total_excess, (block.size, 1))
         for table, indicator in zip(excess, indicators, strict=True):
             row_excess += table[cells[block]].sum(axis=1) @ indicator.T
-        steps = np.cumsum(probabilities * np.exp(-gain * row_excess), axis=1)
+        tilted = probabilities * np.exp(-gain * row_excess)
+        cumulative = np.cumsum(tilted, axis=1)
         uniforms = 1 - rng.random((block.size, 1))
-        draws = (steps < uniforms * steps[:, -1:]).sum(axis=1)
+        draws = (cumulative < uniforms * cumulative[:, -1:]).sum(axis=1)
         drawn[block] = draws
         change = -probabilities
         change[np.arange(block.size), draws] += 1

@@ -1,4 +1,4 @@
-"""Private columns of public rows, resampled given all other columns."""
+"""Synthesizer that resamples the private columns of public rows."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from skdp.synthesis._column_counts import (
     PrivateColumns,
     measure_columns,
 )
-from skdp.synthesis._column_model import ColumnModel, draw_evenly, fit_model
+from skdp.synthesis._column_model import ColumnModel, draw_balanced, fit_model
 from skdp.synthesis._records import (
     complete_domain,
-    declared_orders,
     derived_from,
+    find_ordered,
+    list_undeclared,
     make_undeclared_error,
-    undeclared,
     with_target,
 )
 from skdp.synthesis._rows import (
@@ -55,8 +55,8 @@ from skdp.synthesis._rows import (
     check_decodable,
     draw_numbers,
     draw_valid,
-    make_frame,
     make_generator,
+    make_table,
     make_template,
     write_rows,
 )
@@ -64,9 +64,10 @@ from skdp.synthesis.selection import NoiseBudget
 from skdp.tables import Table, is_frame, wrap_table
 
 MAX_COMBINATIONS = 1 << 12
-"""Maximum number of combinations of private values."""
+"""Largest number of combinations of private values."""
 
-_FITTED = (
+# Fitted attributes that `skdp.save` writes, without the model.
+_SAVED_ATTRIBUTES = (
     "domain_",
     "guarantee_",
     "measured_columns_",
@@ -77,68 +78,70 @@ _FITTED = (
 
 
 class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimator):
-    """Resample private columns of a table given all other columns, which are unchanged.
+    """Resample private columns of a table given all other columns, with differential privacy.
 
-    Only the values of the named columns are private: each row keeps its other columns, and gets new private values
-    from a model of noisy counts.
+    Only the values of the named columns are private. Each row keeps the values of its other columns, and its private
+    values are drawn from a model of noisy counts.
 
     Parameters
     ----------
     columns : list of column names
-        The private columns. All other columns, a target `y` and the number of rows are public.
+        Private columns. All other columns, a target `y` and the number of rows are public.
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss for the values of all private columns of one record together, finite and > 0.
     delta : float, default=0.0
-        Failure probability, in [0, 1). With 0 the noise is discrete Laplace, otherwise Gaussian, which is more accurate
-        for many columns.
+        Failure probability, in [0, 1). With 0 the noise is discrete Laplace; otherwise it is Gaussian, which is more
+        accurate for many columns.
     domain : Domain, or mapping of column name to values or Interval
-        Declared values of the private columns; required. Public columns may be declared, too, such as by an `Interval`
-        that cuts numbers into bins; otherwise their values are read from the data.
+        Values of each private column. Public columns may also be declared, for example by an `Interval` that cuts
+        numbers into bins; otherwise their values are read from the data.
     ledger : PrivacyLedger, optional
-        Charged by each `fit`, before anything is drawn. It must be for these columns
+        Ledger that `fit` charges before it draws noise. It must be a ledger for the private columns
         (``relation="replace_values", columns=[...]``).
-    random_state : int, optional
-        Seed for reproducible experiments, without a guarantee if it is known. None for secure randomness.
+    random_state : None or int, default=None
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
     domain_ : Domain
-        Values of each column in the model, a target last.
+        Values of each column in the model. A target is the last column.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`.
+        Privacy guarantee of `fit`.
     measured_columns_ : list of tuple
-        The private columns, and the pairs of columns whose counts were measured with noise.
+        Names of the private columns and of the pairs of columns whose counts were measured with noise.
     n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of str
-        Their names, if all of them are strings.
+        Number of columns seen during :term:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of columns seen during :term:`fit`. Defined only when X has column names that are all strings.
 
     See Also
     --------
-    DPMarginalSynthesizer : Synthetic rows, where whole records are private.
-    RandomizedResponseEncoder : The same columns in the local model, without a trusted curator.
+    DPMarginalSynthesizer : Synthesize tables whose whole records are private.
+    RandomizedResponseEncoder : Privatize columns in the local model, without a trusted curator.
 
     Notes
     -----
-    **Privacy.** Central model. Replacing the values of these columns in one record changes the distribution of all that
-    is released by at most ``(epsilon, delta)``. Everything else is public: all other columns, a target `y`, the number
-    of rows, and which rows belong to whom. Nothing limits what public columns reveal of private ones, such as a
-    relationship "Husband" of the sex: make such columns private, too, or drop them.
+    **Privacy.** Central model: the curator of the table is trusted. Replacing the values of the private columns in one
+    record changes the distribution of all fitted attributes by at most ``(epsilon, delta)``. Public are all other
+    columns, a target `y`, the number of rows, and the person of each row. The guarantee does not limit the information
+    of public columns about private ones: a relationship "Husband" reveals the sex. Make such columns private, or drop
+    them.
 
-    `fit` measures counts of each private column, and of pairs with a private column that noisy scores choose. Another
-    value changes a table of counts by 2 in L1 norm and by sqrt(2) in L2 norm, and a score by 2. The counts of public
-    values are exact. So a column with two private values needs one count, which changes by 1, and public values
-    without records have no noise. The model is a logistic regression of the private columns on the public ones. It
-    depends on private values through the noisy counts alone ([1]_). `transform` does not read private columns.
+    `fit` measures counts of each private column, and of pairs with a private column that noisy scores select. Replacing
+    a value changes a table of counts by 2 in L1 norm and by sqrt(2) in L2 norm, and a score by 2. The counts of public
+    values are exact. So for a column with two private values one count is measured, which changes by 1, and public
+    values without records have no noise. The model is a logistic regression of the private columns on the public
+    columns, and is computed from the noisy counts ([1]_). `transform` does not read private columns.
 
-    An undeclared value of a private column raises an error, which reveals that such a value exists. A domain of
-    `discover_domain` lacks rare values: replace them by a declared value ``other``, as in
+    An undeclared value of a private column raises an error, which reveals that such a value occurs. A domain from
+    `discover_domain` lacks rare values: replace them by a declared value ``other`` before `fit`, as in
     ``X["city"].where(X["city"].isin(domain["city"].values), other)``, and clip numbers to the bounds of their
-    `Interval` before `fit`.
+    `Interval`.
 
-    If a row breaks a constraint of `domain` on a private column, its private values are resampled up to 200 times. If
-    no draw satisfies it, the row keeps the first one, with a warning. Columns of X that the domain derives from private
-    columns raise an error, because they would reveal private values; columns derived from public ones are unchanged.
+    If a row violates a constraint of `domain` on a private column, its private values are drawn again up to 200 times.
+    If no draw satisfies the constraint, the row keeps the first draw, with a warning. A column of X that the domain
+    derives from private columns raises an error, because it would reveal private values. Columns that are derived from
+    public columns are unchanged.
 
     References
     ----------
@@ -181,7 +184,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
 
     @property
     def protects_rows(self) -> Any:  # type: ignore[override]
-        """The private columns, which `transform` resamples."""
+        """Names of the columns that `transform` resamples, which are private."""
         if hasattr(self, "guarantee_"):
             return list(self.guarantee_.scope)
         return list_names(self.columns) or []
@@ -200,20 +203,20 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return replace(planned, relation="replace_values", scope=names)
 
     def fit(self, X: TableLike, y: ColumnLike | None = None) -> Self:
-        """Measure the private columns of a table, and fit a model of them given all other columns.
+        """Measure the private columns of a table, and fit a model of them given the public columns.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            The table. In an array, all columns must be declared.
-        y : 1-D array-like of shape (n_samples,), optional
-            A target, which is public, because a pipeline passes it to later steps
-            unchanged. To make it private, keep it in X and name it in `columns`.
+            Table with private and public columns. If it is an array, all columns must be declared.
+        y : array-like of shape (n_samples,), optional
+            Target. It is public, because a pipeline passes it to later steps unchanged. To make it private, keep it in
+            X and name it in `columns`.
 
         Returns
         -------
         self
-            The fitted transformer.
+            The fitted synthesizer.
 
         Raises
         ------
@@ -222,26 +225,26 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             columns have too many combinations of values, X or y is derived from private columns, or y or a level of
             the row index has the name of a private column.
         BudgetExceeded
-            If the ledger does not cover it.
+            If the ledger does not cover the release.
         """
         self._fit(X, y)
         return self
 
     def fit_transform(self, X: TableLike, y: ColumnLike | None = None) -> Any:
-        """Fit to a table, and resample its private columns given all other columns and the target.
+        """Fit to a table, and resample its private columns given the public columns and the target.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             As for `fit`.
-        y : 1-D array-like of shape (n_samples,), optional
-            A target, which is public. Private values are drawn given the target, too, which `transform` does not have:
-            so a later step learns how it depends on them.
+        y : array-like of shape (n_samples,), optional
+            Public target. Unlike in `transform`, private values are drawn given the target, so that later steps can
+            learn its dependence on them.
 
         Returns
         -------
-        same kind as X
-            The rows with new values of the private columns.
+        same type as X
+            Rows with new values of the private columns.
 
         Raises
         ------
@@ -258,18 +261,18 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         )
 
     def transform(self, X: TableLike) -> Any:
-        """Resample the private columns of rows given all other columns.
+        """Resample the private columns of rows given the public columns.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            The columns of `fit`. Values of private columns are not read and may be missing. Public values that did not
-            occur in `fit` are allowed.
+            Rows with the columns of `fit`. Values of private columns are not read and may be missing. Public values
+            that did not occur in `fit` are allowed.
 
         Returns
         -------
-        same kind as X
-            The rows with new values of the private columns.
+        same type as X
+            Rows with new values of the private columns.
 
         Raises
         ------
@@ -288,22 +291,22 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return self._resample(table, self._model, select_columns(table, names), codes)
 
     def _check_columns(self) -> list[Any]:
-        """Return the names of the private columns."""
+        """Check the parameter `columns`, and return it as a list."""
         names = list_names(self.columns)
         if names is None:
             raise TypeError(
                 "`columns` must be a list of column names, such as ['age', 'sex'], got "
-                f"{type(self.columns).__name__}"
+                f"{type(self.columns).__name__}."
             )
         if not names or len(set(names)) < len(names):
             raise ValueError(
-                f"`columns` must name at least one column, each once, got {names}"
+                f"`columns` must name at least one column, each once, got {names}."
             )
         return names
 
     @restore_on_error
     def _fit(self, X: Any, y: Any) -> tuple[_Records, list[NoisyCounts]]:
-        """Read the table, charge the ledger, measure, and fit."""
+        """Read the table, charge the ledger, measure, and fit; return the encoded table and the noisy counts."""
         promise = self._check_promise()
         delta = check_delta(self.delta)
         records, excluded = self._read(X, y)
@@ -311,8 +314,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         if excluded:
             reasons = [f"column {name!r} {reason}" for name, reason in excluded.items()]
             _warn(
-                "some public columns are returned unchanged, but excluded from the model "
-                f"of the private ones: {'; '.join(reasons)}"
+                "Some public columns are excluded from the model of the private columns: "
+                f"{'; '.join(reasons)}. Declare them in `domain` to include them"
             )
         source = self._spend(
             promise,
@@ -327,10 +330,12 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         with limit_blas_threads():
             noisy = measure_columns(columns, records.layout)
             # `transform` has no target, so its model excludes tables with the target.
-            target = set(records.domain.columns) - set(records.table.names)
-            indices = {records.public_names.index(name) for name in target}
-            known = [table for table in noisy if table.cross.public not in indices]
-            self._model = fit_model(known, records.public, records.n_rows)
+            without_target = []
+            for counts in noisy:
+                index = counts.cross.public
+                if index is None or records.public_names[index] in records.table.names:
+                    without_target.append(counts)
+            self._model = fit_model(without_target, records.public, records.n_rows)
         self.domain_ = records.domain
         self.measured_columns_ = records.name_crosses(noisy)
         self._columns = records.table.names
@@ -338,63 +343,63 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return records, noisy
 
     def _read(self, X: Any, y: Any) -> tuple[_Records, dict[Any, str]]:
-        """Encode a table; also return the public columns that the model excludes, with reasons."""
+        """Encode a table; also return the public columns that are excluded from the model, with reasons."""
         names = self._check_columns()
         table = self._read_table(X)
         unknown = [name for name in names if name not in table.names]
         if unknown:
             raise ValueError(
-                f"`columns` must name columns of X, got {unknown}; X has "
-                f"{list(table.names)}"
+                f"`columns` must name columns of X, {list(table.names)}, got {unknown}."
             )
         if len(table.columns[0]) == 0:
             raise ValueError("X must have at least one row, got none.")
         check_index_levels(X, names)
-        modelled = table
+        modeled = table
         if y is not None:
             check_target_name(table, y, names)
-            modelled = with_target(table, y)
+            modeled = with_target(table, y)
         if isinstance(self.domain, Domain):
-            modelled = _without_derived(modelled, self.domain, names)
+            modeled = _drop_derived(modeled, self.domain, names)
         public_values: dict[Any, Any] = {}
         excluded: dict[Any, str] = {}
         # The dtype of an array depends on its private values, too.
         if is_frame(table.native):
-            unread = [
-                name for name in undeclared(modelled, self.domain) if name not in names
-            ]
-            # Values that are rare against the noise are counted together, so a list of
-            # numbers is finer than bins if the noise is small: distances of pairs with
-            # 64 numbers are 0.62 to 1.07 times the distances with 32.
+            undeclared = list_undeclared(modeled, self.domain)
+            undeclared_public = [name for name in undeclared if name not in names]
+            # Values that are rare compared with the noise are counted together, so up
+            # to 64 numbers remain single values: distances of pairs are then 0.62 to
+            # 1.07 times the distances with up to 32.
             public_values, excluded = draft_columns(
-                select_columns(modelled, unread),
+                select_columns(modeled, undeclared_public),
                 bins=32,
                 max_values=1_000,
                 max_numbers=64,
             )
-        kept = [name for name in modelled.names if name not in excluded]
-        modelled = select_columns(modelled, kept)
-        domain = complete_domain(modelled, self.domain, public_values)
-        ordered = dict(zip(kept, declared_orders(domain, public_values), strict=True))
-        return _Records(table, modelled, domain, names, ordered), excluded
+        included = [name for name in modeled.names if name not in excluded]
+        modeled = select_columns(modeled, included)
+        domain = complete_domain(modeled, self.domain, public_values)
+        is_ordered = find_ordered(domain, public_values)
+        ordered = dict(zip(included, is_ordered, strict=True))
+        return _Records(table, modeled, domain, names, ordered), excluded
 
     def _describe_fit(self) -> dict[str, Any]:
         """Return the fitted parts for `skdp.save`."""
-        fitted = {name: vars(self)[name] for name in _FITTED if name in vars(self)}
+        fitted = {}
+        for name in _SAVED_ATTRIBUTES:
+            if name in vars(self):
+                fitted[name] = vars(self)[name]
         return fitted | {"tables": self._model.describe()} if fitted else {}
 
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
         """Check the fitted parts from `skdp.load`, and set them."""
         parts = dict(fitted)
         tables = parts.pop("tables")
-        if not parts.keys() <= {*_FITTED}:
+        if not parts.keys() <= {*_SAVED_ATTRIBUTES}:
             raise ValueError(
-                "the parts of the file do not belong to a column synthesizer"
+                "the fitted attributes must be the attributes of a DPColumnSynthesizer"
             )
         if list(parts["guarantee_"].scope) != self._check_columns():
-            raise ValueError(
-                "the guarantee must be for the private columns of the file"
-            )
+            raise ValueError("the guarantee must be for the private columns")
         self._model = ColumnModel.read(tables)
         for name, part in parts.items():
             setattr(self, name, part)
@@ -407,7 +412,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         public: Table,
         codes: Sequence[Codes],
     ) -> Any:
-        """Return a table with new values of the private columns, given the public ones and their codes."""
+        """Replace the private columns of a table by draws of a model, given the public columns and their codes."""
         names = self.guarantee_.scope
         rng = make_generator(self.random_state, "transform", self._calls.advance())
         domain = self.domain_.select(names)
@@ -415,27 +420,28 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         constrained = self._constrain(public.names)
 
         def draw(indices: NDArray[np.intp]) -> DrawnRows:
-            part = [column_codes[indices] for column_codes in codes]
-            drawn = draw_evenly(model, part, indices.size, rng)
-            return draw_numbers(
-                domain, list(np.unravel_index(drawn, domain.sizes)), rng
-            )
+            public_codes = [column_codes[indices] for column_codes in codes]
+            combinations = draw_balanced(model, public_codes, indices.size, rng)
+            private_codes = np.unravel_index(combinations, domain.sizes)
+            return draw_numbers(domain, list(private_codes), rng)
 
-        def find_broken(
+        def find_invalid(
             indices: NDArray[np.intp], rows: DrawnRows
         ) -> NDArray[np.bool_]:
             if not constrained.constraints:
                 return np.zeros(indices.size, bool)
-            written = make_frame(template, write_rows(template, rows), names)
-            columns = (*public.take(indices).columns, *wrap_table(written).columns)
-            both = Table(constrained.columns, columns, public.native)
-            return ~constrained.check_constraints(both)
+            drawn = dict(zip(names, write_rows(template, rows), strict=True))
+            private = wrap_table(make_table(template, drawn))
+            columns = (*public.take(indices).columns, *private.columns)
+            whole_rows = Table(constrained.columns, columns, public.native)
+            return ~constrained.check_constraints(whole_rows)
 
-        rows, broken = draw_valid(draw, find_broken, len(table.columns[0]))
-        if broken.size > 0:
+        rows, invalid = draw_valid(draw, find_invalid, len(table.columns[0]))
+        if invalid.size > 0:
             _warn(
-                f"some rows break the constraints {list(constrained.constraints)} after "
-                f"{MAX_ROUNDS} draws of their private columns, and keep the first draw"
+                f"Some rows violate the constraints {list(constrained.constraints)} "
+                f"after {MAX_ROUNDS} draws of their private columns, and have the first "
+                "draw. Drop these rows, or remove the constraints from `domain`"
             )
         columns = dict(zip(table.names, table.columns, strict=True))
         columns |= zip(names, write_rows(template, rows), strict=True)
@@ -443,25 +449,43 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return apply_set_output(self, X_out)
 
     def _constrain(self, public: Sequence[Any]) -> Domain:
-        """Return the domain of the given and the private columns, with the constraints that read a private column."""
+        """Return the domain of some public and all private columns, with the constraints on private columns."""
         domain = self.domain_.select([*public, *self.guarantee_.scope])
-        of_public = domain.select(public).constraints
-        constraints = [text for text in domain.constraints if text not in of_public]
+        public_constraints = domain.select(public).constraints
+        constraints = []
+        for constraint in domain.constraints:
+            if constraint not in public_constraints:
+                constraints.append(constraint)
         columns = {name: domain[name] for name in domain.columns}
         return Domain(columns, constraints=constraints, derived=domain.derived)
 
 
 class _Records:
-    """The codes of a table, split into private and public columns."""
+    """The encoded rows of a table, with private and public columns."""
 
     def __init__(
         self,
         table: Table,
-        modelled: Table,
+        modeled: Table,
         domain: Domain,
         names: list[Any],
         ordered: Mapping[Any, bool],
     ) -> None:
+        """Encode a table.
+
+        Parameters
+        ----------
+        table : Table
+            The columns of X.
+        modeled : Table
+            The columns of the model, with a target.
+        domain : Domain
+            The values of the modeled columns.
+        names : list
+            The private columns.
+        ordered : mapping of column name to bool
+            True for modeled columns whose values are ordered.
+        """
         self.table = table
         self.domain = domain
         self.names = names
@@ -471,11 +495,11 @@ class _Records:
         n_combinations = math.prod(sizes)
         if n_combinations > MAX_COMBINATIONS:
             raise ValueError(
-                f"`columns` have {n_combinations:,} combinations of values; the maximum "
-                f"is {MAX_COMBINATIONS:,}. Name fewer columns, or declare "
-                "coarser bins"
+                f"`columns` must have at most {MAX_COMBINATIONS:,} combinations of "
+                f"values, got {n_combinations:,}. Name fewer columns, or declare "
+                "coarser bins."
             )
-        private_table = select_columns(modelled, names)
+        private_table = select_columns(modeled, names)
         check_decodable(make_template(private_table, private_domain), private_domain)
         codes, unlisted = encode_columns(private_table, private_domain, "error")
         if unlisted:
@@ -483,8 +507,8 @@ class _Records:
                 unlisted[0], private_domain, "Or replace such values before `fit`"
             )
         self.combinations = np.ravel_multi_index(tuple(codes), sizes)
-        self.public_table = select_columns(modelled, self.public_names)
-        self.public = _encode(modelled, domain, self.public_names)
+        self.public_table = select_columns(modeled, self.public_names)
+        self.public = _encode(modeled, domain, self.public_names)
         self.layout = ColumnLayout(
             private_sizes=sizes,
             private_ordered=tuple(map(ordered.__getitem__, names)),
@@ -498,7 +522,7 @@ class _Records:
         return self.combinations.size
 
     def name_crosses(self, noisy: Sequence[NoisyCounts]) -> list[tuple[Any, ...]]:
-        """Name the columns of noisy counts."""
+        """List the names of the columns of each table of noisy counts."""
         named = []
         for counts in noisy:
             names = [self.names[index] for index in counts.cross.private]
@@ -512,28 +536,33 @@ def _encode(table: Table, domain: Domain, names: Sequence[Any]) -> Sequence[Code
     """Encode public columns; values outside their domain get the code after the last."""
     if not names:
         return []
-    part = select_columns(table, names)
-    codes, _ = encode_columns(part, domain.select(names), "ignore")
+    selected = select_columns(table, names)
+    codes, _ = encode_columns(selected, domain.select(names), "ignore")
     return codes
 
 
-def _without_derived(table: Table, domain: Domain, private: Sequence[Any]) -> Table:
-    """Drop columns derived from public columns; raise for columns derived from private ones."""
-    reads_private = derived_from(domain, private)
-    derived = [name for name in domain.derived if name in table.names]
-    refused = [name for name in derived if name in [*reads_private, *private]]
+def _drop_derived(table: Table, domain: Domain, private: Sequence[Any]) -> Table:
+    """Drop columns derived from public columns; raise an error for columns derived from private columns."""
+    revealing = [*derived_from(domain, private), *private]
+    refused = []
+    for name in domain.derived:
+        if name in table.names and name in revealing:
+            refused.append(name)
     if refused:
         raise ValueError(
-            f"X must not have columns {refused}, which the domain computes from private "
+            f"X must not have columns {refused}, which `domain` derives from private "
             "columns. Drop them, and compute them from the result with "
-            "domain.add_derived"
+            "`Domain.add_derived`."
         )
-    # They add no information to the model, and the domain does not list their values.
+    # Derived columns add no information to the model, and the domain does not list
+    # their values.
     declared = [name for name in domain.columns if name in table.names]
     computed = domain.select(declared).derived
-    return select_columns(table, [n for n in table.names if n not in computed])
+    names = [name for name in table.names if name not in computed]
+    return select_columns(table, names)
 
 
 def _warn(text: str) -> None:
+    """Warn the caller of skdp, with the page of the guide on private columns."""
     level = find_stack_level()
     warn(text, UserWarning, about="guide/protected_columns", stacklevel=level)

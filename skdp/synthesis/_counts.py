@@ -1,4 +1,4 @@
-"""Counts from a fitted model: conditions on columns, standard errors and intervals."""
+"""Counts estimated by a fitted model: conditions on columns, standard errors and intervals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skdp.tables import is_missing, to_objects
 Weights = NDArray[np.float64]
 
 Query = Mapping[int, Weights | None]
-"""The columns of a query: weights of its values, or None for one count per value."""
+"""The counts to estimate, by column: weights over which the values are summed, or None for a count of each value."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,37 @@ def estimate_errors(
     level: float,
     is_gaussian: bool,
 ) -> tuple[NDArray[Any], ...]:
-    """Return the standard errors of counts, the bounds of intervals, and True if a marginal contains the counts."""
+    """Return the errors of counts by a model.
+
+    Parameters
+    ----------
+    marginals : iterable of Marginal
+        The measured marginals.
+    query : mapping of column index to weights or None
+        The counts.
+    counts : ndarray
+        The counts by the model, with an axis for each column without weights.
+    level : float
+        Coverage of the intervals.
+    is_gaussian : bool
+        True if the noise is Gaussian; otherwise it is Laplace.
+
+    Returns
+    -------
+    tuple of ndarray
+        For each count, the standard error, the lower and the upper bound of its interval, and whether a measured
+        marginal contains it. Without such a marginal the first three are nan.
+    """
     measured, noise = combine_counts(marginals, query)
-    # A model that has not converged has a larger error than the noise: the squared
-    # distance from an unbiased estimate is the squared error plus the variance of the
-    # estimate.
+    # A model that has not converged may have a larger error than the noise: the expected
+    # squared distance from an unbiased estimate is the squared error of the model plus
+    # the variance of the estimate.
     misfit = np.sqrt(np.maximum((counts - measured) ** 2 - noise**2, 0))
     std_error = np.maximum(noise, misfit)
     quantile = NormalDist().inv_cdf((1 + level) / 2)
     if not is_gaussian:
+        # The quantile of a Laplace distribution, in standard deviations: P(|x| > t) =
+        # exp(-sqrt(2) t).
         quantile = max(quantile, -math.log(1 - level) / math.sqrt(2))
     # A distance from a whole number of a millionth of a record is rounding.
     margin = quantile * std_error - 1e-6
@@ -90,51 +112,67 @@ def estimate_errors(
 def combine_counts(
     marginals: Iterable[Marginal], query: Query
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return unbiased counts of a query and their standard errors; nan if unmeasured."""
+    """Estimate the counts of a query from all marginals that contain them, with standard errors; nan if none does."""
+    # Estimates are unbiased and weighted by their precisions 1 / variance.
     weighted = np.zeros(())
     precision = np.zeros(())
     for marginal in marginals:
         if set(query) <= set(marginal.clique):
-            counts, variance, is_exact = _sum_weighted(marginal, query)
-            weighted = weighted + np.where(is_exact, counts / variance, 0)
-            precision = precision + np.where(is_exact, 1 / variance, 0)
+            counts, variance, is_measured = _sum_marginal(marginal, query)
+            weighted = weighted + np.where(is_measured, counts / variance, 0)
+            precision = precision + np.where(is_measured, 1 / variance, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = np.where(precision > 0, weighted / precision, math.nan)
         return estimate, np.where(precision > 0, precision**-0.5, math.nan)
 
 
-def _sum_weighted(
+def _sum_marginal(
     marginal: Marginal, query: Query
 ) -> tuple[NDArray[np.float64], float, NDArray[np.bool_]]:
-    """Return counts of a query, their variance, and True if the groups of values determine them."""
+    """Sum the noisy counts of a marginal to the counts of a query.
+
+    Returns
+    -------
+    counts : ndarray
+        The counts.
+    variance : float
+        The variance of each count.
+    is_measured : ndarray of bool
+        False where a count is a part of the count of a group of values.
+    """
     counts = project(marginal.counts, marginal.clique, list(query))
     variance = marginal.std_error**2 * marginal.counts.size / counts.size
-    is_exact: NDArray[np.bool_] = np.ones(counts.shape, bool)
-    # From the last axis to the first: the axes before keep their positions.
+    is_measured: NDArray[np.bool_] = np.ones(counts.shape, bool)
+    # From the last axis to the first, so that the axes before keep their positions.
     for axis, (column, weights) in reversed(list(enumerate(query.items()))):
-        members = marginal.groups_of(column)
-        if members is None:
+        group_of_value = marginal.groups_of(column)
+        if group_of_value is None:
             n_values = counts.shape[axis] if weights is None else weights.size
-            members = np.arange(n_values)
+            group_of_value = np.arange(n_values)
+        group_sizes = np.bincount(group_of_value)
         if weights is None:
-            is_single = np.bincount(members)[members] == 1
-            shape = [-1 if other == axis else 1 for other in range(counts.ndim)]
-            counts = np.take(counts, members, axis)
-            is_exact = np.take(is_exact, members, axis) & is_single.reshape(shape)
+            # A value has a count of its own if it is alone in its group.
+            is_single = group_sizes[group_of_value] == 1
+            shape = np.ones(counts.ndim, int)
+            shape[axis] = -1
+            counts = np.take(counts, group_of_value, axis)
+            is_measured = np.take(is_measured, group_of_value, axis)
+            is_measured = is_measured & is_single.reshape(shape)
             continue
-        sizes = np.bincount(members)
-        means = np.bincount(members, weights) / sizes
-        is_whole = bool(np.isin(means, [0.0, 1.0]).all())
-        counts = np.tensordot(counts, means, (axis, 0))
-        variance *= max(float(means @ means), np.finfo(float).tiny)
-        is_exact = np.asarray(is_exact.all(axis=axis) & is_whole)
-    return np.asarray(counts), variance, np.asarray(is_exact)
+        # A condition must contain all values of a group or none.
+        group_weights = np.bincount(group_of_value, weights) / group_sizes
+        is_whole = bool(np.isin(group_weights, [0.0, 1.0]).all())
+        counts = np.tensordot(counts, group_weights, (axis, 0))
+        sum_of_squares = float(group_weights @ group_weights)
+        variance *= max(sum_of_squares, np.finfo(float).tiny)
+        is_measured = np.asarray(is_measured.all(axis=axis) & is_whole)
+    return np.asarray(counts), variance, np.asarray(is_measured)
 
 
 def read_conditions(
     domain: Domain, conditions: Any, shapes: Mapping[int, Shape]
 ) -> dict[int, Weights]:
-    """Return the fraction of each cell that fulfills conditions, by column."""
+    """Return the fraction of each value or bin that fulfills conditions, by index of the column."""
     if not isinstance(conditions, Mapping):
         raise TypeError(
             "`conditions` must be a mapping of column name to a value, a list of values "
@@ -158,11 +196,11 @@ def weigh_range(
     limits: tuple[Any, ...],
     shape: Shape | None = None,
 ) -> Weights:
-    """Return the fraction of each cell that is in a half-open range."""
+    """Return the fraction of each value or bin that is in a half-open range."""
     if len(limits) != 2:
         raise ValueError(
             f"The range of column {name!r} must be a pair (low, high), got {limits}. "
-            "Use a list for values."
+            "Use a list for several values."
         )
     if not isinstance(values, Interval):
         return find_range(name, values, *limits).astype(float)
@@ -170,15 +208,14 @@ def weigh_range(
     stop = _read_limit(name, values, limits[1], values.edges[-1])
     if start > stop and None not in limits:
         raise ValueError(
-            f"The range of column {name!r} must be (low, high) with low <= high."
+            f"The range of column {name!r} must be (low, high) with low <= high, got "
+            f"{limits}."
         )
     dtype = float if values.dtype.kind == "f" else "datetime64[us]"
     edges = np.array(values.edges, dtype)
-    low, high = (
-        np.clip(start, edges[:-1], edges[1:]),
-        np.clip(stop, edges[:-1], edges[1:]),
-    )
-    # Numbers are evenly distributed within the fine cells of a bin.
+    low = np.clip(start, edges[:-1], edges[1:])
+    high = np.clip(stop, edges[:-1], edges[1:])
+    # Numbers are uniform within a bin, or within its fine cells.
     weights = np.asarray((high - low) / np.diff(edges), float)
     if shape is not None:
         is_part = (weights > 0) & (weights < 1)
@@ -188,32 +225,33 @@ def weigh_range(
 
 
 def _read_limit(name: Any, values: Interval, limit: Any, bound: Any) -> Any:
-    """Read the lower or upper bound of a range; None stands for the bound of the interval."""
+    """Convert the lower or upper bound of a range to an array; None stands for the bound of the interval."""
     is_date = values.dtype.kind == "M"
     types: tuple[type, ...] = (int, float, np.number)
     expected = "numbers"
     if is_date:
         expected, types = "dates, datetimes without a time zone", (date, np.datetime64)
     limit = bound if limit is None else limit
-    read = np.array(np.nan)
+    number = np.array(np.nan)
     is_aware = getattr(limit, "tzinfo", None) is not None
     if isinstance(limit, types) and not isinstance(limit, bool) and not is_aware:
-        read = np.array(limit, "datetime64[us]" if is_date else float)
-    if np.isnan(read):
+        number = np.array(limit, "datetime64[us]" if is_date else float)
+    if np.isnan(number):
         raise TypeError(
             f"The bounds of a range of column {name!r} must be {expected} or None, got "
             f"{type(limit).__name__}."
         )
-    return read
+    return number
 
 
 def _weigh_values(name: Any, values: Categories | Interval, condition: Any) -> Weights:
-    """Return 1 for the values of a condition, 0 for other values."""
+    """Return 1 for each value that a condition lists, and 0 for all other values."""
     weights = np.zeros(len(values))
     if isinstance(values, Interval):
         if not values.missing or not is_missing(condition):
             raise ValueError(
-                f"Column {name!r} has bins. Use a range, a tuple (low, high)."
+                f"The condition on column {name!r}, which has bins, must be a range "
+                f"(low, high), got {type(condition).__name__}."
             )
         weights[-1] = 1
         return weights
@@ -223,7 +261,8 @@ def _weigh_values(name: Any, values: Categories | Interval, condition: Any) -> W
     codes = values.encode(to_objects(listed))
     if (codes == len(values)).any():
         raise ValueError(
-            f"The condition on column {name!r} must have declared values, {values!r}."
+            f"The condition on column {name!r} must list declared values, {values!r}, "
+            f"got {condition!r}."
         )
     weights[codes] = 1
     return weights

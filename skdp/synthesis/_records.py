@@ -1,4 +1,4 @@
-"""A private table as integer codes of its public domain, in memory or in an engine."""
+"""Encoding of a private table by its public domain, in memory or in an engine."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from skdp.central.statistics import (
     is_ordered,
     limit_persons,
     part_of,
+    select_columns,
 )
 from skdp.domain import Categories, Domain, Interval, copy_guarantee, domains_of_dtypes
 from skdp.synthesis.model import Clique, n_cells_of, shape_of
@@ -35,26 +36,28 @@ Codes = NDArray[np.unsignedinteger]
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
-# Advice for lists of values, and for bins.
-ADVICE = (
+CATEGORIES_ADVICE = (
     "Or set handle_unknown: {column: declared value} replaces such values, and 'ignore' "
     "excludes such rows"
 )
-CLIP_ADVICE = (
+"""Remedy for an undeclared value of a column of listed values."""
+
+INTERVAL_ADVICE = (
     "Or set handle_unknown: 'clip' moves numbers to the first or last bin, "
     "{column: declared value or 'clip'} decides column by column, and 'ignore' excludes "
     "such rows"
 )
+"""Remedy for an undeclared value of a column with bins."""
 
 
 def with_target(table: Table, y: Any) -> Table:
-    """Add the target as the last column, in its own library."""
+    """Add the target as the last column, which may be a column of another library."""
     column, name = get_target(table, y)
     return Table((*table.names, name), (*table.columns, column), table.native)
 
 
 def check_policy(handle_unknown: Any) -> None:
-    """Check the parameter `handle_unknown`, except for the names of columns."""
+    """Check the type of the parameter `handle_unknown`."""
     if not isinstance(handle_unknown, Mapping):
         check_choice("handle_unknown", handle_unknown, POLICIES)
 
@@ -64,7 +67,7 @@ def read_codes(
     domain: Domain,
     handle_unknown: Any,
 ) -> list[Codes]:
-    """Encode the columns of a table, or raise for undeclared values."""
+    """Encode the columns of a table; raise an error for an undeclared value that `handle_unknown` does not handle."""
     codes, undeclared = encode_records(table, domain, handle_unknown)
     if undeclared:
         raise make_undeclared_error(undeclared[0], domain)
@@ -76,7 +79,10 @@ def encode_records(
     domain: Domain,
     handle_unknown: Any,
 ) -> tuple[list[Codes], list[Any]]:
-    """Encode a table, and list the columns with undeclared values that are errors."""
+    """Encode the columns of a table; also list the columns with undeclared values that are errors.
+
+    An undeclared value has the number of declared values as its code.
+    """
     codes, unlisted = encode_columns(table, domain, "error")
     undeclared = []
     for index, name in enumerate(domain.columns):
@@ -99,32 +105,36 @@ def encode_records(
 
 
 def _is_clip(policy: Any) -> bool:
+    """Return True for "clip", which may be compared with values of any type."""
     return isinstance(policy, str) and policy == "clip"
 
 
 def make_undeclared_error(
     name: Any, domain: Domain, advice: str | None = None
 ) -> ValueError:
-    """Return the error for an undeclared value, which contains no value."""
-    where = "declared domain"
-    if advice is None:
-        advice = CLIP_ADVICE if isinstance(domain[name], Interval) else ADVICE
-    return undeclared_error(name, domain[name], where=where, advice=advice)
+    """Return the error for a column with an undeclared value, without the value."""
+    values = domain[name]
+    if advice is None and isinstance(values, Interval):
+        advice = INTERVAL_ADVICE
+    elif advice is None:
+        advice = CATEGORIES_ADVICE
+    return undeclared_error(name, values, where="declared domain", advice=advice)
 
 
 def check_replacements(handle_unknown: Any, domain: Domain) -> None:
     """Check the column names of the parameter `handle_unknown`."""
-    unknown = []
-    if isinstance(handle_unknown, Mapping):
-        unknown = [name for name in handle_unknown if name not in domain.columns]
-    if unknown:
-        raise ValueError(
-            f"`handle_unknown` must name columns of the domain, got {unknown[0]!r}."
-        )
+    if not isinstance(handle_unknown, Mapping):
+        return
+    for name in handle_unknown:
+        if name not in domain.columns:
+            raise ValueError(
+                "`handle_unknown` must name columns of the model, "
+                f"{list(domain.columns)}, got {name!r}."
+            )
 
 
 def _encode_replacement(name: Any, values: Categories | Interval, value: Any) -> int:
-    """Return the code of the value that replaces undeclared values of a column."""
+    """Return the code of the declared value that replaces the undeclared values of a column."""
     is_number = isinstance(values, Interval) and values.dtype.kind == "f"
     code = len(values)
     if not is_number or value is None or isinstance(value, Real):
@@ -133,13 +143,13 @@ def _encode_replacement(name: Any, values: Categories | Interval, value: Any) ->
         or_clip = " or 'clip'" if is_number else ""
         raise ValueError(
             f"`handle_unknown` of column {name!r} must be one of its declared values"
-            f"{or_clip}, got another {type(value).__name__}."
+            f"{or_clip}, got an undeclared {type(value).__name__}."
         )
     return int(code)
 
 
 def _clip(codes: Codes, interval: Any, column: Any) -> None:
-    """Move values beyond the bounds, including infinite ones, to the first or last bin."""
+    """Change the codes of values outside the bounds, including infinite ones, to the first or last bin."""
     values = interval.read(column)
     edges = np.array(interval.edges, values.dtype)
     codes[values < edges[0]] = 0
@@ -147,49 +157,69 @@ def _clip(codes: Codes, interval: Any, column: Any) -> None:
 
 
 def complete_domain(
-    table: Table, declared: Any, read: Mapping[Any, Any] | None = None
+    table: Table, declared: Any, public_values: Mapping[Any, Any] | None = None
 ) -> Domain:
-    """Return the domain of a table: declared values, and values read from public columns."""
-    known = _declared_names(table, declared)
-    public = None
+    """Return the domain of the columns of a table.
+
+    Parameters
+    ----------
+    table : Table
+        The columns to model.
+    declared : Domain, mapping, list, Interval or None
+        The parameter `domain` of a synthesizer.
+    public_values : mapping of column name to values or Interval, optional
+        Values of public columns, which were read from the data.
+    """
+    declared_names = _declared_names(table, declared)
+    values_of = declared
+    used = []
     if isinstance(declared, Domain):
         used = [name for name in declared.columns if name in table.names]
-        public = declared.select(used) if used else None
-        declared = {name: declared[name] for name in used}
-    if read:
-        declared = {**(declared or {}), **read}
-    domain = declared_domain(table, declared, "domain")
+    if public_values:
+        if isinstance(declared, Domain):
+            # The error for an undeclared column names the columns of the Domain.
+            private = [name for name in table.names if name not in public_values]
+            declared_domain(select_columns(table, private), declared, "domain")
+            values_of = {name: declared[name] for name in used}
+        values_of = {**(values_of or {}), **public_values}
+    domain = declared_domain(table, values_of, "domain")
     # A dtype gives an order only to values that it declares: otherwise one record may
     # decide which categories it has.
     by_dtype = domains_of_dtypes(table)
     for name, column in zip(table.names, table.columns, strict=True):
         values = domain[name]
-        is_of_dtype = name not in known and (name in by_dtype or values.observed)
-        if is_of_dtype and isinstance(values, Categories):
-            values.ordered = _is_ordered(column)
-    if public is None:
+        is_declared = name in declared_names
+        is_from_dtype = not is_declared and (name in by_dtype or values.observed)
+        if is_from_dtype and isinstance(values, Categories):
+            values.ordered = _has_ordered_dtype(column)
+    if not used:
         return domain
+    # The constraints and derived columns of the Domain that read these columns.
+    facts = declared.select(used)
     columns = {name: domain[name] for name in domain.columns}
-    return copy_guarantee(replace_columns(public, columns), public)
+    return copy_guarantee(replace_columns(facts, columns), facts)
 
 
 def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
-    """List the derived columns that read one of some columns, also indirectly."""
-    others = [name for name in domain.columns if name not in columns]
-    computed = domain.select(others).derived
+    """List the derived columns that depend on one of some columns, directly or through other derived columns."""
+    independent = [name for name in domain.columns if name not in columns]
+    computed = domain.select(independent).derived
     return [name for name in domain.derived if name not in computed]
 
 
 def check_computable(
     domain: Domain, features: Collection[Any], columns: Collection[Any]
 ) -> None:
-    """Refuse a derived column of X that reads a column which the model lacks."""
+    """Check that the modeled columns suffice to compute the derived columns of X."""
     computed = domain.select([name for name in domain.columns if name in columns])
-    lost = [c for c in domain.derived if c in features and c not in computed.derived]
-    if lost:
+    missing = []
+    for name in domain.derived:
+        if name in features and name not in computed.derived:
+            missing.append(name)
+    if missing:
         raise ValueError(
-            f"X has derived columns {lost}, but not all columns from which the domain "
-            "computes them. Add these columns to X, or drop the derived ones."
+            f"X has derived columns {missing}, but lacks columns from which `domain` "
+            "computes them. Add these columns to X, or drop the derived columns."
         )
 
 
@@ -198,14 +228,14 @@ def replace_columns(domain: Domain, columns: Mapping[Any, Any]) -> Domain:
     return Domain(columns, constraints=domain.constraints, derived=domain.derived)
 
 
-def _is_ordered(column: Any) -> bool:
+def _has_ordered_dtype(column: Any) -> bool:
     """Return True if a column has an ordered categorical dtype of pandas."""
     dtype = getattr(column, "dtype", None)
     return isinstance(dtype, pd.CategoricalDtype) and bool(dtype.ordered)
 
 
 def _declared_names(table: Table, declared: Any) -> set[Any]:
-    """Return the columns that are declared, whatever their dtypes are."""
+    """Return the names of the columns that the parameter `domain` declares."""
     if declared is None:
         return set()
     if isinstance(declared, Domain):
@@ -213,21 +243,21 @@ def _declared_names(table: Table, declared: Any) -> set[Any]:
     return set(declared if isinstance(declared, Mapping) else table.names)
 
 
-def declared_orders(domain: Domain, read: Collection[Any] = ()) -> tuple[bool, ...]:
-    """Return for each column whether its codes are ordered."""
+def find_ordered(domain: Domain, public_names: Collection[Any]) -> tuple[bool, ...]:
+    """Return True for each column whose codes are ordered; the values of public columns are from the data."""
     # Bins and ordered categories are ordered. Declared numbers in a list may be codes,
-    # such as codes of occupations; numbers that were read from public columns are
-    # sorted.
-    orders = []
+    # such as codes of occupations. Numbers from public columns are sorted.
+    is_column_ordered = []
     for name in domain.columns:
         values = domain[name]
-        is_sorted = name in read and is_ordered(values)
-        orders.append(isinstance(values, Interval) or values.ordered or is_sorted)
-    return tuple(orders)
+        is_sorted = name in public_names and is_ordered(values)
+        has_order = isinstance(values, Interval) or values.ordered
+        is_column_ordered.append(has_order or is_sorted)
+    return tuple(is_column_ordered)
 
 
 class CodedRecords:
-    """Records in memory, as integer codes."""
+    """Private records in memory, as integer codes of each column."""
 
     def __init__(
         self, codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]
@@ -236,10 +266,11 @@ class CodedRecords:
         self._sizes = tuple(sizes)
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals, one after the other."""
+        """Count marginals exactly, one after the other."""
         return map(self._count, cliques)
 
     def _count(self, clique: Clique) -> NDArray[np.int64]:
+        """Count the records of each cell of a marginal: one axis per column."""
         shape = shape_of(clique, self._sizes)
         cells = self._codes[clique[0]].astype(np.intp)
         for column in clique[1:]:
@@ -250,7 +281,7 @@ class CodedRecords:
     def coarsen(
         self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]
     ) -> CodedRecords:
-        """Return the records by larger bins."""
+        """Replace the codes of some columns by larger bins; `domain` has these bins."""
         codes = list(self._codes)
         for column, bin_of_cell in bins.items():
             codes[column] = bin_of_cell[codes[column]]
@@ -258,7 +289,7 @@ class CodedRecords:
 
 
 class LargeRecords:
-    """Records of a large table, which is not loaded: each pass counts many marginals."""
+    """Private records of a large table outside of memory, which is read once for many marginals."""
 
     def __init__(self, table: LargeTable, domain: Domain, handle_unknown: Any) -> None:
         self._table = table
@@ -267,23 +298,23 @@ class LargeRecords:
         self._counts: dict[Clique, NDArray[np.int64]] = {}
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals; marginals of the last pass are not read again."""
+        """Count marginals exactly, one after the other."""
         for index, clique in enumerate(cliques):
             if clique not in self._counts:
-                self.read(cliques[index:])
+                self.count_together(cliques[index:])
             yield self._counts[clique]
 
     def coarsen(
         self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]
     ) -> LargeRecords:
-        """Return the records by larger bins."""
+        """Encode the records by a domain with larger bins."""
         return LargeRecords(self._table, domain, self._handle_unknown)
 
-    def read(self, cliques: Sequence[Clique]) -> None:
-        """Read the table once, and count as many of the first marginals as one pass allows."""
+    def count_together(self, cliques: Sequence[Clique]) -> None:
+        """Read the table once, and keep the counts of as many of the first marginals as fit into memory."""
         sizes = self._domain.sizes
         n_cells = np.cumsum([n_cells_of(clique, sizes) for clique in cliques])
-        # Each worker holds all counts of a pass.
+        # Each worker of the engine has all counts in memory: 8 million cells, 64 MB.
         n_counted = max(1, int((n_cells <= 1 << 23).sum()))
         counted = list(dict.fromkeys(cliques[:n_counted]))
         # Which rows are excluded depends on all columns.
@@ -292,7 +323,7 @@ class LargeRecords:
             columns = list(range(len(sizes)))
         domain = part_of(self._domain, columns)
         marginals = [tuple(map(columns.index, clique)) for clique in counted]
-        # Workers return counts alone; undeclared values raise there.
+        # Workers return counts only, and raise an error for undeclared values.
         code = partial(encode_records, handle_unknown=self._handle_unknown)
         error = partial(make_undeclared_error, domain=domain)
         rows = Batches(wrap_table(self._table.sample), self._table)
@@ -303,25 +334,26 @@ class LargeRecords:
 
 
 Records = CodedRecords | LargeRecords
-"""Private records, which can be counted exactly; they exist only during `fit`."""
+"""Private records that can be counted exactly; they exist during `fit` only."""
 
 
 def open_rows(
     table: LargeTable, *, y: Any, groups: Any, max_rows: int, rng: np.random.Generator
 ) -> tuple[LargeTable, Any]:
-    """Return at most `max_rows` rows of each person, and a table without rows."""
+    """Limit a large table to `max_rows` rows of each person; also return a table of its columns without rows."""
     if y is not None:
         raise TypeError(
-            "`y` must be None if X is a large table. Keep the target among its columns."
+            f"`y` must be None if X is a large table, got {type(y).__name__}. Keep the "
+            "target among the columns of X."
         )
     if groups is None:
         return table, table.sample
     return limit_persons(table, groups, max_rows, rng)
 
 
-def undeclared(table: Table, declared: Any) -> list[Any]:
-    """List the columns that are not declared."""
-    # A dtype may declare values, such as a polars Enum.
+def list_undeclared(table: Table, declared: Any) -> list[Any]:
+    """List the columns whose values neither the parameter `domain` nor a dtype declares."""
+    # A polars Enum declares its values.
     by_dtype = domains_of_dtypes(table)
-    known = _declared_names(table, declared) | by_dtype.keys()
-    return [name for name in table.names if name not in known]
+    declared_names = _declared_names(table, declared) | by_dtype.keys()
+    return [name for name in table.names if name not in declared_names]

@@ -1,4 +1,4 @@
-"""Sampler of imbalanced-learn that replaces training rows by synthetic rows."""
+"""Sampler for pipelines of imbalanced-learn that replaces training rows by synthetic rows."""
 
 from __future__ import annotations
 
@@ -18,52 +18,53 @@ from skdp.base import (
 )
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._column_synthesizer import DPColumnSynthesizer
-from skdp.synthesis._rows import assemble, check_n_samples, make_frame
+from skdp.synthesis._rows import check_n_samples, make_table
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.tables import is_frame
 
 
 class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
-    """Replace the training rows of a model by synthetic rows; rows to predict are unchanged.
+    """Replace training rows by synthetic rows, in a pipeline of imbalanced-learn.
 
     Features and target are synthesized together. A pipeline of imbalanced-learn (``imblearn.pipeline.make_pipeline``)
-    uses such steps in `fit` only: later steps are trained on synthetic rows, and predict real rows.
+    applies this step in `fit` only: later steps are trained on synthetic rows, and predict real rows.
 
     Parameters
     ----------
     synthesizer : DPMarginalSynthesizer or DPColumnSynthesizer
-        Cloned; the original is never fitted. The target is one more column: its values are declared under its name, or
-        as ``"target"``. Name it as the synthesizer's `target` to preserve its associations better. A
-        `DPColumnSynthesizer` keeps the rows and their target, which is public, and resamples its columns.
+        Synthesizer that is cloned and fitted. The target is modeled as a further column, whose values its `domain`
+        declares under the name of the target, or as ``"target"`` if y has no name. Set `target` of the synthesizer to
+        this name to preserve associations with the target better. A `DPColumnSynthesizer` keeps the rows and the
+        target, which is public, and resamples its private columns.
     n_samples : int, optional
-        Number of synthetic rows, at least 0; by default the estimated number of records. None with a
-        `DPColumnSynthesizer`.
+        Number of synthetic rows, at least 0; by default the estimated number of records. It must be None with a
+        `DPColumnSynthesizer`, which keeps all rows.
 
     Attributes
     ----------
-    synthesizer_ : DPMarginalSynthesizer
-        The fitted clone: its `sample`, `marginal` and other methods use no further budget.
+    synthesizer_ : DPMarginalSynthesizer or DPColumnSynthesizer
+        The fitted clone. Its methods `sample` and `marginal` use no further budget.
     guarantee_ : PrivacyGuarantee
         The guarantee of the last `fit_resample`.
     n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of str
-        Their names, if all of them are strings.
+        Number of columns seen during `fit_resample`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of columns seen during `fit_resample`. Defined only when X has column names that are all strings.
 
     See Also
     --------
     DPMarginalSynthesizer : The synthesizer, also as a transformer.
-    OnFitOnly : The same idea in the local model: no curator, each record is randomized.
+    OnFitOnly : Privatize training rows in the local model, without a trusted curator.
 
     Notes
     -----
-    **Privacy.** Central model: the guarantee of the synthesizer holds for the synthetic rows and every model trained on
-    them, target included, so a model that is trained on nothing else is post-processing. Each `fit_resample` is one
-    release, and charges the synthesizer's ledger once; a cross-validation is as many releases as it has folds. **Not
-    protected: the rows that a pipeline predicts**, nor scores that are computed from real rows.
+    **Privacy.** Central model: the guarantee of the synthesizer covers the synthetic rows with their target, and each
+    model that is trained on synthetic rows only. Each call of `fit_resample` is a release and charges the ledger of
+    the synthesizer once; a cross-validation makes one release per fold. **Not protected are the rows that a pipeline
+    predicts**, and scores that are computed from real rows.
 
-    A step before this one that is fitted to the rows, such as a plain scaler, voids the guarantee, and
-    `privacy_statement` states this. Put fitted steps after it.
+    No guarantee holds if a step before this one is fitted to the real rows, such as scikit-learn's `StandardScaler`;
+    `privacy_statement` then lists that step. Put steps that are fitted to rows after this one.
 
     Examples
     --------
@@ -85,7 +86,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     """
 
     protects_rows = "fit"
-    """Synthetic rows in `fit`; later rows of a pipeline are unchanged."""
+    """The rows that `fit` passes on are protected; rows to predict are not."""
 
     # As in scikit-learn's splitters, `groups` is requested if metadata routing is enabled.
     __metadata_request__fit_resample = {"groups": True}  # noqa: RUF012
@@ -112,19 +113,19 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            The table.
-        y : 1-D array-like of shape (n_samples,), optional
-            The target.
-        groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row, for the synthesizer's `max_rows_per_person`; `guarantee_` is then for all rows of
-            one person. A pipeline passes them on only with
-            metadata routing (``sklearn.set_config(enable_metadata_routing=True)``).
+            Private table.
+        y : array-like of shape (n_samples,), optional
+            Private target; public with a `DPColumnSynthesizer`.
+        groups : array-like of shape (n_samples,), optional
+            The person of each row, which limits the rows to `max_rows_per_person` of the synthesizer; `guarantee_` then
+            covers all rows of one person. A pipeline passes `groups` on only with metadata routing
+            (``sklearn.set_config(enable_metadata_routing=True)``).
 
         Returns
         -------
-        X : same kind as X
+        X : same type as X
             Synthetic rows.
-        y : 1-D array, or column of the library of X
+        y : ndarray of shape (n_samples,), or column of the library of X
             Targets of the synthetic rows; None if `y` is None.
 
         Raises
@@ -132,15 +133,14 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         TypeError, ValueError
             If a parameter is out of range, or the synthesizer rejects the table.
         BudgetExceeded
-            If the synthesizer's ledger does not cover it.
+            If the ledger of the synthesizer does not cover the release.
         """
         if not isinstance(
             self.synthesizer, DPMarginalSynthesizer | DPColumnSynthesizer
         ):
-            kind = type(self.synthesizer).__name__
             raise TypeError(
-                "synthesizer must be a DPMarginalSynthesizer or a DPColumnSynthesizer, "
-                f"got {kind}"
+                "`synthesizer` must be a DPMarginalSynthesizer or a "
+                f"DPColumnSynthesizer, got {type(self.synthesizer).__name__}."
             )
         check_n_samples(self.n_samples)
         synthesizer = clone(self.synthesizer)
@@ -148,8 +148,8 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
             for name, value in (("n_samples", self.n_samples), ("groups", groups)):
                 if value is not None:
                     raise ValueError(
-                        f"{name} must be None with a DPColumnSynthesizer, which keeps "
-                        "all rows"
+                        f"`{name}` must be None with a DPColumnSynthesizer, which keeps "
+                        f"all rows, got {type(value).__name__}."
                     )
             rows = synthesizer.fit_transform(X, y)
             self.synthesizer_ = synthesizer
@@ -186,7 +186,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
 def _draw_samples(
     synthesizer: DPMarginalSynthesizer, n_samples: int | None, *, has_target: bool
 ) -> tuple[Any, Any]:
-    """Draw synthetic rows and targets, both in the library of X."""
+    """Draw synthetic rows from a fitted synthesizer; also return their target, None without a target."""
     n, rng = synthesizer._start_sample(n_samples)
     template = synthesizer._template
     rows = synthesizer._draw_columns(template, n, rng)
@@ -195,6 +195,6 @@ def _draw_samples(
         name = synthesizer.domain_.columns[-1]
         target = rows.pop(name)
         if is_frame(template.native):
-            frame = make_frame(template, [target], [name])
+            frame = make_table(template, {name: target})
             target = nw.from_native(frame).get_column(name).to_native()
-    return assemble(template, rows), target
+    return make_table(template, rows), target

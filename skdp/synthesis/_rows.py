@@ -1,4 +1,4 @@
-"""Conversion of codes to a table like the table of `fit`, with rows that satisfy constraints."""
+"""Synthetic rows: numbers within bins, rows that satisfy constraints, and tables like the table of `fit`."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from skdp.tables import (
 )
 
 MAX_ROUNDS = 200
-"""Rounds in which rows that break a constraint are drawn again."""
+"""Largest number of times that rows which violate a constraint are drawn again."""
 
-MIN_DISTANCE = 1e-9
-"""Smallest distance of ranks from 0, from 1 and from each other."""
+MIN_RANK_DISTANCE = 1e-9
+"""Smallest distance of ranks from 0, from 1 and from each other, so that normal scores are finite."""
 
 
 def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:
-    """Check the number of rows to draw; None for the estimated number."""
+    """Check the number of rows to draw; None stands for the estimated number of records."""
     if n_samples is not None:
         check_size(n_samples, name=name, min_val=0, max_val=10**9)
 
 
 def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
-    """Return a generator of post-processing, which shares no random bits with the noise."""
+    """Return a generator for post-processing, whose random bits are independent of the noise."""
     seed = draw_seed(random_state)
     if seed is None:
         return np.random.default_rng()
@@ -47,7 +47,7 @@ def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
 
 
 def make_template(table: Table, domain: Domain) -> Table:
-    """Keep the library and the names of a table, without rows."""
+    """Return a table without rows that has the library and the names of a table, and the dtypes of a domain."""
     # A target may be of another library than the table; synthetic rows have one.
     native: Any = np.empty((0, len(table.names)), object)
     library = "numpy"
@@ -57,12 +57,13 @@ def make_template(table: Table, domain: Domain) -> Table:
         native = nw.from_dict({}, backend=backend).to_native()
     columns = []
     for name in domain.columns:
-        columns.append(empty_column(library, dtype_of_attribute(domain[name], library)))
+        dtype = dtype_of_attribute(domain[name], library)
+        columns.append(empty_column(library, dtype))
     return Table(table.names, tuple(columns), native)
 
 
 def check_decodable(template: Table, domain: Domain) -> None:
-    """Check that all declared values can be written in the library of a table."""
+    """Check that the library of a table can represent all declared values."""
     listed = []
     for name, column in zip(domain.columns, template.columns, strict=True):
         if not isinstance(domain[name], Interval):
@@ -74,11 +75,12 @@ def check_decodable(template: Table, domain: Domain) -> None:
 
 @dataclass(frozen=True)
 class DrawnRows:
-    """Rows as codes, and the numbers and dates that were drawn within their bins."""
+    """Rows as codes of each column, and the numbers and dates drawn within their bins."""
 
     domain: Domain
     codes: list[NDArray[np.integer]]
     numbers: dict[Any, NDArray[Any]]
+    """Numbers and dates by name of the column."""
 
     @property
     def n_rows(self) -> int:
@@ -86,12 +88,12 @@ class DrawnRows:
         return len(self.codes[0])
 
     def replace(
-        self, rows: NDArray[np.intp], other: DrawnRows, chosen: NDArray[np.intp]
+        self, rows: NDArray[np.intp], source: DrawnRows, chosen: NDArray[np.intp]
     ) -> None:
-        """Replace some rows by chosen rows of other ones."""
-        for codes, other_codes in zip(self.codes, other.codes, strict=True):
-            codes[rows] = other_codes[chosen]
-        for name, numbers in other.numbers.items():
+        """Replace the rows at some indices by the chosen rows of `source`."""
+        for codes, source_codes in zip(self.codes, source.codes, strict=True):
+            codes[rows] = source_codes[chosen]
+        for name, numbers in source.numbers.items():
             self.numbers[name][rows] = numbers[chosen]
 
 
@@ -102,7 +104,21 @@ def draw_numbers(
     shapes: Mapping[int, Shape] | None = None,
     positions: Mapping[int, NDArray[np.float64]] | None = None,
 ) -> DrawnRows:
-    """Draw a number or date within the bin of each row; `positions` fixes the position within the bin."""
+    """Draw a number or date within the bin of each row.
+
+    Parameters
+    ----------
+    domain : Domain
+        The columns.
+    codes : list of ndarray of shape (n_rows,)
+        The codes of each column.
+    rng : Generator
+        Draws positions within bins.
+    shapes : mapping of int to Shape, optional
+        Distributions within the bins of some columns, by index. Other columns are uniform within bins.
+    positions : mapping of int to ndarray of shape (n_rows,), optional
+        For some columns, the position of each row within its bin, from 0 to 1; by default random.
+    """
     numbers = {}
     for column, name in enumerate(domain.columns):
         values = domain[name]
@@ -110,47 +126,56 @@ def draw_numbers(
             continue
         # A missing number has the code after all bins, and is replaced on writing.
         bins = np.minimum(codes[column], len(values.edges) - 2)
-        within = (positions or {}).get(column)
-        if within is None:
-            within = rng.random(bins.size)
+        column_positions = (positions or {}).get(column)
+        if column_positions is None:
+            column_positions = rng.random(bins.size)
         if shapes and column in shapes:
-            numbers[name] = shapes[column].draw(bins + within)
+            numbers[name] = shapes[column].draw(bins + column_positions)
         else:
-            numbers[name] = draw_within(values, bins, within)
+            numbers[name] = draw_within(values, bins, column_positions)
     return DrawnRows(domain, list(codes), numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """The correlations of the normal scores of some columns, given their bins."""
+    """A Gaussian copula of some columns: the correlations of the normal scores of their ranks."""
+
+    # The rank of a number is the proportion of smaller numbers, and its normal score is
+    # the normal quantile of the rank. Bins limit the scores of a row, and correlations
+    # make the positions within bins depend on each other.
 
     columns: tuple[int, ...]
     edges: Sequence[NDArray[np.float64]]
     """The distribution function of each column at the edges of its bins."""
     correlations: NDArray[np.float64]
+    """Correlations of normal scores: (n_columns, n_columns)."""
 
     def draw(
         self, rows: NDArray[np.integer], rng: np.random.Generator
     ) -> dict[int, NDArray[np.float64]]:
-        """Draw the position of each row within its bins, from 0 to 1."""
-        low, high = self._limits(rows)
+        """Draw the position of each row within its bins, from 0 to 1, by column."""
+        low, high = self._find_limits(rows)
         scores = ndtri(low + (high - low) * rng.random(low.shape))
         for _ in range(4):
             self._sweep(scores, ndtri(low), ndtri(high), rng)
         positions = np.clip((ndtr(scores) - low) / (high - low), 0, np.nextafter(1, 0))
         return dict(zip(self.columns, positions, strict=True))
 
-    def _limits(
+    def _find_limits(
         self, rows: NDArray[np.integer]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ranks at the edges of each row's bins; 0 and 1 if missing."""
+        """Return the ranks at the lower and upper edges of the bins of each row: (n_columns, n_rows) each.
+
+        A missing value may have any rank from 0 to 1.
+        """
         lows = []
         highs = []
         for column, edges in zip(self.columns, self.edges, strict=True):
             lows.append(np.append(edges[:-1], 0.0)[rows[column]])
             highs.append(np.append(edges[1:], 1.0)[rows[column]])
-        low = np.clip(lows, MIN_DISTANCE, 1 - 2 * MIN_DISTANCE)
-        return low, np.clip(highs, low + MIN_DISTANCE, 1 - MIN_DISTANCE)
+        low = np.clip(lows, MIN_RANK_DISTANCE, 1 - 2 * MIN_RANK_DISTANCE)
+        high = np.clip(highs, low + MIN_RANK_DISTANCE, 1 - MIN_RANK_DISTANCE)
+        return low, high
 
     def _sweep(
         self,
@@ -159,33 +184,38 @@ class Ranks:
         high: NDArray[np.float64],
         rng: np.random.Generator,
     ) -> None:
-        """Draw each score given all other scores and its limits (Gibbs sampling)."""
-        for index, row in enumerate(np.linalg.inv(self.correlations)):
-            std = row[index] ** -0.5
-            mean = scores[index] - row @ scores / row[index]
-            first = ndtr((low[index] - mean) / std)
-            last = ndtr((high[index] - mean) / std)
-            drawn = first + (last - first) * rng.random(mean.size)
-            drawn = ndtri(np.clip(drawn, 1e-15, 1 - 1e-15)) * std + mean
+        """Draw the scores of each column given all other scores, between their limits, in place (Gibbs sampling)."""
+        # With the precision matrix P, the score x_i given all others is normal with the
+        # variance 1 / P_ii and the mean x_i - (P x)_i / P_ii. It is drawn between its
+        # limits by the inverse of the distribution function.
+        for index, precisions in enumerate(np.linalg.inv(self.correlations)):
+            std = precisions[index] ** -0.5
+            mean = scores[index] - precisions @ scores / precisions[index]
+            lowest = ndtr((low[index] - mean) / std)
+            highest = ndtr((high[index] - mean) / std)
+            ranks = lowest + (highest - lowest) * rng.random(mean.size)
+            drawn = ndtri(np.clip(ranks, 1e-15, 1 - 1e-15)) * std + mean
             scores[index] = np.clip(drawn, low[index], high[index])
 
 
 def learn_ranks(model: GraphicalModel, shapes: Mapping[int, Shape]) -> Ranks | None:
-    """Learn correlations from rows of a model, by stochastic EM; None for a single column."""
+    """Estimate the correlations of columns from the bins of rows of a model; None for a single column."""
+    # Stochastic EM: scores are drawn given the correlations, and correlations are
+    # estimated from the scores.
     if len(shapes) < 2:
         return None
     edges = []
     for column, shape in shapes.items():
+        # Without the proportion of missing values.
         proportions = model.marginal((column,))[: shape.starts.size - 1]
-        edges.append(
-            np.append(0.0, np.cumsum(proportions / max(proportions.sum(), 1e-300)))
-        )
+        proportions = proportions / max(proportions.sum(), 1e-300)
+        edges.append(np.append(0.0, np.cumsum(proportions)))
     ranks = Ranks(tuple(shapes), edges, np.eye(len(shapes)))
-    # The seed is fixed so that a file gives the same ranks.
+    # The seed is fixed, so that a loaded synthesizer has the same correlations.
     rng = np.random.default_rng(0)
     n_rows = 10_000
     rows = model.sample(n_rows, rng)
-    low, high = ranks._limits(rows)
+    low, high = ranks._find_limits(rows)
     scores = ndtri(low + (high - low) * rng.random(low.shape))
     for _ in range(15):
         # The ridge keeps the matrix invertible.
@@ -197,19 +227,19 @@ def learn_ranks(model: GraphicalModel, shapes: Mapping[int, Shape]) -> Ranks | N
 
 
 def write_rows(template: Table, rows: DrawnRows) -> tuple[Any, ...]:
-    """Write rows as columns of the library of a template."""
+    """Convert rows to columns of the library of a template."""
     columns = []
-    for name, codes, like in zip(
+    for name, codes, empty in zip(
         rows.domain.columns, rows.codes, template.columns, strict=True
     ):
         values = rows.domain[name]
         if not isinstance(values, Interval):
-            (decoder,) = rows.domain.select([name]).decoders([like])
+            (decoder,) = rows.domain.select([name]).decoders([empty])
             columns.append(decoder(codes))
             continue
         numbers = rows.numbers[name]
         is_missing = codes == len(values.edges) - 1
-        library = library_of(like)
+        library = library_of(empty)
         if values.dtype.kind != "f":
             numbers[is_missing] = np.datetime64("NaT", "us")
             columns.append(to_column(numbers, library))
@@ -220,62 +250,76 @@ def write_rows(template: Table, rows: DrawnRows) -> tuple[Any, ...]:
     return tuple(columns)
 
 
-def write_frame(like: Table, rows: DrawnRows) -> Any:
-    """Make a table of rows, for expressions; a dataframe also if the template is an array."""
+def write_frame(template: Table, rows: DrawnRows) -> Any:
+    """Convert rows to a dataframe, in which expressions are evaluated; pandas if the template is an array."""
     names = rows.domain.columns
-    columns = write_rows(like, rows)
-    if isinstance(like.native, np.ndarray):
-        return pd.DataFrame(dict(zip(names, columns, strict=True)))
-    return make_frame(like, columns, names)
+    columns = dict(zip(names, write_rows(template, rows), strict=True))
+    if isinstance(template.native, np.ndarray):
+        return pd.DataFrame(columns)
+    return make_table(template, columns)
 
 
-def make_frame(template: Table, columns: Sequence[Any], names: Sequence[Any]) -> Any:
-    """Make a table of new rows with these names; a frame of pandas has a new index."""
+def make_table(template: Table, columns: Mapping[Any, Any]) -> Any:
+    """Make a table of the library of a template from columns by name; a frame of pandas has a new index."""
+    values = list(columns.values())
     native = template.native
     if isinstance(native, pd.DataFrame):
-        native = pd.DataFrame(index=pd.RangeIndex(len(columns[0])))
-    return Table(template.names, template.columns, native).rebuild(columns, names)
-
-
-def assemble(template: Table, columns: Mapping[Any, Any]) -> Any:
-    """Make a table of new rows from columns by name."""
-    return make_frame(template, list(columns.values()), list(columns))
+        native = pd.DataFrame(index=pd.RangeIndex(len(values[0])))
+    table = Table(template.names, template.columns, native)
+    return table.rebuild(values, list(columns))
 
 
 def draw_valid(
     draw: Callable[[NDArray[np.intp]], DrawnRows],
-    find_broken: Callable[[NDArray[np.intp], DrawnRows], NDArray[np.bool_]],
+    find_invalid: Callable[[NDArray[np.intp], DrawnRows], NDArray[np.bool_]],
     n: int,
 ) -> tuple[DrawnRows, NDArray[np.intp]]:
-    """Draw rows until all of them satisfy constraints; return the remaining rows that break them, too."""
+    """Draw rows until all of them satisfy constraints.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws rows for an array of indices of rows.
+    find_invalid : callable
+        Called with indices and the rows drawn for them; returns True for each row that violates a constraint.
+    n : int
+        Number of rows.
+
+    Returns
+    -------
+    rows : DrawnRows
+        The rows.
+    invalid : ndarray of int
+        Indices of the rows that violate a constraint after `MAX_ROUNDS` more draws.
+    """
     indices = np.arange(n)
     rows = draw(indices)
-    broken = np.flatnonzero(find_broken(indices, rows))
+    invalid = np.flatnonzero(find_invalid(indices, rows))
     for _ in range(MAX_ROUNDS):
-        if broken.size == 0:
+        if invalid.size == 0:
             break
-        # Each broken row has several draws if there are few, and takes the first valid
-        # one.
-        targets = np.resize(broken, max(broken.size, 256))
-        others = draw(targets)
-        valid = np.flatnonzero(~find_broken(targets, others))
+        # If few rows are invalid, each of them gets several draws in a round, and the
+        # first valid one replaces it.
+        targets = np.resize(invalid, max(invalid.size, 256))
+        redrawn = draw(targets)
+        valid = np.flatnonzero(~find_invalid(targets, redrawn))
         replaced, first = np.unique(targets[valid], return_index=True)
-        rows.replace(replaced, others, valid[first])
-        broken = np.setdiff1d(broken, replaced)
-    return rows, broken
+        rows.replace(replaced, redrawn, valid[first])
+        invalid = np.setdiff1d(invalid, replaced)
+    return rows, invalid
 
 
-def find_broken(like: Table, rows: DrawnRows) -> NDArray[np.bool_]:
-    """Mark the rows that break a constraint."""
+def find_invalid(template: Table, rows: DrawnRows) -> NDArray[np.bool_]:
+    """Return True for each row that violates a constraint of its domain."""
     if not rows.domain.constraints:
         return np.zeros(rows.n_rows, bool)
-    return ~rows.domain.check_constraints(write_frame(like, rows))
+    return ~rows.domain.check_constraints(write_frame(template, rows))
 
 
-def compute_derived(like: Table, rows: DrawnRows) -> dict[Any, Any]:
-    """Compute the derived columns of rows."""
+def compute_derived(template: Table, rows: DrawnRows) -> dict[Any, Any]:
+    """Compute the derived columns of rows, by name."""
     if not rows.domain.derived:
         return {}
-    table = wrap_table(rows.domain.add_derived(write_frame(like, rows)))
+    table = wrap_table(rows.domain.add_derived(write_frame(template, rows)))
     computed = dict(zip(table.names, table.columns, strict=True))
     return {name: computed[name] for name in rows.domain.derived}

@@ -59,15 +59,15 @@ from skdp.synthesis._records import (
 )
 from skdp.synthesis._rows import (
     DrawnRows,
-    assemble,
     check_decodable,
     check_n_samples,
     compute_derived,
     draw_numbers,
     draw_valid,
-    find_broken,
+    find_invalid,
     learn_ranks,
     make_generator,
+    make_table,
     make_template,
     write_rows,
 )
@@ -75,7 +75,7 @@ from skdp.synthesis.model import (
     MAX_TABLE_CELLS,
     Marginal,
     estimate_total,
-    merge,
+    merge_marginals,
 )
 from skdp.synthesis.selection import (
     Fitted,
@@ -93,22 +93,24 @@ from skdp.synthesis.selection import (
 from skdp.tables import LargeTable, Table, open_large, wrap_table
 
 ESTIMATES = ("count", "std_error", "lower", "upper", "supported")
-"""Columns of a table of counts, beside the values."""
+"""Columns that `marginal` adds to the values: the count and its error."""
 
 
-class _Rows(NamedTuple):
-    """A private table in memory, or the handle of a large table."""
+class _PrivateRows(NamedTuple):
+    """The private table of a fit, in memory or in an engine."""
 
     table: Table
-    """The modeled columns, the target last."""
+    """The modeled columns, the target last; without rows if the table is in an engine."""
     features: tuple[Any, ...]
-    """The columns of X, with derived ones."""
+    """Names of the columns of X, including derived columns."""
     is_used: NDArray[np.bool_]
+    """False for rows of a person in excess of `max_rows_per_person`: (n_rows,)."""
     large: LargeTable | None
+    """The table in an engine; None if it is in memory."""
 
     @property
     def scope(self) -> list[Any]:
-        """The columns of X, and the target."""
+        """Names of all protected columns: the columns of X, and the target."""
         return list(dict.fromkeys([*self.features, *self.table.names]))
 
 
@@ -121,81 +123,84 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     Parameters
     ----------
     epsilon : float, Rho or Mu, default=1.0
-        Privacy loss of the release, finite and > 0. `skdp.privacy.Rho` and
-        `skdp.privacy.Mu` include a delta, and use Gaussian noise.
+        Privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and `skdp.privacy.Mu` include a delta, and use
+        Gaussian noise.
     delta : float, default=0.0
-        Failure probability, in [0, 1); it should be smaller than one over the number of records. With 0 the noise is
-        discrete Laplace, otherwise Gaussian, which is more accurate for many marginals.
+        Failure probability, in [0, 1). It should be smaller than one over the number of records. With 0 the noise is
+        discrete Laplace; otherwise it is Gaussian, which is more accurate for many marginals.
     domain : Domain, mapping of column name to values, list of values per column, or Interval
         Public values of each column: lists of values (None declares missing), or an `Interval`, which cuts numbers into
-        bins. `discover_domain` finds a domain privately, and ``skdp draft-domain`` writes a file to start from. A
-        polars Enum and ordered categories of pandas need no declaration. Bins, ordered categories and
-        ``skdp.domain.Categories(values, ordered=True)`` have an order, other lists have none. The `constraints` of the
-        domain hold in all rows, and its `derived` columns are computed and not modeled.
+        bins. `discover_domain` finds a domain with differential privacy, and ``skdp draft-domain`` writes a file to
+        edit. A polars Enum and ordered categories of pandas need no declaration. Bins, ordered categories and
+        ``skdp.domain.Categories(values, ordered=True)`` are ordered; other lists are not. All rows satisfy the
+        `constraints` of the domain. Its `derived` columns are computed and not modeled.
     marginals : {"auto", "independent", "full"} or list of tuples, default="auto"
-        Marginals to measure. ``"auto"`` selects them by noisy scores: the columns, pairs that gain more than their
-        noise costs, and with a large budget marginals of up to four columns that the first model misses ([1]_).
-        ``"independent"`` measures the columns, ``"full"`` all columns together. A list names marginals, which get the
-        same noise.
+        Marginals to measure. ``"auto"`` measures all single columns and selects pairs by noisy scores; with a large
+        budget it also selects marginals of up to four columns that a first model estimates badly ([1]_).
+        ``"independent"`` measures the single columns, and ``"full"`` measures all columns together. Listed marginals
+        are measured with the same noise.
     workload : list of tuple of column names, optional
-        Marginals that must be accurate, from which ``"auto"`` selects; by default all
+        Marginals that should be accurate, from which ``"auto"`` selects; by default all
         pairs. A warning lists the marginals that are not measured, with the reason.
     target : column name, optional
-        Column that downstream models predict (an array y is called ``"target"``). Pairs with it get a larger fraction
+        Column that downstream models predict; ``"target"`` for a y without a name. Pairs with it get a larger fraction
         of the budget.
     max_cells : int, default=100_000
-        Largest number of cells of a clique of the model; time and memory grow with it. Pairs with more cells are not
-        scored.
+        Largest number of cells of a clique of the model. Time and memory are proportional to it. ``"auto"`` does not
+        select marginals with more cells.
     max_rows_per_person : int, default=1
-        Largest number of rows of one person; the noise is proportional to it. With ``groups``, `fit` excludes further
-        rows; otherwise the number is not checked.
+        Largest number of rows of one person, > 0. Noise is proportional to it. If `groups` is given, `fit` excludes
+        further rows; otherwise the number is not checked.
     bins : {"declared", "private"}, default="declared"
-        Bins of each `Interval`: as declared, or at most as many with about equal counts, which `fit` finds with a fifth
-        of the budget, for skewed and correlated numbers. In both cases rows follow noisy counts of finer cells within
-        the bins, and have the `decimals` of the `Interval`.
+        Bins of each `Interval`. ``"declared"`` uses the declared bins. ``"private"`` spends a fifth of the budget on
+        finding at most as many bins with about equal counts; use it for skewed or correlated numbers. In both cases,
+        numbers within a bin are drawn by noisy counts of smaller cells, and have the `decimals` of the `Interval`.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
-        Treatment of undeclared values. ``"error"`` raises `ValueError`, which reveals that such
+        How to handle a value outside the domain. ``"error"`` raises `ValueError`, which reveals that such
         a value occurs. ``"clip"`` moves numbers to the first or last bin. ``"ignore"`` excludes
-        the record. A mapping names for some columns the declared value that replaces them, or
-        ``"clip"``; elsewhere they are errors.
+        the record. A mapping contains the declared value that replaces such values, or ``"clip"``, for some columns; in
+        all other columns they raise an error.
     ledger : PrivacyLedger, optional
-        Ledger that each `fit` charges before it draws noise.
-    random_state : int, optional
-        Seed for reproducible experiments, without a guarantee if it is known. None for secure randomness.
+        Ledger that `fit` charges before it draws noise.
+    random_state : None or int, default=None
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Attributes
     ----------
     domain_ : Domain
-        Values of each modeled column with the bins of the model, the target last.
+        Values of each modeled column, or the bins of the model. A target is the last column.
     guarantee_ : PrivacyGuarantee
-        The guarantee of this `fit`.
+        Privacy guarantee of `fit`.
     selected_cliques_ : list of tuple
-        The columns of each measured marginal.
+        Names of the columns of each measured marginal.
     noise_scale_ : dict of tuple to float
-        Standard deviation of the noise of each count, by marginal.
+        Standard deviation of the noise of each count of a marginal, by names of columns.
     marginals_ : list of Marginal
-        The noisy counts.
+        Noisy counts of the measured marginals.
     marginal_quality_ : DataFrame
-        Noise and misfit of each measured marginal, and whether it is usable.
+        Quality of each measured marginal: its number of cells, the standard error of a count, the ``noise`` and the
+        ``misfit`` of the model as total variation distances, and whether it is ``usable`` (noise of at most 0.1).
     pair_scores_ : DataFrame
         Noisy scores of pairs (L1 distance from independent columns, in records), their standard errors, and whether the
         pair was measured.
     model_ : GraphicalModel
-        The distribution of the rows.
-    n_rows_, n_rows_std_error_ : float
-        Estimated number of records, and its standard error.
+        Distribution of the rows.
+    n_rows_ : float
+        Estimated number of records.
+    n_rows_std_error_ : float
+        Standard error of `n_rows_`.
     n_iter_ : int
         Number of steps of the last fit of the model.
     n_features_in_ : int
-        Number of columns of X.
-    feature_names_in_ : ndarray of str
-        Their names, if all of them are strings.
+        Number of columns seen during :term:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of columns seen during :term:`fit`. Defined only when X has column names that are all strings.
 
     See Also
     --------
-    DPColumnSynthesizer : Resample some columns of each row; all other columns are public.
-    SyntheticResampler : Train on synthetic rows and predict real ones, in a pipeline of imbalanced-learn.
-    DPHistogram : A single marginal, with intervals.
+    DPColumnSynthesizer : Resample private columns of rows whose other columns are public.
+    SyntheticResampler : Train on synthetic rows and predict real rows, in a pipeline of imbalanced-learn.
+    DPHistogram : Noisy counts of a single marginal, with intervals.
 
     Notes
     -----
@@ -203,25 +208,26 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     `max_rows_per_person` rows changes the distribution of the release by at most ``(epsilon, delta)``; for replacing a
     person see ``guarantee_.to("replace")``. The number of records is private, and every cell of the declared domain
     gets noise. A person with k rows changes the counts of a marginal by at most k, and each score by at most k. With
-    delta = 0, a marginal that gets the fraction f of epsilon has discrete Laplace noise of scale ``k / (f * epsilon)``.
+    delta = 0, a marginal with the fraction f of epsilon has discrete Laplace noise of scale ``k / (f * epsilon)``.
     Otherwise it has Gaussian noise of variance ``k**2 / (f * mu**2)``, drawn exactly and rounded, where mu is the
-    largest number for which mu-Gaussian privacy is (epsilon, delta) ([2]_). Fractions add up to exactly 1. The model,
-    samples and all other methods are post-processing, without privacy loss.
+    largest number for which mu-Gaussian privacy implies (epsilon, delta) ([2]_). Fractions add up to exactly 1. The
+    model, samples and all other methods are post-processing, without privacy loss.
 
-    With ``bins="private"``, a fifth of the budget is for counts of fine cells, which follow from the declared
-    `Interval` alone. With declared bins of d columns, each column whose bins have several values spends 1/(10 d) of
-    the budget on them. Rows lie where these counts exceed their noise, and evenly elsewhere.
+    With ``bins="private"``, a fifth of the budget is spent on counts of fine cells, which depend on the declared
+    `Interval` only. With declared bins of d columns, each column whose bins have several values spends 1/(10 d) of
+    the budget on counts of fine cells. Numbers are drawn in proportion to these counts where the counts exceed their
+    noise, and uniformly elsewhere.
 
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, this reveals the
-    number of records: its rows have the guarantee ``guarantee_.to("replace")``. With ``groups``, no guarantee holds for
-    the result of `transform`, as persons may have different numbers of rows. ``sample()`` returns the noisy number of
-    rows, under `guarantee_`.
+    number of records, and the rows have the guarantee ``guarantee_.to("replace")``. With `groups`, no guarantee holds
+    for the result of `transform`, because persons may have different numbers of rows. ``sample()`` returns the noisy
+    number of rows, under `guarantee_`.
 
-    Not covered: that an error reveals an undeclared value, and the library of X, which synthetic rows share. Dtypes
-    follow from the declared values and the library, except that a column of a file with one record without a number may
-    be read as text.
+    Not covered: an error reveals that an undeclared value occurs, and synthetic rows have the library of X. Dtypes
+    are determined by the declared values and the library, except that a library may read a column of a file as text if
+    one record has no number.
 
-    Synthetic rows have the dependence that was measured, not all dependence of the data. Use `synthetic_inference` and
+    Synthetic rows preserve the dependence of columns within measured marginals only. Use `synthetic_inference` and
     `marginal` for standard errors.
 
     References
@@ -254,7 +260,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     """
 
     protects_rows = True
-    """Whether the guarantee covers the rows that `transform` returns."""
+    """True because the guarantee covers the rows that `transform` returns."""
 
     def __init__(
         self,
@@ -311,15 +317,16 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Private table of declared values. Or a large table that `skdp.engines` names, such as a Polars LazyFrame, of
-            which only counts of declared cells are read.
-        y : 1-D array-like of shape (n_samples,), optional
-            Further column, declared under its name, or as ``"target"`` if it has none or has the name of a column of X.
-            The target of a large table is one of its columns.
-        groups : 1-D array-like of shape (n_samples,), optional
-            Person of each row: at most `max_rows_per_person` random rows of each person are used, and the guarantee is
-            for all rows of one person. For a large table, the name of a column, which is not modeled; the rows with the
-            smallest hashes are used.
+            Private table of declared values. Large tables that `skdp.engines` supports, such as a Polars LazyFrame, are
+            also accepted; only counts of them are read.
+        y : array-like of shape (n_samples,), optional
+            Target, which is modeled as a further column. `domain` declares its values under its name, or as
+            ``"target"`` if it has no name or the name of a column of X. The target of a large table is one of its
+            columns.
+        groups : array-like of shape (n_samples,) or column name, optional
+            Person of each row. At most `max_rows_per_person` rows of each person are used, chosen at random, and
+            the guarantee covers all rows of one person. For a large table, the name of a column, which is not modeled;
+            the rows with the smallest hashes are used.
 
         Returns
         -------
@@ -329,15 +336,14 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, the domain is not declared or does not fit the columns, the model would have
-            too many cells, or X is 1-D or sparse, or has undeclared values that are not handled; or y or groups is a
-            series with the row labels of X in another order.
+            If a parameter is out of range, a column is not declared, the model would have too many cells, X is 1-D or
+            sparse, X has undeclared values that are not handled, or y or groups is a series with the row labels of X in
+            another order.
         BudgetExceeded
             If the ledger does not cover the release.
         """
         plan = self._fit(X, y, groups)
-        # Warnings come after the fit is complete, because a filter may turn them into
-        # errors.
+        # A filter may turn warnings into errors, so they come after the fit is complete.
         measured = [marginal.clique for marginal in self.marginals_]
         warn_excluded(self.domain_, plan.list_unchosen(measured))
         warn_of_released_size(self.guarantee_, self.n_rows_)
@@ -347,7 +353,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     def _fit(self, X: Any, y: Any, groups: Any) -> Plan:
         """Read the table, plan, charge the ledger, measure, and post-process."""
         # Read.
-        share = self._check_share(groups)
+        share = self._check_budget(groups)
         rows = self._read_rows(X, y, groups)
         domain = complete_domain(rows.table, self.domain)
         # Plan: errors of parameters and of undeclared values are raised here.
@@ -358,7 +364,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         cells = cut_domain(domain)
         records = self._read_records(rows, domain, cells)
         if isinstance(records, LargeRecords):
-            records.read(plan.columns)  # undeclared values raise here
+            # Undeclared values raise an error here, before the charge.
+            records.count_together(plan.columns)
         # Charge.
         source = self._spend(
             share,
@@ -396,16 +403,19 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         self.model_ = fitted.model
         self.n_iter_ = fitted.n_steps
         self.n_rows_, self.n_rows_std_error_ = estimate_total(marginals)
-        self._scores = {c: s for c, s in fitted.scores.items() if len(c) == 2}
+        self._scores = {}
+        for clique, score in fitted.scores.items():
+            if len(clique) == 2:
+                self._scores[clique] = score
         self._shapes = shapes
-        # Numbers within private bins depend on each other.
+        # Private bins are wide, so the numbers within them depend on each other.
         self._ranks = learn_ranks(self.model_, shapes if self.bins == "private" else {})
         self._features = features
         self._template = template
         self._calls = CallCounter()
 
-    def _check_share(self, groups: Any) -> PrivacyBudget:
-        """Check the options, and return the budget per person."""
+    def _check_budget(self, groups: Any) -> PrivacyBudget:
+        """Check the parameters that need no table; return the budget, with the number of rows per person."""
         share = self._check_promise()
         n_rows = check_size(
             self.max_rows_per_person, name="max_rows_per_person", min_val=1
@@ -414,8 +424,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         check_choice("bins", self.bins, ["declared", "private"])
         return replace(share, rows=n_rows, by_person=groups is not None)
 
-    def _read_rows(self, X: Any, y: Any, groups: Any) -> _Rows:
-        """Read a table with its target, and choose the rows of each person."""
+    def _read_rows(self, X: Any, y: Any, groups: Any) -> _PrivateRows:
+        """Read the table with its target, and choose at most `max_rows_per_person` rows of each person."""
         n_rows = int(self.max_rows_per_person)
         large = open_large(X)
         if large is not None:
@@ -424,10 +434,10 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         table = self._read_table(X)
         features = table.names
         if isinstance(self.domain, Domain) and self.domain.derived:
-            # Derived columns are computed, and not read.
+            # Derived columns are computed from other columns, and their values are not read.
             names = [name for name in features if name not in self.domain.derived]
-            part = select_columns(table, names)
-            table = wrap_table(part.rebuild(part.columns, names))
+            modeled = select_columns(table, names)
+            table = wrap_table(modeled.rebuild(modeled.columns, names))
         if y is not None:
             table = with_target(table, y)
         if isinstance(self.domain, Domain):
@@ -438,10 +448,10 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             persons = read_persons(groups, table)
             rng = make_generator(self.random_state, "contribution")
             is_used = rows_within(persons, n_rows, rng)
-        return _Rows(table, features, is_used, large)
+        return _PrivateRows(table, features, is_used, large)
 
     def _plan(self, domain: Domain) -> Plan:
-        """Plan the marginals, and warn if marginals of the workload are never measured."""
+        """Plan the marginals, and warn of marginals of the workload that are not measured for any data."""
         plan = make_plan(
             domain, self.marginals, self.workload, self.target, self.max_cells
         )
@@ -449,9 +459,9 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         return plan
 
     def _read_records(
-        self, rows: _Rows, domain: Domain, cells: Mapping[int, Interval]
+        self, rows: _PrivateRows, domain: Domain, cells: Mapping[int, Interval]
     ) -> Records:
-        """Encode the used records by fine cells."""
+        """Encode the used rows, numbers and dates by the fine cells within their bins."""
         check_replacements(self.handle_unknown, domain)
         names = domain.columns
         fine = {name: domain[name] for name in names}
@@ -460,11 +470,12 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         codes = read_codes(rows.table, fine_domain, self.handle_unknown)
         if rows.large is not None:
             return LargeRecords(rows.large, fine_domain, self.handle_unknown)
-        is_known = rows.is_used
-        for column, size in zip(codes, fine_domain.sizes, strict=True):
-            is_known = is_known & (column < size)
-        if not is_known.all():
-            codes = [column[is_known] for column in codes]
+        # With handle_unknown="ignore", rows with an undeclared value are excluded.
+        is_included = rows.is_used
+        for column_codes, size in zip(codes, fine_domain.sizes, strict=True):
+            is_included = is_included & (column_codes < size)
+        if not is_included.all():
+            codes = [column_codes[is_included] for column_codes in codes]
         return CodedRecords(codes, fine_domain.sizes)
 
     @property
@@ -477,38 +488,40 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         """Standard deviation of the noise of each count, by marginal."""
         check_is_fitted(self)
         scales: dict[tuple[Any, ...], float] = {}
-        for marginal in merge(self.marginals_):
+        for marginal in merge_marginals(self.marginals_):
             names = self._name_columns(marginal.clique)
-            # The counts of two groupings cannot be merged, so the smaller noise is
-            # used.
+            # Measurements with different groups are not merged: the smaller noise is
+            # stated.
             scales[names] = min(marginal.std_error, scales.get(names, np.inf))
         return scales
 
     def _name_columns(self, clique: Sequence[int]) -> tuple[Any, ...]:
-        return tuple(self.domain_.columns[column] for column in clique)
+        return tuple(map(self.domain_.columns.__getitem__, clique))
 
     @property
     def marginal_quality_(self) -> pd.DataFrame:
         """Noise and misfit of each measured marginal."""
-        # Both are total variations. The noise of a count has the mean absolute value
-        # of 0.8 standard errors.
+        # Both are total variation distances, half of a sum of absolute differences. The
+        # noise of a count has a mean absolute value of 0.8 standard errors.
         check_is_fitted(self)
         rows = []
+        index = []
         for names, std_error in self.noise_scale_.items():
             columns = find_columns(self.domain_, names, "marginals")
-            shares = self.model_.marginal(columns)
+            proportions = self.model_.marginal(columns)
             measured, _ = combine_counts(self.marginals_, dict.fromkeys(columns))
-            noise = 0.4 * std_error * shares.size / self.n_rows_
-            distance = np.nansum(np.abs(measured / self.n_rows_ - shares)) / 2
-            rows.append((shares.size, std_error, noise, distance, noise <= 0.1))
-        index = pd.Index(map(", ".join, (map(str, n) for n in self.noise_scale_)))
-        index = index.set_names("marginal")
+            noise = 0.4 * std_error * proportions.size / self.n_rows_
+            differences = measured / self.n_rows_ - proportions
+            misfit = np.nansum(np.abs(differences)) / 2
+            rows.append((proportions.size, std_error, noise, misfit, noise <= 0.1))
+            index.append(", ".join(map(str, names)))
         titles = ["n_cells", "std_error", "noise", "misfit", "usable"]
-        return pd.DataFrame(rows, columns=titles, index=index)
+        labels = pd.Index(index, name="marginal")
+        return pd.DataFrame(rows, columns=titles, index=labels)
 
     @property
     def pair_scores_(self) -> pd.DataFrame:
-        """Noisy scores of pairs, the largest first."""
+        """Noisy scores of pairs of columns, in descending order."""
         check_is_fitted(self)
         measured = [marginal.clique for marginal in self.marginals_]
         rows = []
@@ -522,7 +535,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         return table.astype(dtypes).set_index(["first", "second"])
 
     def sample(self, n_samples: int | None = None) -> Any:
-        """Draw synthetic rows, for exploration and training.
+        """Draw synthetic rows.
 
         Parameters
         ----------
@@ -532,7 +545,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Returns
         -------
         same type as X of `fit`
-            New rows in each call, the target's column last.
+            Synthetic rows, which differ from call to call. A target is the last column.
 
         Raises
         ------
@@ -541,52 +554,53 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
 
         Warnings
         --------
-        Standard errors and intervals that treat these rows as persons are too small: they ignore the noise and
-        the dependence that was not measured. Use `skdp.synthetic_inference`, `marginal` and `count_estimate`.
+        Standard errors and intervals that are computed from these rows as if they were records are too small, because
+        they ignore the noise and the dependence that was not measured. Use `skdp.synthetic_inference`, `marginal` or
+        `count_estimate`.
 
         See Also
         --------
-        sample_batches : More rows than memory holds.
-        skdp.synthetic_inference : Estimates with intervals that cover.
+        sample_batches : Draw more rows than fit into memory.
+        skdp.synthetic_inference : Estimate statistics with valid confidence intervals.
         """
         return self._draw_table(*self._start_sample(n_samples))
 
     def _start_sample(self, n_samples: int | None) -> tuple[int, np.random.Generator]:
-        """Return the number of rows to draw, and a generator of this call."""
+        """Return the number of rows to draw, and a generator for this call."""
         check_is_fitted(self)
         check_n_samples(n_samples)
         n = round(self.n_rows_) if n_samples is None else int(n_samples)
         return n, make_generator(self.random_state, "sample", self._calls.advance())
 
     def _draw_table(self, n: int, rng: np.random.Generator) -> Any:
-        """Draw rows with all columns of the table of `fit` and its target."""
+        """Draw a table of n rows with the columns of X and the target."""
         columns = self._draw_columns(self._template, n, rng)
-        return assemble(self._template, columns)
+        return make_table(self._template, columns)
 
     def _draw_columns(
         self, template: Table, n: int, rng: np.random.Generator
     ) -> dict[Any, Any]:
-        """Draw rows that satisfy all constraints, as columns of a template."""
+        """Draw n rows that satisfy all constraints, as columns by name, in the library of a template."""
 
         def draw(indices: NDArray[np.intp]) -> DrawnRows:
             codes = self.model_.sample(indices.size, rng)
             positions = None if self._ranks is None else self._ranks.draw(codes, rng)
             return draw_numbers(self.domain_, list(codes), rng, self._shapes, positions)
 
-        rows, broken = draw_valid(
-            draw, lambda _, drawn: find_broken(template, drawn), n
+        rows, invalid = draw_valid(
+            draw, lambda _, drawn: find_invalid(template, drawn), n
         )
-        valid = np.setdiff1d(np.arange(n), broken)
-        if broken.size and valid.size == 0:
+        valid = np.setdiff1d(np.arange(n), invalid)
+        if invalid.size and valid.size == 0:
             raise ValueError(
-                "No row of the model satisfies the constraints "
-                f"{list(self.domain_.constraints)}. Remove some of them, or declare bins "
-                "that fit them."
+                "The constraints of `domain` must be satisfied by some rows of the "
+                f"model, got {list(self.domain_.constraints)} and no such row. Remove "
+                "some of them, or declare narrower bins."
             )
-        if broken.size:
-            rows.replace(broken, rows, rng.choice(valid, broken.size))
-        written = write_rows(template, rows)
-        columns = dict(zip(self.domain_.columns, written, strict=True))
+        if invalid.size:
+            rows.replace(invalid, rows, rng.choice(valid, invalid.size))
+        values = write_rows(template, rows)
+        columns = dict(zip(self.domain_.columns, values, strict=True))
         columns |= compute_derived(template, rows)
         order = [*self._features, *self.domain_.derived, *self.domain_.columns]
         return {name: columns[name] for name in order}
@@ -594,24 +608,24 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     def sample_batches(
         self, n_samples: int | None = None, *, batch_size: int = 1 << 18
     ) -> Iterator[Any]:
-        """Draw synthetic rows in batches, with one batch in memory.
+        """Draw synthetic rows in batches, of which one is in memory at a time.
 
         Parameters
         ----------
         n_samples : int, optional
             Total number of rows, at least 0; by default the estimated number of records.
         batch_size : int, default=262_144
-            Number of rows of a batch, at least 1; the last one may have fewer.
+            Number of rows of a batch, at least 1. The last batch may have fewer rows.
 
         Returns
         -------
         iterator of the same type as X of `fit`
-            Tables, as `sample` returns them. If all rows fit into one batch, they equal the rows of `sample`.
+            Batches of rows. A single batch has the same rows as the result of `sample`.
 
         Raises
         ------
         NotFittedError
-            Before `fit`; at the call, as all errors.
+            Before `fit`. All errors are raised at the call, before the first batch.
         TypeError, ValueError
             If a number is not an integer or is too small.
 
@@ -634,10 +648,15 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         check_is_fitted(self)
         size = check_size(batch_size, name="batch_size", min_val=1)
         n, rng = self._start_sample(n_samples)
-        # A later `fit` does not change the batches of this call.
-        fitted = copy(self)
-        starts = range(0, n, size)
-        return (fitted._draw_table(min(size, n - start), rng) for start in starts)
+        # A copy, so that a later `fit` does not change the batches of this call.
+        return copy(self)._draw_batches(n, size, rng)
+
+    def _draw_batches(
+        self, n: int, size: int, rng: np.random.Generator
+    ) -> Iterator[Any]:
+        """Draw tables of at most `size` rows, n rows in total."""
+        for start in range(0, n, size):
+            yield self._draw_table(min(size, n - start), rng)
 
     def transform(self, X: TableLike) -> Any:
         """Return as many synthetic rows as X has.
@@ -650,7 +669,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Returns
         -------
         same type as X
-            Synthetic rows with a new index, unrelated to the rows of X and to a target beside them.
+            Synthetic rows with a new index. They do not correspond to the rows of X.
 
         Raises
         ------
@@ -659,7 +678,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
 
         See Also
         --------
-        DPColumnSynthesizer : Resample some columns of each row, and keep its other columns.
+        DPColumnSynthesizer : Resample private columns of rows whose other columns are public.
 
         Notes
         -----
@@ -670,20 +689,20 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         check_is_fitted(self)
         table = check_input(self, X, reset=False, min_rows=0)
         check_names(self, table, self._features)
-        # The columns of an array have the positions of the columns of `fit`.
+        # The columns of an array get the names of the columns of `fit`.
         table = Table(tuple(self._features), table.columns, table.native)
         rng = make_generator(self.random_state, "transform", self._calls.advance())
         drawn = [name for name in self._features if name in self.domain_.columns]
         template = make_template(
             select_columns(table, drawn), self.domain_.select(drawn)
         )
-        # A target is drawn too, because constraints may name it.
+        # The target is drawn, too, because constraints may name it.
         columns = (*template.columns, *self._template.columns[len(drawn) :])
         template = Table(self.domain_.columns, columns, template.native)
         n = len(table.columns[0])
         rows = self._draw_columns(template, n, rng)
-        kept = {name: rows[name] for name in self._features}
-        return apply_set_output(self, assemble(table, kept))
+        features = {name: rows[name] for name in self._features}
+        return apply_set_output(self, make_table(table, features))
 
     def marginal(
         self, columns: str | Sequence[ColumnName], *, confidence_level: float = 0.95
@@ -695,13 +714,13 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         columns : list of column names
             Modeled columns.
         confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
+            Coverage of each interval, in (0, 1).
 
         Returns
         -------
         pandas.DataFrame
-            The values (bins as text), the ``count`` by the model, its ``std_error``, the bounds ``lower`` and
-            ``upper`` of its interval, and whether it is ``supported``, as `count_estimate` returns them.
+            A row for each combination of values (bins as text), with the ``count`` by the model, its ``std_error``, the
+            bounds ``lower`` and ``upper`` of its interval, and whether it is ``supported`` (see `count_estimate`).
 
         Raises
         ------
@@ -711,22 +730,23 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         """
         check_is_fitted(self)
         names = [columns] if isinstance(columns, str) else list(columns)
-        numbers = find_columns(self.domain_, names, "columns")
+        indices = find_columns(self.domain_, names, "columns")
         level = check_confidence_level(confidence_level)
-        if lost := set(ESTIMATES) & set(names):
-            raise ValueError(
-                f"`columns` must not name {min(lost)!r}, which is a column of the "
-                "result. Use `count`."
-            )
+        for name in names:
+            if name in ESTIMATES:
+                raise ValueError(
+                    f"`columns` must not name {name!r}, which is a column of the "
+                    "result. Use `count`."
+                )
         domain = self.domain_.select(names)
         if domain.size > MAX_TABLE_CELLS:
             raise ValueError(
-                f"`columns` have {domain.size:,} combinations of values; at most "
-                f"{MAX_TABLE_CELLS:,} are computed."
+                f"`columns` must have at most {MAX_TABLE_CELLS:,} combinations of "
+                f"values, got {domain.size:,}. Name fewer columns, or use `count`."
             )
-        counts = self.n_rows_ * self.model_.marginal(numbers)
+        counts = self.n_rows_ * self.model_.marginal(indices)
         table = domain.cells().to_frame(index=False)
-        estimates = self._estimate(dict.fromkeys(numbers), counts, level)
+        estimates = self._estimate(dict.fromkeys(indices), counts, level)
         for name, estimate in zip(ESTIMATES, estimates, strict=True):
             table[name] = estimate.ravel()
         return table
@@ -734,7 +754,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     def _estimate(
         self, query: Mapping[int, Any], counts: NDArray[np.float64], level: float
     ) -> tuple[NDArray[Any], ...]:
-        """Return counts with their errors, in the order of `ESTIMATES`."""
+        """Return the counts of a query and their errors, in the order of `ESTIMATES`."""
         is_gaussian = self.guarantee_.rho is not None
         errors = estimate_errors(self.marginals_, query, counts, level, is_gaussian)
         return counts, *errors
@@ -745,8 +765,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Parameters
         ----------
         conditions : mapping of column name to (low, high), value or list of values
-            A tuple is a half-open range: any numbers or dates for an `Interval`, or two declared values in their
-            declared order; None for no bound. A list is any of its values. All conditions must hold.
+            A tuple is a half-open range, in which None stands for no bound: any numbers or dates for an `Interval`, or
+            two declared values in their declared order. A list contains the accepted values. All conditions must hold.
 
         Returns
         -------
@@ -770,7 +790,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         conditions : mapping of column name to (low, high), value or list of values
             As for `count`.
         confidence_level : float, default=0.95
-            Coverage of the interval, between 0 and 1.
+            Coverage of the interval, in (0, 1).
 
         Returns
         -------
@@ -785,33 +805,35 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
 
         Notes
         -----
-        A count is supported if one measured marginal has all columns and counts the conditions apart: the noisy counts
-        are then unbiased, and the standard error is their noise, or the distance of the model from them where the model
-        was not fitted to the end. The interval is centered at the count by the model. Because this combines several
-        marginals it is closer to the truth than the noisy counts, so the interval covers at least as often as stated.
+        A count is supported if one measured marginal has all columns, and the conditions contain whole bins and whole
+        groups of rare values. The noisy counts are then unbiased. The standard error is the standard error of the noisy
+        count or, if larger, an estimate of the error of the model, which may not have converged. The interval is
+        centered at the count by the model. Its coverage is at least the stated one, because the model combines several
+        marginals and its count has a smaller error than the noisy count.
 
-        Otherwise the dependence of the columns was not measured, or a condition is a part of a bin or of a group of
-        rare values. The error is then unknown and nan.
+        Otherwise the dependence of the columns was not measured, or a condition contains a part of a bin or of a group
+        of rare values. The error is then unknown, and nan.
 
         **Privacy.** Post-processing of noisy counts, without privacy loss.
         """
         check_is_fitted(self)
         level = check_confidence_level(confidence_level)
         weights = read_conditions(self.domain_, conditions, self._shapes)
-        share = self.model_.expectation(weights) if weights else 1.0
-        estimates = self._estimate(weights, np.array(self.n_rows_ * share), level)
+        proportion = self.model_.expectation(weights) if weights else 1.0
+        count = np.array(self.n_rows_ * proportion)
+        estimates = self._estimate(weights, count, level)
         return ModelCount(*(estimate.item() for estimate in estimates))
 
     def save(self, path: PathType | BinaryIO) -> None:
-        """Save the fitted synthesizer to a file, which may be shared like its samples.
+        """Save the fitted synthesizer to a file.
 
-        The file contains a copy with the fitted domain as `domain`, without ledger and
-        `random_state`, because a seed would reveal the noise.
+        The file contains noisy counts and public facts only, so it has the guarantee `guarantee_`. The ledger and
+        `random_state` are excluded, because a seed would reveal the noise, and `domain` is the fitted domain.
 
         Parameters
         ----------
         path : str, path or binary file
-            Target; an existing file is replaced.
+            Destination. An existing file is replaced.
 
         Raises
         ------
@@ -824,7 +846,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
 
     @classmethod
     def load(cls, path: PathType | BinaryIO) -> Self:
-        """Load a synthesizer saved with `save`; nothing in the file is executed.
+        """Load a synthesizer saved with `save`, without executing code from the file.
 
         Parameters
         ----------
@@ -834,7 +856,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Returns
         -------
         DPMarginalSynthesizer
-            Fitted synthesizer, whose model is fitted to the noisy counts again.
+            Fitted synthesizer. Its model is fitted to the noisy counts again.
 
         Raises
         ------
@@ -843,12 +865,13 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         ImportError
             If the library of its tables is not installed.
         ValueError
-            If the file is of another format or version, or damaged; the error names the part.
+            If the file is of another format or version, or is damaged.
         """
         synthesizer = load(path)
         if not isinstance(synthesizer, cls):
             raise ValueError(
-                f"The file must have a {cls.__name__}, got {type(synthesizer).__name__}."
+                f"`path` must contain a {cls.__name__}, got a "
+                f"{type(synthesizer).__name__}. Use `skdp.load`."
             )
         return synthesizer
 

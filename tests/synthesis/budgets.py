@@ -25,7 +25,7 @@ class OpenBudget(NoiseBudget):
     def std_error(self, fraction):
         return 0.3
 
-    def score_error(self, fraction, n_scores):
+    def score_std_error(self, fraction, n_scores):
         return 1e-3
 
     def add_to_counts(self, source, counts, fraction):

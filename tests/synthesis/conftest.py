@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from skdp.synthesis.model import GraphicalModel, JunctionTree
-from skdp.synthesis.model._propagation import Propagation
+from skdp.synthesis.model._graphical_model import Propagation
 
 CHAIN = ([3, 4, 5, 2, 6], [(0, 1), (1, 2), (2, 3), (1, 4)])
 CYCLE = ([2, 3, 2, 3], [(0, 1), (1, 2), (2, 3), (0, 3)])

@@ -45,7 +45,7 @@ def run(amount, kind="gaussian", n=2000, seed=0, **others):
 def test_with_hardly_any_noise_all_pairs_are_measured_and_reproduced(kind):
     table, fitted = run(HUGE, kind)
     assert set(PAIRS) <= {marginal.clique for marginal in table.marginals}
-    assert table.budget.left == 0
+    assert table.budget.remaining == 0
     rows = dependent_rows(SIZES, 2000)
     for pair in PAIRS:
         error = (
@@ -62,7 +62,7 @@ def test_with_much_noise_no_pair_is_measured_and_columns_get_all(kind):
     table, fitted = run(TINY, kind)
     assert {marginal.clique for marginal in table.marginals} == {(0,), (1,), (2,), (3,)}
     assert len(table.marginals) == 8  # a twentieth first, then the rest
-    assert table.budget.left == 0
+    assert table.budget.remaining == 0
     assert_sound(fitted.model)
 
 
@@ -76,7 +76,7 @@ def test_a_strong_pair_has_room_before_many_weak_ones_of_few_values(kind):
     rows = np.array(columns).T
     table = private_counts(rows, sizes, make_budget(kind, HUGE))
     fitted = measure_and_fit(table, plan(sizes, max_cells=2000))
-    assert table.budget.left == 0
+    assert table.budget.remaining == 0
     assert (0, 1) in {marginal.clique for marginal in table.marginals}
     error = (
         np.abs(
@@ -99,7 +99,7 @@ def test_a_rare_label_has_room_for_its_strongest_pairs():
     measure_and_fit(table, plan(sizes, max_cells=300))
     of_label = {marginal.clique for marginal in table.marginals if 14 in marginal.clique}
     assert len(of_label - {(14,)}) >= 2
-    assert table.budget.left == 0
+    assert table.budget.remaining == 0
 
 
 @given(
@@ -118,7 +118,7 @@ def test_everything_is_spent_and_the_model_is_sound(sizes, kind, amount, n, max_
     settings_ = {"max_cells": max_cells, "workload": workload, "ordered": (ordered,) * len(sizes)}
     settings_["target"] = data.draw(st.none() | st.integers(0, len(sizes) - 1))
     assert_sound(measure_and_fit(table, plan(sizes, **settings_)).model)
-    assert table.budget.left == 0
+    assert table.budget.remaining == 0
 
 
 def coded_table(n=6000, size=60, seed=0):
@@ -172,7 +172,7 @@ def measured(target, *, amount=1, kind="gaussian", sizes=SIZES, rows=None, **oth
 def test_an_error_of_a_pair_weighs_by_what_it_tells_of_the_target_or_of_two_values(kind, power, target):
     """The least weighted sum of errors: the standard deviation is in proportion to (weight * cells) ** -power."""
     table = measured(target, kind=kind, amount=Fraction(1, 4))
-    assert table.budget.left == 0
+    assert table.budget.remaining == 0
     scaled = {1: [], 1.5: [], 10: []}
     for marginal in table.marginals:
         if len(marginal.clique) == 2:

@@ -97,10 +97,10 @@ def test_a_person_changes_each_list_of_counts_by_at_most_their_rows(bins, rows):
         budget = OpenBudget()
         private = private_counts(codes, sizes, budget)
         measure_cells(private, declared, cells, bins)
-        assert budget.left == (Fraction(4, 5) if bins == "private" else Fraction(9, 10))
+        assert budget.remaining == (Fraction(4, 5) if bins == "private" else Fraction(9, 10))
         for column in range(2):
-            private.measure([(column,)], [budget.left / 3])
-        return [counts for _, counts in budget.given], budget.left
+            private.measure([(column,)], [budget.remaining / 3])
+        return [counts for _, counts in budget.given], budget.remaining
 
     before, left = count(codes)
     assert len(before) == 4

@@ -14,8 +14,8 @@ from skdp.synthesis.model import (
     Structure,
     estimate_total,
     fit_model,
-    group,
-    merge,
+    merge_marginals,
+    sum_groups,
 )
 from tests.conftest import each, often
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows
@@ -36,7 +36,7 @@ def grouped_tables(draw):
 def test_groups_hold_the_sums_of_their_values(case):
     shape, groups, seed = case
     table = np.random.default_rng(seed).integers(0, 9, shape)
-    small = group(table, groups)
+    small = sum_groups(table, groups)
     assert small.dtype == table.dtype
     expected = np.zeros_like(small)
     for cell in np.ndindex(table.shape):
@@ -48,7 +48,7 @@ def test_groups_hold_the_sums_of_their_values(case):
 def test_repeated_measurements_are_weighted_and_grouped_values_stay_apart():
     first, second = Marginal((0,), np.array([10.0, 20.0]), 1.0), Marginal((0,), np.array([13.0, 17.0]), 2.0)
     grouped = Marginal((0,), np.array([3.0]), 1.0, (np.array([0, 0]),))
-    merged, apart = merge([first, grouped, second])
+    merged, apart = merge_marginals([first, grouped, second])
     np.testing.assert_allclose(merged.counts, [10.6, 19.4])
     assert merged.std_error == pytest.approx((1 + 1 / 4) ** -0.5)
     assert merged.groups is None
@@ -153,7 +153,7 @@ ROWS = dependent_rows(SIZES, 400)
 
 
 def exact(clique, std_error=0.3, groups=None):
-    return Marginal(clique, group(counts_of(ROWS, SIZES, clique), groups), std_error, groups)
+    return Marginal(clique, sum_groups(counts_of(ROWS, SIZES, clique), groups), std_error, groups)
 
 
 def test_grouped_marginals_reproduce_the_sums_of_groups():
@@ -161,7 +161,7 @@ def test_grouped_marginals_reproduce_the_sums_of_groups():
     measured = [exact((0,)), exact((0, 1), groups=groups), exact((1, 2), groups=(groups[1], None))]
     model, total = fit(SIZES, measured)
     for marginal in measured:
-        found = group(model.marginal(marginal.clique), marginal.groups)
+        found = sum_groups(model.marginal(marginal.clique), marginal.groups)
         np.testing.assert_allclose(total * found, marginal.counts, atol=1)
 
 

@@ -50,12 +50,12 @@ def test_overspending_is_refused_before_a_draw(scripted_source, kind, method):
     budget.add_to_counts(SeededSource(0), COUNTS, Fraction(2, 3))
     for share in [Fraction(1, 3) + Fraction(1, 10**30), Fraction(1), Fraction(0), Fraction(-1)]:
         source = scripted_source()
-        with pytest.raises(RuntimeError, match="The budget is spent"):
+        with pytest.raises(RuntimeError, match="The fractions of the budget"):
             getattr(budget, method)(source, COUNTS, share)
         assert source.used == 0
-        assert budget.left == Fraction(1, 3)
+        assert budget.remaining == Fraction(1, 3)
     getattr(budget, method)(SeededSource(1), COUNTS % 10, Fraction(1, 3))
-    assert budget.left == 0
+    assert budget.remaining == 0
 
 
 SHARES = [Fraction(1), Fraction(7, 1000)]
@@ -111,7 +111,7 @@ def test_drawn_noise_is_as_large_as_said(kind, method):
         fresh = make_budget(kind, 1, 2)
         squares.append(getattr(fresh, method)(SeededSource("size", seed), np.full(size, 9), share) - 9)
     found = float(np.mean(np.concatenate(squares) ** 2))
-    said = budget.std_error(share) if method == "add_to_counts" else budget.score_error(share, 4)
+    said = budget.std_error(share) if method == "add_to_counts" else budget.score_std_error(share, 4)
     freedom = 4000 / (1 if kind == "gaussian" else 8)
     low, high = chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], freedom) / freedom
     assert low < found / said**2 < high

@@ -13,8 +13,8 @@ from skdp.synthesis.model._tables import Marginal as Marginal
 from skdp.synthesis.model._tables import Table as Table
 from skdp.synthesis.model._tables import estimate_counts as estimate_counts
 from skdp.synthesis.model._tables import estimate_total as estimate_total
-from skdp.synthesis.model._tables import group as group
-from skdp.synthesis.model._tables import merge as merge
+from skdp.synthesis.model._tables import merge_marginals as merge_marginals
 from skdp.synthesis.model._tables import n_cells_of as n_cells_of
 from skdp.synthesis.model._tables import project as project
 from skdp.synthesis.model._tables import shape_of as shape_of
+from skdp.synthesis.model._tables import sum_groups as sum_groups

@@ -1,4 +1,4 @@
-"""A distribution over rows, given by the marginals of the cliques of a junction tree."""
+"""Distributions over rows on a junction tree: belief propagation, marginals and samples."""
 
 from __future__ import annotations
 
@@ -11,19 +11,165 @@ from numpy.typing import NDArray
 from skdp.synthesis.model._junction_tree import JunctionTree
 from skdp.synthesis.model._tables import (
     Clique,
+    Layout,
     Table,
     divide,
     expand,
     n_cells_of,
     project,
+    shape_of,
+    sum_out,
 )
 
 MAX_TABLE_CELLS = 1 << 26
 """Cells of the largest table that is computed: half a gigabyte."""
 
+MIN_MESSAGE = np.finfo(float).tiny
+"""Smaller messages count as 0: their quotients have no precision."""
+
+
+class _Projection:
+    """The sums of the table of one clique to several of its marginals, and the adjoint."""
+
+    # Marginals are the leaves of a tree of partial sums. Each node has one column less
+    # than its parent. From a marginal towards the clique, short columns are added
+    # first, so that from the clique on, long columns are summed out first.
+
+    def __init__(
+        self, clique: Clique, marginals: Iterable[Clique], sizes: Sequence[int]
+    ) -> None:
+        self._clique = clique
+        # For each node, its parent and the axis of the parent that is summed out.
+        edges: dict[Clique, tuple[Clique, int]] = {}
+        for marginal in marginals:
+            while marginal != clique and marginal not in edges:
+                missing = set(clique) - set(marginal)
+                shortest = min(missing, key=lambda column: (sizes[column], column))
+                parent = tuple(sorted((*marginal, shortest)))
+                edges[marginal] = (parent, parent.index(shortest))
+                marginal = parent
+        self._edges = sorted(edges.items(), key=lambda edge: -len(edge[0]))
+
+    def sum(self, table: Table) -> dict[Clique, Table]:
+        """Sum a table to all marginals."""
+        sums = {self._clique: table}
+        for columns, (parent, axis) in self._edges:
+            sums[columns] = sum_out(sums[parent], axis)
+        return sums
+
+    def lift(self, logs: Iterable[tuple[Clique, Table]]) -> Table:
+        """Add up tables of marginals, each repeated over the columns that it lacks."""
+        sums: dict[Clique, Table] = {}
+        for columns, table in logs:
+            sums[columns] = sums[columns] + table if columns in sums else table
+        for columns, (parent, axis) in reversed(self._edges):
+            if columns in sums:
+                lifted = np.expand_dims(sums.pop(columns), axis)
+                sums[parent] = sums[parent] + lifted if parent in sums else lifted
+        return sums.get(self._clique, np.zeros(()))
+
+
+class Propagation:
+    """The sum-product algorithm: messages to the root and back ([1]_ section 10.2)."""
+
+    # The distribution is proportional to the product of the exponentials of one
+    # potential per clique and one factor per measured marginal.
+    # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
+
+    def __init__(
+        self,
+        tree: JunctionTree,
+        potentials: Sequence[Table],
+        marginals: Sequence[Clique] = (),
+    ) -> None:
+        self._tree = tree
+        self._potentials = list(potentials)
+        self._layout = Layout(shape_of(clique, tree.sizes) for clique in marginals)
+        self._marginals = list(marginals)
+        self._clique_of_marginal = list(map(tree.find_measured, marginals))
+        # The marginals of each clique: measured ones, and separators.
+        projected: list[list[Clique]] = [[] for _ in tree.cliques]
+        for clique, index in zip(marginals, self._clique_of_marginal, strict=True):
+            projected[index].append(clique)
+        for link in tree.links:
+            projected[link.child].append(link.separator)
+            projected[link.parent].append(link.separator)
+        self._projections = []
+        for clique, columns in zip(tree.cliques, projected, strict=True):
+            self._projections.append(_Projection(clique, columns, tree.sizes))
+
+    def run(self, factors: Table) -> tuple[list[Table], Table]:
+        """Return the distributions of all cliques, and the measured marginals, given the logarithms of the factors.
+
+        The marginals are one vector in the layout of `factors`.
+        """
+        logs: list[list[tuple[Clique, Table]]] = [[] for _ in self._tree.cliques]
+        for clique, index, table in zip(
+            self._marginals,
+            self._clique_of_marginal,
+            self._layout.split(factors),
+            strict=True,
+        ):
+            logs[index].append((clique, table))
+        beliefs, messages = self._send_to_root(logs)
+
+        # Back from the root: each child is scaled such that its marginal of the
+        # separator equals the marginal of the parent. Children come after parents.
+        sums = [self._projections[0].sum(beliefs[0])]
+        for link in self._tree.links:
+            target = sums[link.parent][link.separator]
+            ratio = divide(target, messages[link.child])
+            clique = self._tree.cliques[link.child]
+            beliefs[link.child] *= expand(ratio, link.separator, clique)
+            sums.append(self._projections[link.child].sum(beliefs[link.child]))
+        measured = []
+        for clique, index in zip(
+            self._marginals, self._clique_of_marginal, strict=True
+        ):
+            measured.append(sums[index][clique])
+        return beliefs, self._layout.join(measured) if measured else np.empty(0)
+
+    def _send_to_root(
+        self, logs: list[list[tuple[Clique, Table]]]
+    ) -> tuple[list[Table], dict[int, Table]]:
+        """Multiply the factors of each clique, and send its marginal of the separator to its parent.
+
+        Parameters
+        ----------
+        logs : list of list of tuple of clique and table
+            For each clique, the logarithms of its factors; messages are added.
+
+        Returns
+        -------
+        beliefs : list of table
+            For each clique, the product of its factors and the messages of its children. The belief of the root, which
+            is the first clique, sums to 1.
+        messages : dict of int to table
+            The message of each clique except the root.
+        """
+        beliefs = [np.empty(0)] * len(logs)
+        messages = {}
+        for index in reversed(range(len(logs))):
+            lifted = self._projections[index].lift(logs[index])
+            belief = self._potentials[index] + lifted
+            # Scaled to a maximum of 1, so that exponentials do not overflow.
+            belief -= max(belief.max(), -1e300)
+            np.exp(belief, out=belief)
+            beliefs[index] = belief
+            if index > 0:
+                link = self._tree.links[index - 1]
+                message = project(belief, self._tree.cliques[index], link.separator)
+                message[message < MIN_MESSAGE] = 0
+                messages[index] = message
+                with np.errstate(divide="ignore"):
+                    logs[link.parent].append((link.separator, np.log(message)))
+        # Contradictory messages may underflow to zeros.
+        beliefs[0] /= beliefs[0].sum() or 1.0
+        return beliefs, messages
+
 
 class GraphicalModel:
-    """The maximum-entropy distribution with given marginals of the cliques."""
+    """The maximum-entropy distribution with given marginals of the cliques of a junction tree."""
 
     # **Privacy.** Arithmetic on noisy counts.
 
@@ -41,7 +187,7 @@ class GraphicalModel:
         return tables
 
     def marginal(self, columns: Sequence[int]) -> Table:
-        """Compute the marginal of any columns, by variable elimination."""
+        """Compute the marginal of any columns."""
         columns = tuple(columns)
         index = self.tree.find(columns)
         if index is not None:
@@ -55,20 +201,27 @@ class GraphicalModel:
     def _eliminate(
         self, columns: tuple[int, ...], weights: Mapping[int, Table]
     ) -> Table:
-        """Sum the weighted distribution over all other columns."""
-        # A message is the weighted distribution of further columns given the separator.
+        """Multiply the distribution by weights, and sum it over all columns except `columns`."""
+        # Variable elimination from the leaves of the tree to its root. The distribution
+        # is the product of the beliefs of the cliques, divided by the marginals of the
+        # separators. So a message is the weighted distribution of a subtree, summed
+        # over its other columns, given the separator.
         messages: dict[int, list[tuple[Table, Clique]]] = {}
         for column, column_weights in weights.items():
-            first = self.tree.find_first(column)
-            messages.setdefault(first, []).append((column_weights, (column,)))
+            index = self.tree.find_first(column)
+            messages.setdefault(index, []).append((column_weights, (column,)))
         for number in reversed(range(len(self.tree.links))):
             link = self.tree.links[number]
             received = messages.pop(link.child, [])
             clique = self.tree.cliques[link.child]
-            if not received and {*columns}.isdisjoint({*clique} - {*link.separator}):
+            # Without columns and messages of its own, a clique sums to 1 given the
+            # separator.
+            new_columns = set(clique) - set(link.separator)
+            if not received and new_columns.isdisjoint(columns):
                 continue
             table, clique = self._multiply(link.child, received)
-            onto = tuple(c for c in clique if c in {*columns, *link.separator})
+            summed = set(clique) - set(columns) - set(link.separator)
+            onto = tuple(column for column in clique if column not in summed)
             separator = expand(self._separators[number], link.separator, onto)
             message = divide(project(table, clique, onto), separator)
             messages.setdefault(link.parent, []).append((message, onto))
@@ -77,7 +230,7 @@ class GraphicalModel:
     def _multiply(
         self, index: int, messages: Iterable[tuple[Table, Clique]]
     ) -> tuple[Table, Clique]:
-        """Multiply the marginal of a clique by messages."""
+        """Multiply the marginal of a clique by messages; return the product and its columns."""
         table = self.beliefs[index]
         clique = self.tree.cliques[index]
         for message, columns in messages:
@@ -93,8 +246,10 @@ class GraphicalModel:
         return table, clique
 
     def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw n rows as codes (n_columns, n)."""
-        # Each column is drawn given the columns of its clique that are drawn already.
+        """Draw n rows as codes: (n_columns, n)."""
+        # Cliques come after their parents. Each column is drawn given the columns of
+        # its clique that are drawn already; by the running intersection property, it
+        # is independent of all other drawn columns given these.
         tree = self.tree
         rows = np.zeros((len(tree.sizes), n), np.int32)
         drawn: list[int] = []
@@ -102,15 +257,15 @@ class GraphicalModel:
             for column in clique:
                 if column in drawn:
                     continue
-                given = tuple(other for other in clique if other in drawn)
-                weights = project(self.beliefs[index], clique, (*given, column))
+                parents = tuple(parent for parent in clique if parent in drawn)
+                weights = project(self.beliefs[index], clique, (*parents, column))
+                # One group of rows for each combination of the values of the parents.
                 groups = np.zeros(n, np.int64)
-                for other in given:
-                    groups *= tree.sizes[other]
-                    groups += rows[other]
-                rows[column] = draw_values(
-                    weights.reshape(-1, tree.sizes[column]), groups, rng
-                )
+                for parent in parents:
+                    groups *= tree.sizes[parent]
+                    groups += rows[parent]
+                weights = weights.reshape(-1, tree.sizes[column])
+                rows[column] = draw_values(weights, groups, rng)
                 drawn.append(column)
         return rows
 
@@ -118,10 +273,10 @@ class GraphicalModel:
 def draw_values(
     weights: Table, groups: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int32]:
-    """Draw a value per row from the distribution of its group, a row of a table."""
-    # Stratified: within a group, each of as many equal parts of [0, 1) as it has rows
-    # gets one uniform number. Each row is distributed as the model, and counts vary less
-    # than with independent rows.
+    """Draw a value for each row from the distribution of its group: `weights` of shape (n_groups, n_values)."""
+    # Stratified: [0, 1) is divided into as many equal intervals as a group has rows,
+    # and each gets one uniform number. Each row is distributed as the model, and counts
+    # vary less than with independent rows.
     n_groups, n_values = weights.shape
     order = rng.permutation(groups.size)
     if n_groups > 1:
@@ -129,22 +284,27 @@ def draw_values(
         is_short = n_groups <= np.iinfo(np.uint16).max
         keys = groups.astype(np.uint16) if is_short else groups
         order = order[np.argsort(keys[order], kind="stable")]
+    # The rows of group g have the positions from starts[g] to stops[g] in this order.
     sizes = np.bincount(groups, minlength=n_groups)
     stops = np.cumsum(sizes)
-    ranks = np.arange(groups.size) - np.repeat(stops - sizes, sizes)
+    starts = stops - sizes
+    ranks = np.arange(groups.size) - np.repeat(starts, sizes)
     uniforms = (ranks + rng.random(groups.size)) / np.repeat(sizes, sizes)
-    positions = uniforms + np.repeat(np.arange(n_groups), sizes)
+    # Ascending over all groups: from g to g + 1 in group g.
+    uniforms += np.repeat(np.arange(n_groups), sizes)
     # A group without probability is uniform.
-    steps = np.cumsum(
-        np.where(weights.any(axis=1, keepdims=True), weights, 1.0), axis=1
-    )
-    steps /= steps[:, -1:]
-    # Positions increase, so the ends of values are searched among them; a value of
-    # probability 0 at the end of a group gets no row.
-    ends = np.searchsorted(positions, np.arange(n_groups)[:, np.newaxis] + steps)
-    ends = np.maximum(ends, (stops - sizes)[:, np.newaxis])
-    ends = np.where(steps < 1, ends, stops[:, np.newaxis])
-    values = np.empty(groups.size, np.int32)
+    has_weight = weights.any(axis=1, keepdims=True)
+    cumulative = np.cumsum(np.where(has_weight, weights, 1.0), axis=1)
+    cumulative /= cumulative[:, -1:]
+    # A value has the rows whose uniform numbers are below its cumulative probability,
+    # without the rows of smaller values; the last values of a group that have
+    # probability 0 get no row.
+    group_numbers = np.arange(n_groups)[:, np.newaxis]
+    value_stops = np.searchsorted(uniforms, group_numbers + cumulative)
+    value_stops = np.maximum(value_stops, starts[:, np.newaxis])
+    value_stops = np.where(cumulative < 1, value_stops, stops[:, np.newaxis])
+    n_rows_of_values = np.diff(value_stops.ravel(), prepend=0)
     codes = np.tile(np.arange(n_values, dtype=np.int32), n_groups)
-    values[order] = np.repeat(codes, np.diff(ends.ravel(), prepend=0))
+    values = np.empty(groups.size, np.int32)
+    values[order] = np.repeat(codes, n_rows_of_values)
     return values

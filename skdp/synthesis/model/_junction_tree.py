@@ -10,10 +10,11 @@ from skdp.synthesis.model._tables import Clique, n_cells_of, shape_of
 
 
 class Elimination:
-    """The elimination order of a graph of columns, and the cliques that it creates."""
+    """The elimination order of a graph of columns, and the cliques of its triangulation."""
 
-    # Columns are eliminated in order of the number of cells that they and their
-    # neighbors have together ([1]_ section 9.4.3). A column and its neighbors are a
+    # The columns of a marginal are neighbors in the graph. Columns are eliminated one
+    # after the other: always the column that has, together with its neighbors, the
+    # smallest number of cells ([1]_ section 9.4.3). A column and its neighbors are a
     # clique, and the neighbors become neighbors of each other.
     # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
 
@@ -26,13 +27,14 @@ class Elimination:
         self._eliminate()
 
     def _connect(self, marginal: Clique) -> None:
+        """Make the columns of a marginal neighbors of each other."""
         for column in marginal:
             self._neighbors[column].update(marginal)
 
     def _eliminate(self) -> None:
-        """Eliminate all columns in a new order."""
-        neighbors = [set(columns) for columns in self._neighbors]
-        costs = dict(enumerate(map(self._count, neighbors)))
+        """Eliminate all columns in a new order, and keep their ranks and cliques."""
+        neighbors = list(map(set, self._neighbors))
+        costs = dict(enumerate(map(self._count_cells, neighbors)))
         self._ranks: dict[int, int] = {}
         self._cliques: dict[int, set[int]] = {}
         while costs:
@@ -41,13 +43,14 @@ class Elimination:
             clique = neighbors[column]
             self._ranks[column] = len(self._ranks)
             self._cliques[column] = clique
-            for other in clique - {column}:
-                neighbors[other] = (neighbors[other] | clique) - {column}
-                costs[other] = self._count(neighbors[other])
+            for neighbor in clique - {column}:
+                neighbors[neighbor] = (neighbors[neighbor] | clique) - {column}
+                costs[neighbor] = self._count_cells(neighbors[neighbor])
         _, self._total = self.n_cells
         self._total_at_elimination = self._total
 
-    def _count(self, columns: Iterable[int]) -> int:
+    def _count_cells(self, columns: Iterable[int]) -> int:
+        """Count the combinations of values of some columns."""
         return math.prod(map(self._sizes.__getitem__, columns))
 
     @property
@@ -66,31 +69,34 @@ class Elimination:
     @property
     def n_cells(self) -> tuple[int, int]:
         """The number of cells of the largest clique, and of all cliques."""
-        cells = list(map(self._count, self.cliques))
-        return max(cells), sum(cells)
+        n_cells = list(map(self._count_cells, self.cliques))
+        return max(n_cells), sum(n_cells)
 
     def add(self, marginal: Clique, max_cells: int, max_total: int) -> bool:
-        """Add a marginal if cliques stay small enough; return True if it was added."""
-        # In the present order, the clique of the first column absorbs the marginal and
-        # passes the rest on: up the elimination tree ([1]_), until nothing is new.
+        """Add a marginal unless a clique, or all together, become too large; return True if it was added."""
+        # In the present order, the marginal is added to the clique of its first
+        # column. Eliminating this column makes the other columns of the wider clique
+        # neighbors, so they are then added to the clique of their first column, and so
+        # on up the elimination tree ([1]_), until a clique contains all of them.
         # .. [1] J. W. H. Liu (1990). The role of elimination trees in sparse
         #    factorization. SIAM Journal on Matrix Analysis and Applications 11(1).
-        wider = {}
+        wider_cliques = {}
         total = self._total
-        addition = set(marginal)
-        while addition:
-            column = min(addition, key=self._ranks.__getitem__)
+        new_neighbors = set(marginal)
+        while new_neighbors:
+            column = min(new_neighbors, key=self._ranks.__getitem__)
             clique = self._cliques[column]
-            if addition <= clique:
+            if new_neighbors <= clique:
                 break
-            wider[column] = clique | addition
-            n_cells = self._count(wider[column])
-            total += n_cells - self._count(clique)
+            wider_clique = clique | new_neighbors
+            wider_cliques[column] = wider_clique
+            n_cells = self._count_cells(wider_clique)
+            total += n_cells - self._count_cells(clique)
             if n_cells > max_cells or total > max_total:
                 return self._add_in_new_order(marginal, max_cells, max_total)
-            addition = wider[column] - {column}
+            new_neighbors = wider_clique - {column}
         self._connect(marginal)
-        self._cliques.update(wider)
+        self._cliques.update(wider_cliques)
         self._total = total
         # Another order may be smaller once the model has grown by 5 %.
         if total > 1.05 * self._total_at_elimination:
@@ -100,12 +106,12 @@ class Elimination:
     def _add_in_new_order(
         self, marginal: Clique, max_cells: int, max_total: int
     ) -> bool:
-        """Add a marginal that is too large in the present order, if another one has capacity."""
+        """Add a marginal that makes a clique too large in the present order, if a new order permits it."""
         # Each try eliminates all columns, so their number is limited.
         if self._n_retries == 50:
             return False
         self._n_retries += 1
-        neighbors = [set(columns) for columns in self._neighbors]
+        neighbors = list(map(set, self._neighbors))
         self._connect(marginal)
         is_added = self._find_order(max_cells, max_total)
         if not is_added:
@@ -114,18 +120,18 @@ class Elimination:
 
     def _find_order(self, max_cells: int, max_total: int) -> bool:
         """Eliminate in a new order; return to the present one if cliques become too large."""
-        before = self._ranks, self._cliques, self._total
+        present_order = self._ranks, self._cliques, self._total
         self._eliminate()
         largest, total = self.n_cells
         if largest <= max_cells and total <= max_total:
             return True
-        self._ranks, self._cliques, self._total = before
+        self._ranks, self._cliques, self._total = present_order
         return False
 
 
 @dataclass(frozen=True)
 class Link:
-    """The edge from a clique to its parent."""
+    """The edge from a clique to its parent, which shares the columns of the separator."""
 
     child: int
     parent: int
@@ -133,42 +139,53 @@ class Link:
 
 
 class JunctionTree:
-    """Cliques in a tree with the running intersection property, parents first."""
+    """The cliques of the triangulated graph of some marginals, in a tree with the parents first."""
+
+    # Running intersection property: the cliques that contain a column are connected in
+    # the tree. So messages along the links suffice for exact inference.
 
     def __init__(self, sizes: Sequence[int], marginals: Iterable[Clique]) -> None:
         self.sizes = tuple(sizes)
-        self.cliques, self.links = _join(Elimination(sizes, marginals).cliques)
+        cliques = Elimination(sizes, marginals).cliques
+        self.cliques, self.links = _span_tree(cliques)
 
     def shape(self, index: int) -> tuple[int, ...]:
         """Return the shape of the table of a clique."""
         return shape_of(self.cliques[index], self.sizes)
 
     def find(self, columns: Iterable[int]) -> int | None:
-        """Find the smallest clique with some columns."""
-        needed = set(columns)
-        found = []
+        """Return the index of the smallest clique that contains some columns; None if there is none."""
+        columns = set(columns)
+        candidates = []
         for index, clique in enumerate(self.cliques):
-            if needed <= set(clique):
-                found.append((n_cells_of(clique, self.sizes), index))
-        return min(found)[1] if found else None
+            if columns <= set(clique):
+                candidates.append((n_cells_of(clique, self.sizes), index))
+        return min(candidates)[1] if candidates else None
 
     def find_measured(self, columns: Iterable[int]) -> int:
-        """Find the smallest clique that contains measured columns."""
+        """Return the index of the smallest clique that contains the columns of a marginal of the tree."""
         index = self.find(columns)
         assert index is not None
         return index
 
     def find_first(self, column: int) -> int:
-        """Find the clique with a column that is nearest to the root."""
-        return next(i for i, clique in enumerate(self.cliques) if column in clique)
+        """Return the index of the clique with a column that is nearest to the root."""
+        index = 0
+        while column not in self.cliques[index]:
+            index += 1
+        return index
 
 
-def _join(cliques: list[Clique]) -> tuple[tuple[Clique, ...], tuple[Link, ...]]:
-    """Join cliques along their largest overlaps (Prim's algorithm)."""
-    waiting = [set(clique) for clique in cliques]
+def _span_tree(cliques: list[Clique]) -> tuple[tuple[Clique, ...], tuple[Link, ...]]:
+    """Join cliques to a tree with the largest separators, by Prim's algorithm."""
+    # A spanning tree of the cliques of a triangulated graph has the running
+    # intersection property if the sum of the sizes of its separators is the largest.
+    waiting = list(map(set, cliques))
     order = [max(waiting, key=len)]
     waiting.remove(order[0])
     links = []
+    # For each waiting clique: the largest overlap with a clique of the tree, and the
+    # number of this clique.
     overlaps = [(len(clique & order[0]), 0) for clique in waiting]
     while waiting:
         index = max(range(len(waiting)), key=lambda index: overlaps[index][0])
@@ -177,7 +194,8 @@ def _join(cliques: list[Clique]) -> tuple[tuple[Clique, ...], tuple[Link, ...]]:
         separator = tuple(sorted(clique & order[parent]))
         links.append(Link(len(order), parent, separator))
         order.append(clique)
-        for other, (overlap, _) in enumerate(overlaps):
-            if len(waiting[other] & clique) > overlap:
-                overlaps[other] = (len(waiting[other] & clique), len(order) - 1)
-    return tuple(tuple(sorted(clique)) for clique in order), tuple(links)
+        for number, (overlap, _) in enumerate(overlaps):
+            new_overlap = len(waiting[number] & clique)
+            if new_overlap > overlap:
+                overlaps[number] = (new_overlap, len(order) - 1)
+    return tuple(map(tuple, map(sorted, order))), tuple(links)

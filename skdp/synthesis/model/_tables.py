@@ -12,21 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 Clique = tuple[int, ...]
-"""Increasing column numbers."""
+"""Indices of columns, in increasing order."""
 
 Table = NDArray[np.float64]
 
 Groups = tuple[NDArray[np.intp] | None, ...]
-"""The group of each value, per column; None where each value is its own group."""
+"""For each column, the group of each value; None if each value is its own group."""
 
 
 def shape_of(columns: Iterable[int], sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape of the table of some columns."""
+    """Return the shape of the table of some columns, given the sizes of all columns."""
     return tuple(sizes[column] for column in columns)
 
 
 def n_cells_of(columns: Iterable[int], sizes: Sequence[int]) -> int:
-    """Count the cells of the table of some columns."""
+    """Count the cells of the table of some columns, given the sizes of all columns."""
     return math.prod(shape_of(columns, sizes))
 
 
@@ -42,13 +42,17 @@ def sum_out(table: Table, axis: int) -> Table:
     size = table.shape[axis]
     n_trailing = math.prod(table.shape[axis + 1 :])
     blocks = table.reshape(-1, size, n_trailing)
-    sums = blocks[:, :, 0] @ _ones(size) if n_trailing == 1 else _ones(size) @ blocks
+    if n_trailing == 1:
+        sums = blocks[:, :, 0] @ _ones(size)
+    else:
+        sums = _ones(size) @ blocks
     return sums.reshape(table.shape[:axis] + table.shape[axis + 1 :])
 
 
 def project(table: Table, columns: Clique, onto: Sequence[int]) -> Table:
-    """Sum a table to the marginal of some of its columns, in their order."""
+    """Sum a table with the axes `columns` to the marginal of the columns `onto`, in their order."""
     remaining = list(columns)
+    # Long axes are summed out first, because the remaining table is then the smallest.
     dropped = sorted(
         set(columns) - set(onto),
         key=lambda column: -table.shape[columns.index(column)],
@@ -56,23 +60,23 @@ def project(table: Table, columns: Clique, onto: Sequence[int]) -> Table:
     for column in dropped:
         table = sum_out(table, remaining.index(column))
         remaining.remove(column)
-    return np.transpose(table, [remaining.index(column) for column in onto])
+    return np.transpose(table, list(map(remaining.index, onto)))
 
 
 def expand(table: NDArray, columns: Sequence[int], onto: Sequence[int]) -> NDArray:
-    """Insert an axis of length 1 for each column that a table lacks."""
+    """Insert an axis of length 1 into a table with the axes `columns` for each further column of `onto`."""
     sizes = dict(zip(columns, table.shape, strict=True))
     return table.reshape([sizes.get(column, 1) for column in onto])
 
 
 def divide(numerator: Table, denominator: Table) -> Table:
-    """Divide with 0 / 0 = 0."""
+    """Divide two tables, with 0 / 0 = 0."""
     zeros = np.zeros(np.broadcast_shapes(numerator.shape, denominator.shape))
     return np.divide(numerator, denominator, out=zeros, where=denominator > 0)
 
 
 class Layout:
-    """Layout of several tables in one vector."""
+    """Positions of the cells of several tables in one vector that contains all of them."""
 
     def __init__(self, shapes: Iterable[Sequence[int]]) -> None:
         self._shapes = list(map(tuple, shapes))
@@ -80,52 +84,57 @@ class Layout:
         stops = list(itertools.accumulate(self.lengths, initial=0))
         self.size = stops[-1]
         self._starts = stops[:-1]
-        self._parts = [slice(*pair) for pair in itertools.pairwise(stops)]
+        self._slices = list(itertools.starmap(slice, itertools.pairwise(stops)))
 
     def join(self, tables: Iterable[NDArray]) -> NDArray:
         """Write the cells of all tables into one vector."""
-        return np.concatenate([table.ravel() for table in tables])
+        return np.concatenate(list(map(np.ravel, tables)))
 
     def split(self, vector: NDArray) -> list[NDArray]:
-        """Return a view of each table."""
-        pairs = zip(self._parts, self._shapes, strict=True)
-        return [vector[part].reshape(shape) for part, shape in pairs]
+        """Return a view of each table of a vector."""
+        tables = []
+        for cells, shape in zip(self._slices, self._shapes, strict=True):
+            tables.append(vector[cells].reshape(shape))
+        return tables
 
-    def sums(self, vector: Table) -> Table:
-        """Sum the cells of each table."""
+    def sum_tables(self, vector: Table) -> Table:
+        """Sum the cells of each table: (n_tables,)."""
         return np.add.reduceat(vector, self._starts)
 
 
-def group(table: NDArray, groups: Groups | None) -> NDArray:
-    """Sum the cells of a table by groups of values."""
-    for axis, members in enumerate(groups or ()):
-        if members is None:
+def sum_groups(table: NDArray, groups: Groups | None) -> NDArray:
+    """Sum the cells of a table by groups of values, on each axis that has groups."""
+    for axis, group_of_value in enumerate(groups or ()):
+        if group_of_value is None:
             continue
         # A product with a matrix of zeros and ones: (n_groups, n_values).
-        numbers = np.arange(members.max() + 1)
-        indicator = (numbers[:, np.newaxis] == members).astype(table.dtype)
+        group_numbers = np.arange(group_of_value.max() + 1)
+        is_member = group_numbers[:, np.newaxis] == group_of_value
+        indicator = is_member.astype(table.dtype)
         leading, trailing = table.shape[:axis], table.shape[axis + 1 :]
-        blocks = table.reshape(math.prod(leading), members.size, math.prod(trailing))
+        n_values = group_of_value.size
+        blocks = table.reshape(math.prod(leading), n_values, math.prod(trailing))
         sums = indicator @ blocks if trailing else blocks[:, :, 0] @ indicator.T
         table = sums.reshape(*leading, -1, *trailing)
     return table
 
 
-def spread(table: NDArray, groups: Groups | None) -> NDArray:
-    """Repeat the number of each group for all of its values: the adjoint of `group`."""
-    for axis, members in enumerate(groups or ()):
-        if members is not None:
-            table = np.take(table, members, axis)
+def repeat_groups(table: NDArray, groups: Groups | None) -> NDArray:
+    """Repeat the number of each group for all of its values: the adjoint of `sum_groups`."""
+    for axis, group_of_value in enumerate(groups or ()):
+        if group_of_value is not None:
+            table = np.take(table, group_of_value, axis)
     return table
 
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """The noisy counts of all cells of some columns, possibly by groups of values."""
+    """The noisy counts of all cells of some columns, whose values may be in groups."""
 
     clique: Clique
     counts: Table
     std_error: float
+    """The standard error of each count."""
     groups: Groups | None = None
 
     @property
@@ -144,28 +153,35 @@ class Marginal:
     def counts_of(self, columns: Sequence[int]) -> tuple[Table, float]:
         """Return the counts of some of its columns, and their standard error."""
         counts = project(self.counts, self.clique, columns)
-        return counts, self.std_error * math.sqrt(self.counts.size / counts.size)
+        # Each count is a sum of equally many independent noisy counts.
+        n_summands = self.counts.size / counts.size
+        return counts, self.std_error * math.sqrt(n_summands)
 
 
-def merge(marginals: Iterable[Marginal]) -> list[Marginal]:
-    """Combine ungrouped releases of the same columns by inverse variance."""
-    releases: dict[Clique, list[Marginal]] = {}
+def merge_marginals(marginals: Iterable[Marginal]) -> list[Marginal]:
+    """Average the measurements of the same columns without groups, weighted by precision."""
+    measurements: dict[Clique, list[Marginal]] = {}
     grouped = []
     for marginal in marginals:
         if marginal.groups is not None:
             grouped.append(marginal)
         else:
-            releases.setdefault(marginal.clique, []).append(marginal)
+            measurements.setdefault(marginal.clique, []).append(marginal)
     merged = []
-    for clique, same in releases.items():
-        merged.append(Marginal(clique, *estimate_counts(same, clique)))
+    for clique, repeated in measurements.items():
+        merged.append(Marginal(clique, *estimate_counts(repeated, clique)))
     return [*merged, *grouped]
 
 
 def estimate_counts(
     marginals: Iterable[Marginal], columns: Sequence[int]
 ) -> tuple[Table, float]:
-    """Estimate counts by inverse-variance weighting; the error is infinite if unmeasured."""
+    """Estimate the counts of columns from all marginals that contain them; also return the standard error.
+
+    The standard error is infinite if no marginal contains the columns.
+    """
+    # The unbiased estimate with the smallest variance: estimates are weighted by their
+    # precisions 1 / variance, and the precision of the mean is the sum of these.
     weighted = np.zeros(())
     precision = 0.0
     for marginal in marginals:
@@ -179,7 +195,7 @@ def estimate_counts(
 
 
 def estimate_total(marginals: Iterable[Marginal]) -> tuple[float, float]:
-    """Estimate the number of records and its standard error."""
+    """Estimate the number of records, at least 1, and its standard error."""
     totals, variances = np.array([marginal.total for marginal in marginals]).T
     weights = 1 / variances
     mean = float(weights @ totals / weights.sum())

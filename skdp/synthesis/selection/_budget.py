@@ -1,4 +1,4 @@
-"""A privacy budget for noisy counts and noisy scores, and the records, which only these statistics access."""
+"""A privacy budget for noisy counts and scores, and the private records from which they are measured."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from skdp.domain import Domain
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource
 from skdp.synthesis._records import Records
-from skdp.synthesis.model import Clique, Groups, Marginal, group
+from skdp.synthesis.model import Clique, Groups, Marginal, sum_groups
 
 MIN_STD_ERROR = 1e-3
-"""Noise that is nearly always 0 still gets a finite weight."""
+"""Smallest standard error: noise that is nearly always 0 still gets a finite weight."""
 
 MAX_STD_ERROR = 10**30
-"""Standard error per row of a person above which nothing is learned."""
+"""Largest standard error of a count, for one row per person; with more noise nothing is learned."""
 
 MAX_NOISY_COUNT = 1 << 52
 """Largest noisy count; floats represent it exactly."""
@@ -36,14 +36,14 @@ class Sensitivity:
 
 
 ONE_COUNT = Sensitivity()
-"""A record is in one cell of a table or in none."""
+"""Sensitivity of the counts of disjoint cells: a record is in one of them or in none."""
 
 
 class NoiseBudget:
-    """The budget of one release."""
+    """The budget of one fit, of which each measurement spends a fraction."""
 
-    # Fractions may depend on earlier releases as long as they add up to 1: epsilons
-    # add, and so do squares of mu ([1]_, [2]_). A record changes one count of a
+    # Fractions may depend on earlier measurements as long as they add up to 1: epsilons
+    # add up, and so do squares of mu ([1]_, [2]_). A record changes one count of a
     # marginal by 1, and each score by at most 1; a person with k rows, k times as much.
     # .. [1] J. Dong, A. Roth, W. Su (2022). Gaussian differential privacy. JRSS B 84(1).
     # .. [2] A. Smith, A. Thakurta (2022). Fully adaptive composition for Gaussian
@@ -54,18 +54,21 @@ class NoiseBudget:
     ) -> None:
         # With a delta, the budget is the largest mu that implies (epsilon, delta).
         kind, amount = share.kind, share.amount
+        # The standard error is about max_rows_per_person / epsilon, or over mu.
         min_amount = Fraction(max_rows_per_person, MAX_STD_ERROR)
         if kind != "epsilon":
             kind, amount = "mu", share.mu_squared
         elif delta > 0 and max(amount, delta) >= min_amount:
             kind, amount = "mu", Fraction(largest_mu(amount, delta)) ** 2
-        if amount < (min_amount if kind == "epsilon" else min_amount**2):
+        if kind == "mu":
+            min_amount **= 2
+        if amount < min_amount:
             raise ValueError(
                 "`epsilon` or `delta` is too small: the noise would exceed "
                 f"{MAX_STD_ERROR:g} records per row of a person."
             )
         self._share = PrivacyBudget(kind, amount, rows=max_rows_per_person)
-        self.left = Fraction(1)
+        self.remaining = Fraction(1)
 
     @property
     def is_gaussian(self) -> bool:
@@ -79,26 +82,28 @@ class NoiseBudget:
 
     @property
     def rho(self) -> Fraction | None:
-        """The loss in zero-concentrated differential privacy, if Gaussian."""
+        """The loss rho = mu**2 / 2 in zero-concentrated differential privacy; None if the noise is Laplace."""
         return self._share.amount / 2 if self.is_gaussian else None
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The losses of the release; empty if only epsilon and delta are known."""
-        # With a larger mu, epsilon states as much.
+        # With a larger mu, the loss adds nothing to epsilon.
         if not self.is_gaussian or self._share.amount > 10**199:
             return ()
         return (gaussian_loss(self._share.amount),)
 
-    def _noise(self, fraction: Fraction, sensitivity: Sensitivity) -> Noise:
+    def _make_noise(self, fraction: Fraction, sensitivity: Sensitivity) -> Noise:
+        """Return the noise of integers that are measured with a fraction of the budget."""
         share = self._share * fraction
         return Noise.of(share, sensitivity.l1, sensitivity.l2_squared)
 
-    def _blocks(
+    def _split_scores(
         self, fraction: Fraction, n_scores: int, change: int
     ) -> list[tuple[int, Noise]]:
-        """Split scores into blocks with joint noise."""
-        # The cost of pure noise grows with the third power of the size of a block.
+        """Split scores into blocks with joint noise; return the size and the noise of each block."""
+        # The time to draw joint noise without a delta grows with the third power of the
+        # size of a block.
         n_blocks = 1 if self.is_gaussian else -(-n_scores // 200)
         share = self._share * (fraction / n_blocks)
         blocks = []
@@ -110,12 +115,15 @@ class NoiseBudget:
     def std_error(
         self, fraction: Fraction, sensitivity: Sensitivity = ONE_COUNT
     ) -> float:
-        """Return the standard deviation of counts that are measured with a fraction."""
-        return max(MIN_STD_ERROR, float(self._noise(fraction, sensitivity).error))
+        """Return the standard error of counts that are measured with a fraction of the budget."""
+        noise = self._make_noise(fraction, sensitivity)
+        return max(MIN_STD_ERROR, float(noise.error))
 
-    def score_error(self, fraction: Fraction, n_scores: int, change: int = 1) -> float:
-        """Return the standard deviation of scores that are measured with a fraction."""
-        _, noise = self._blocks(fraction, n_scores, change)[0]
+    def score_std_error(
+        self, fraction: Fraction, n_scores: int, change: int = 1
+    ) -> float:
+        """Return the standard error of scores that are measured with a fraction of the budget."""
+        _, noise = self._split_scores(fraction, n_scores, change)[0]
         return max(MIN_STD_ERROR, float(noise.error))
 
     def add_to_counts(
@@ -125,10 +133,11 @@ class NoiseBudget:
         fraction: Fraction,
         sensitivity: Sensitivity = ONE_COUNT,
     ) -> NDArray[np.float64]:
-        """Spend a fraction on integers; by default the counts of disjoint cells."""
+        """Spend a fraction of the budget on noise for integers, such as the counts of disjoint cells."""
         self._spend(fraction)
-        noise = self._noise(fraction, sensitivity).draw(source, counts.size)
-        return _add(counts, noise.reshape(counts.shape))
+        noise = self._make_noise(fraction, sensitivity)
+        drawn = noise.draw(source, counts.size)
+        return _add_noise(counts, drawn.reshape(counts.shape))
 
     def add_to_scores(
         self,
@@ -137,49 +146,61 @@ class NoiseBudget:
         fraction: Fraction,
         change: int = 1,
     ) -> NDArray[np.float64]:
-        """Spend a fraction on scores, each of which a record changes by at most `change`."""
+        """Spend a fraction of the budget on noise for scores, each of which a record changes by at most `change`."""
         self._spend(fraction)
-        noise = []
-        for size, block_noise in self._blocks(fraction, scores.size, change):
-            noise.append(block_noise.draw(source, size))
-        return _add(scores, np.concatenate(noise))
+        drawn = []
+        for size, noise in self._split_scores(fraction, scores.size, change):
+            drawn.append(noise.draw(source, size))
+        return _add_noise(scores, np.concatenate(drawn))
 
     def _spend(self, fraction: Fraction) -> None:
-        if not 0 < fraction <= self.left:
-            raise RuntimeError("The budget is spent; no noise was drawn.")
-        self.left -= fraction
+        """Subtract a fraction from the remaining budget, before noise is drawn."""
+        if not 0 < fraction <= self.remaining:
+            raise RuntimeError(
+                "The fractions of the budget must be positive and add up to at most 1."
+            )
+        self.remaining -= fraction
 
     @property
     def error_power(self) -> float:
-        """The power of a fraction that divides the standard deviation."""
+        """The power p such that a fraction f of the budget gives a standard error proportional to f**-p."""
+        # Laplace noise has a scale of 1 / (f epsilon), and Gaussian noise a variance of
+        # 1 / (f mu**2).
         return 1 / 2 if self.is_gaussian else 1.0
 
     @property
     def cost_power(self) -> float:
-        """Costs of joint measurements add up to this power of their noise."""
+        """The power q such that the smallest sum of costs times errors is sum(cost**q) ** (1 / q)."""
+        # With fractions f_i that add up to 1, sum(c_i f_i**-p) is smallest for f_i in
+        # proportion to c_i**(1 / (1 + p)), by Lagrange multipliers, and then equal to
+        # sum(c_i**q) ** (1 / q) with q = 1 / (1 + p).
         return 1 / (1 + self.error_power)
 
     def allocate(self, costs: Sequence[float], total: Fraction) -> list[Fraction]:
-        """Split a fraction so that the sum of costs times standard deviations is smallest."""
+        """Split a fraction such that the sum of costs times standard errors is smallest."""
+        # See `cost_power`. Integer weights make the exact sum of the fractions `total`.
         relative = (np.array(costs, float) / max(costs)) ** self.cost_power
-        parts = np.maximum(1, np.rint(relative * 2**30)).astype(np.int64).tolist()
-        n_parts = sum(parts)
-        return [total * Fraction(part, n_parts) for part in parts]
+        weights = np.maximum(1, np.rint(relative * 2**30)).astype(np.int64).tolist()
+        sum_of_weights = sum(weights)
+        return [total * Fraction(weight, sum_of_weights) for weight in weights]
 
 
-def _add(numbers: NDArray[np.int64], noise: NDArray[Any]) -> NDArray[np.float64]:
-    """Add noise, within the integers that floats represent."""
+def _add_noise(numbers: NDArray[np.int64], noise: NDArray[Any]) -> NDArray[np.float64]:
+    """Add noise to integers, and clip the sums to the integers that floats represent."""
     return np.clip(numbers + noise, -MAX_NOISY_COUNT, MAX_NOISY_COUNT).astype(float)
 
 
 def groups_of(clique: Clique, groups: Groups) -> Groups | None:
     """Return the groups of the columns of a marginal; None if no value is grouped."""
-    members = tuple(groups[column] for column in clique)
-    return None if all(part is None for part in members) else members
+    clique_groups = tuple(groups[column] for column in clique)
+    for group_of_value in clique_groups:
+        if group_of_value is not None:
+            return clique_groups
+    return None
 
 
 class PrivateCounts:
-    """Private records, a budget, and the marginals measured so far."""
+    """The private records of a fit, of which only noisy counts and scores leave this object."""
 
     def __init__(
         self, records: Records, budget: NoiseBudget, source: ByteSource
@@ -195,16 +216,19 @@ class PrivateCounts:
         fractions: Iterable[Fraction],
         groups: Groups | None = None,
     ) -> list[Marginal]:
-        """Release the counts of marginals; pairs and larger ones by groups of values."""
+        """Measure marginals, each with a fraction of the budget; two and more columns by groups of values."""
         measured = []
+        exact_counts = self._records.count(cliques)
         for clique, fraction, exact in zip(
-            cliques, fractions, self._records.count(cliques), strict=True
+            cliques, fractions, exact_counts, strict=True
         ):
-            used = groups_of(clique, groups) if groups and len(clique) > 1 else None
-            counts = group(exact, used)
+            clique_groups = None
+            if groups and len(clique) > 1:
+                clique_groups = groups_of(clique, groups)
+            counts = sum_groups(exact, clique_groups)
             noisy = self.budget.add_to_counts(self._source, counts, fraction)
             std_error = self.budget.std_error(fraction)
-            measured.append(Marginal(clique, noisy, std_error, used))
+            measured.append(Marginal(clique, noisy, std_error, clique_groups))
         self.marginals += measured
         return measured
 
@@ -215,11 +239,12 @@ class PrivateCounts:
         groups: Groups,
         fraction: Fraction,
     ) -> NDArray[np.float64]:
-        """Release the L1 distances of guessed counts from the true ones."""
-        # Guesses are rounded to integers, so a record changes each distance by 1.
+        """Measure the L1 distances of guessed counts from the true ones, with a fraction of the budget."""
+        # Guesses are rounded to integers, so that distances are integers, and a record
+        # changes each distance by 1.
         distances = []
         for clique, counts in zip(cliques, self._records.count(cliques), strict=True):
-            exact = group(counts, groups_of(clique, groups))
+            exact = sum_groups(counts, groups_of(clique, groups))
             # No table has 2**36 records, and a sum of 2**26 such cells is below 2**63.
             guess = np.rint(np.clip(guesses[clique], 0, 1 << 36)).astype(np.int64)
             distances.append(int(np.abs(exact - guess).sum()))
@@ -227,6 +252,6 @@ class PrivateCounts:
         return self.budget.add_to_scores(self._source, exact_scores, fraction)
 
     def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> None:
-        """Replace the codes of some columns by the bins of these codes."""
+        """Replace the codes of some columns by larger bins: `bins` has the bin of each code."""
         self._records = self._records.coarsen(domain, bins)
         self.marginals.clear()

@@ -77,7 +77,7 @@ def _find_bins(
     """Cut intervals into bins with about equal counts. The noise of pairs limits their number."""
     total = max(1.0, float(np.mean([cell.counts.sum() for cell in counts.values()])))
     budget = private.budget
-    noise = budget.std_error(budget.left / (2 * len(domain.columns)))
+    noise = budget.std_error(budget.remaining / (2 * len(domain.columns)))
     # The noise of a pair of columns is a twentieth of all records.
     n_affordable = max(2, round((0.05 * total / noise) ** 0.5))
     columns = {name: domain[name] for name in domain.columns}

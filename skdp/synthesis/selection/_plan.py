@@ -1,4 +1,4 @@
-"""Public facts of a release: the marginals that may be measured, and the maximum size of the model."""
+"""Public facts of a fit: the marginals that may be measured, and the largest size of the model."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ from skdp.synthesis.model import (
 )
 
 MAX_COLUMNS = 500
+"""Largest number of modeled columns."""
+
 CLIQUES_PER_MODEL = 4
-"""All cliques together have at most so many times `max_cells` cells."""
+"""Largest number of cells of all cliques together, in multiples of `max_cells`."""
 
 NAMED_MARGINALS = ("auto", "full", "independent")
 
@@ -37,17 +39,18 @@ Masks = tuple[tuple[Clique, NDArray[np.bool_]], ...]
 
 @dataclass(frozen=True)
 class Plan:
-    """Public facts and limits."""
+    """The marginals of a fit and the limits of its model, by public facts alone."""
 
     structure: Structure
     is_ordered: tuple[bool, ...]
-    """Whether neighboring values of a column may be counted together."""
+    """True for each column whose neighboring values may be counted together."""
     max_cells: int
     cliques: tuple[Clique, ...] | None
     """The marginals to measure; None if they are selected by noisy scores."""
     workload: tuple[Clique, ...]
     """The marginals that matter; empty if all do."""
     target: int | None
+    """The column that downstream models predict."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -62,7 +65,7 @@ class Plan:
     @cached_property
     def labels(self) -> frozenset[int]:
         """The columns with two values, which models may predict."""
-        return frozenset(i for i, size in enumerate(self.sizes) if size == 2)
+        return frozenset(np.flatnonzero(np.equal(self.sizes, 2)).tolist())
 
     def with_domain(self, domain: Domain) -> Plan:
         """Return the plan for other bins of the same columns."""
@@ -74,30 +77,34 @@ class Plan:
         return n_cells_of(clique, self.sizes)
 
     def start_elimination(self, cliques: Iterable[Clique] = ()) -> Elimination:
-        """Return the graph of a model with some marginals and all masks."""
+        """Return the graph of a model with some marginals and all constraints."""
         masked = [clique for clique, _ in self.structure.masks]
         return Elimination(self.sizes, [*cliques, *masked])
 
     def candidates(self, order: int) -> dict[Clique, int]:
-        """Count for each marginal of an order how many of the workload contain it."""
+        """List the marginals of `order` columns, with the number of marginals of the workload that contain each."""
         n_uses = Counter[Clique]()
         for marginal in self.workload or [tuple(range(len(self.sizes)))]:
+            # A column of one value depends on no other column.
             varying = [column for column in marginal if self.sizes[column] > 1]
             n_uses.update(itertools.combinations(varying, order))
-        return {c: n for c, n in n_uses.items() if self.n_cells(c) <= self.max_cells}
+        candidates = {}
+        for clique, n in n_uses.items():
+            if self.n_cells(clique) <= self.max_cells:
+                candidates[clique] = n
+        return candidates
 
     @cached_property
     def first_candidates(self) -> dict[Clique, int]:
-        """The pairs that matter, and the larger marginals of the workload."""
+        """The pairs of columns of the workload and its larger marginals, with the number of their uses."""
         candidates = self.candidates(2)
         for clique in self.workload:
             if len(clique) > 2 and self.n_cells(clique) <= self.max_cells:
-                holders = [c for c in self.workload if set(clique) <= set(c)]
-                candidates[clique] = len(holders)
+                candidates[clique] = sum(map(set(clique).issubset, self.workload))
         return candidates
 
     def list_excluded(self) -> dict[Clique, str]:
-        """List the marginals of the workload that are never measured, with reasons."""
+        """List the marginals of the workload that are not measured for any data, with reasons."""
         pairs: Iterable[Clique] = ()
         if self.cliques is None:
             pairs = itertools.combinations(range(len(self.sizes)), 2)
@@ -105,32 +112,35 @@ class Plan:
         for clique in self.workload or pairs:
             if self.cliques is not None:
                 if not is_within(clique, self.cliques):
-                    reasons[clique] = "`marginals` does not contain them"
+                    reasons[clique] = "not in `marginals`"
             elif len(clique) > 1 and self.n_cells(clique) > self.max_cells:
-                reasons[clique] = f"they have more than max_cells={self.max_cells:,}"
+                reasons[clique] = f"more than max_cells={self.max_cells:,} cells"
         return reasons
 
     def list_unchosen(self, measured: Collection[Clique]) -> dict[Clique, str]:
-        """List the marginals of a given workload that were not chosen, with the reason."""
+        """List the marginals of the workload that noisy scores did not select, with the reason."""
         excluded = self.list_excluded()
-        reason = "their noise exceeds their gain, or the model would exceed max_cells"
-        others = [clique for clique in self.workload if clique not in excluded]
-        return {c: reason for c in others if not is_within(c, measured)}
+        reason = "more noise than gain, or a model with more than max_cells cells"
+        reasons = {}
+        for clique in self.workload:
+            if clique not in excluded and not is_within(clique, measured):
+                reasons[clique] = reason
+        return reasons
 
 
 def warn_excluded(domain: Domain, reasons: Mapping[Clique, str]) -> None:
     """Warn of marginals of the workload that are not measured, with the reasons."""
     if not reasons:
         return
-    parts = []
+    listed = []
     for clique, reason in itertools.islice(reasons.items(), 3):
-        names = tuple(domain.columns[column] for column in clique)
-        parts.append(f"{names!r} ({reason})")
+        names = tuple(map(domain.columns.__getitem__, clique))
+        listed.append(f"{names!r} ({reason})")
     if len(reasons) > 3:
-        parts.append(f"and {len(reasons) - 3} more")
+        listed.append(f"and {len(reasons) - 3} more")
     warn(
         f"{len(reasons)} marginals of the workload are not measured and are estimated "
-        f"from other marginals: {'; '.join(parts)}",
+        f"from other marginals: {'; '.join(listed)}",
         UserWarning,
         about="guide/synthetic_tables#accuracy",
         stacklevel=find_stack_level(),
@@ -145,7 +155,7 @@ def is_within(clique: Clique, marginals: Iterable[Clique]) -> bool:
 def make_plan(
     domain: Domain, marginals: Any, workload: Any, target: Any, max_cells: Any
 ) -> Plan:
-    """Check the parameters that name marginals; raise before anything is charged."""
+    """Check the parameters that name marginals, and plan the model."""
     n_cells = min(check_size(max_cells, name="max_cells"), MAX_TABLE_CELLS)
     values = [domain[name] for name in domain.columns]
     cliques = () if workload is None else read_cliques("workload", workload, domain)
@@ -160,16 +170,15 @@ def make_plan(
     largest, total = plan.start_elimination(plan.cliques or ()).n_cells
     if largest > MAX_TABLE_CELLS or total > CLIQUES_PER_MODEL * MAX_TABLE_CELLS:
         raise ValueError(
-            f"The model of these marginals has a table of {largest:,} cells, and "
-            f"{total:,} cells together; at most {MAX_TABLE_CELLS:,} and "
-            f"{CLIQUES_PER_MODEL * MAX_TABLE_CELLS:,} are computed. Use fewer columns "
-            "or coarser bins."
+            f"`marginals` must require at most {MAX_TABLE_CELLS:,} cells per table and "
+            f"{CLIQUES_PER_MODEL * MAX_TABLE_CELLS:,} in total, got {largest:,} and "
+            f"{total:,} in total. Use fewer columns or coarser bins."
         )
     return plan
 
 
 def structure_of(domain: Domain, max_cells: int) -> Structure:
-    """Return the public facts of the model of a domain."""
+    """Return the sizes and types of the columns of a domain, and the cells that its constraints exclude."""
     has_tails = tuple(isinstance(domain[name], Interval) for name in domain.columns)
     return Structure(domain.sizes, has_tails, find_masks(domain, max_cells))
 
@@ -178,8 +187,8 @@ def check_width(n_columns: int) -> None:
     """Check the number of columns."""
     if n_columns > MAX_COLUMNS:
         raise ValueError(
-            f"X must have at most {MAX_COLUMNS} columns, got {n_columns}: the budget is "
-            "split among them. Select columns by public knowledge first."
+            f"X must have at most {MAX_COLUMNS} columns, got {n_columns}. The budget is "
+            "split among the columns; select some by public knowledge."
         )
 
 
@@ -194,6 +203,7 @@ def _read_marginals(marginals: Any, domain: Domain) -> tuple[Clique, ...] | None
 
 
 def _read_target(target: Any, marginals: Any, domain: Domain) -> int | None:
+    """Return the index of the column that the parameter `target` names."""
     if target is None:
         return None
     if not isinstance(marginals, str) or marginals != "auto":
@@ -203,7 +213,7 @@ def _read_target(target: Any, marginals: Any, domain: Domain) -> int | None:
 
 
 def find_columns(domain: Domain, names: Iterable[Any], parameter: str) -> list[int]:
-    """Return the numbers of distinct columns, at least one."""
+    """Return the indices of at least one column, each named once by a parameter."""
     listed = list(names)
     columns = []
     for name in listed:
@@ -222,22 +232,30 @@ def find_columns(domain: Domain, names: Iterable[Any], parameter: str) -> list[i
 
 def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
     """Read tuples of column names as cliques."""
-    is_list = isinstance(cliques, Iterable) and not isinstance(cliques, str | Mapping)
-    listed = list(cliques) if is_list else []
-    if not is_list or any(
-        isinstance(clique, str) or not isinstance(clique, Iterable) for clique in listed
-    ):
-        raise TypeError(f"`{name}` must be a list of tuples of column names.")
-    if not listed:
-        raise ValueError(f"`{name}` must have at least one tuple of column names.")
-    read = [tuple(sorted(find_columns(domain, clique, name))) for clique in listed]
-    return tuple(dict.fromkeys(read))
+    if isinstance(cliques, str | Mapping) or not isinstance(cliques, Iterable):
+        raise TypeError(
+            f"`{name}` must be a list of tuples of column names, got "
+            f"{type(cliques).__name__}."
+        )
+    indices = []
+    for names in cliques:
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise TypeError(
+                f"`{name}` must be a list of tuples of column names, got "
+                f"{type(names).__name__} in the list."
+            )
+        indices.append(tuple(sorted(find_columns(domain, names, name))))
+    if not indices:
+        raise ValueError(
+            f"`{name}` must have at least one tuple of column names, got none."
+        )
+    return tuple(dict.fromkeys(indices))
 
 
 def find_masks(domain: Domain, max_cells: int) -> Masks:
-    """List the impossible cells of constraints between columns of listed values."""
-    # Constraints on numbers, and constraints with too many cells, are enforced by
-    # resampling rows that violate them.
+    """Find the combinations of listed values that constraints exclude: True for each impossible cell."""
+    # Constraints on numbers, and constraints with too many cells, are satisfied by
+    # drawing again the rows that violate them.
     graph = Elimination(domain.sizes)
     masks: dict[Clique, NDArray[np.bool_]] = {}
     for constraint in domain._constraints:

@@ -1,9 +1,12 @@
-"""Noisy scores of marginals: the L1 distance of guessed counts from the true ones."""
+"""Noisy scores of marginals, and the choice of marginals by their scores.
+
+A score is the L1 distance of guessed counts from the true ones.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -12,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from skdp.synthesis.model import Clique, Groups, group
-from skdp.synthesis.selection._budget import PrivateCounts
+from skdp.synthesis.model import Clique, Groups, sum_groups
+from skdp.synthesis.selection._budget import NoiseBudget, PrivateCounts
+from skdp.synthesis.selection._plan import CLIQUES_PER_MODEL, Plan
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
-"""Mean absolute value of a standard normal number."""
+"""Mean absolute value of a standard normal variable."""
 
-# Standard errors by which a score is lowered, because the largest scores are lucky. With 0,
-# standard deviations of smooth columns at epsilon 0.1 are 4 times as wrong
+# Standard errors that are subtracted from a score, because the noise of the largest
+# scores is positive on average. With 0, standard deviations of smooth columns at epsilon 0.1 are 4 times as wrong
 # (benchmarks/synthesis_numbers.py), while pairs of benchmarks/synthesis.py change by 0.2 %.
 CAUTION = 0.5
 
@@ -31,15 +35,23 @@ model repairs negative and inconsistent counts."""
 SCORE_FRACTION = Fraction(1, 6400)
 """Fraction of the budget per score, within the limits of a list of scores."""
 
+TARGET_WEIGHT, LABEL_WEIGHT = 10.0, 1.5
+"""Weights of errors of pairs with the target, and with columns of two values."""
+
+N_PAIRS_PER_LABEL = 2
+"""Number of pairs of a column of two values that are added to the model first."""
+
 
 @dataclass(frozen=True)
 class Scores:
-    """Noisy scores of marginals, and their expected scores under independence."""
+    """Noisy scores of marginals, in records, and their expected scores under independence."""
 
     noisy: Mapping[Clique, float]
     std_errors: Mapping[Clique, float]
     chance: Mapping[Clique, float]
+    """Expected scores if the guesses are right: sampling and noise alone."""
     total: float
+    """Estimated number of records."""
     dropped: frozenset[Clique] = frozenset()
     """Marginals whose first scores were below chance."""
 
@@ -54,17 +66,22 @@ class Scores:
 
     @property
     def excess(self) -> dict[Clique, float]:
-        """The gains beyond chance."""
-        return {c: max(0.0, gain - self.chance[c]) for c, gain in self.gains.items()}
+        """The gains minus the expected scores under independence, at least 0."""
+        excess = {}
+        for clique, gain in self.gains.items():
+            excess[clique] = max(0.0, gain - self.chance[clique])
+        return excess
 
     @property
     def insignificant(self) -> set[Clique]:
-        """The marginals whose scores are within chance."""
-        # The standard deviation of |x| for a standard normal x, times one per record.
-        sampling = math.sqrt((1 - MEAN_ABSOLUTE**2) * self.total)
+        """The marginals whose scores are compatible with independence."""
+        # A count n differs from its expectation by about sqrt(n) x, with x standard
+        # normal. The variance of |x| is 1 - E(|x|)**2, so the variance of the sum of
+        # these distances is 1 - E(|x|)**2 times the number of records.
+        sampling_error = math.sqrt((1 - MEAN_ABSOLUTE**2) * self.total)
         cliques = set()
         for clique, score in self.noisy.items():
-            std_error = math.hypot(self.std_errors[clique], sampling)
+            std_error = math.hypot(self.std_errors[clique], sampling_error)
             if score < self.chance[clique] + 3 * std_error:
                 cliques.add(clique)
         return cliques
@@ -78,10 +95,11 @@ def score_guesses(
     fraction: Fraction,
     total: float,
 ) -> Scores:
-    """Release scores; scores of very many marginals in rounds."""
-    # In a wide table most pairs are independent. Each round scores the pairs again that
-    # were above chance, so that about half of the independent pairs leave: distilled
-    # sensing ([1]_). Rounds depend on noisy scores of earlier rounds alone.
+    """Score marginals against guessed counts with a fraction of the budget, very many marginals in several rounds."""
+    # In a table of many columns most pairs are independent. Each round scores the pairs
+    # again whose scores exceeded the expectation under independence, which excludes
+    # about half of the independent pairs: distilled sensing ([1]_). A round depends on
+    # the noisy scores of earlier rounds alone.
     # .. [1] J. Haupt, R. Castro, R. Nowak (2011). Distilled sensing: adaptive sampling
     #    for sparse detection and estimation. IEEE Transactions on Information Theory
     #    57(9).
@@ -95,9 +113,10 @@ def score_guesses(
     for _ in range(n_rounds):
         if not remaining:
             break
-        part = fraction / n_rounds
-        precision = private.budget.score_error(part, len(remaining)) ** -2
-        scores = private.score(remaining, guesses, groups, part).tolist()
+        round_fraction = fraction / n_rounds
+        std_error = private.budget.score_std_error(round_fraction, len(remaining))
+        precision = std_error**-2
+        scores = private.score(remaining, guesses, groups, round_fraction).tolist()
         above_chance = []
         for clique, score in zip(remaining, scores, strict=True):
             sums[clique] += precision * score
@@ -105,8 +124,12 @@ def score_guesses(
             if n_rounds == 1 or score > chance[clique]:
                 above_chance.append(clique)
         remaining = above_chance
-    noisy = {clique: sums[clique] / precisions[clique] for clique in guesses}
-    std_errors = {clique: precisions[clique] ** -0.5 for clique in guesses}
+    # The mean over rounds, weighted by precision.
+    noisy = {}
+    std_errors = {}
+    for clique in guesses:
+        noisy[clique] = sums[clique] / precisions[clique]
+        std_errors[clique] = precisions[clique] ** -0.5
     dropped = frozenset(guesses).difference(remaining)
     return Scores(noisy, std_errors, chance, total, dropped)
 
@@ -130,17 +153,36 @@ def group_rare_values(
     n_records: float,
     count_error: float = 0.0,
 ) -> NDArray[np.intp] | None:
-    """Merge the values of a column whose counts are small compared with the noise of pairs."""
-    # Bins per column that a pair can afford.
-    # An ordered column is cut such that the noise of a pair is three tenths of all records.
-    n_affordable = max(1.0, math.sqrt(0.3 * n_records / (NOISE_COST * noise)))
+    """Merge the values of a column whose counts are small compared with the noise of pairs.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_values,)
+        Estimated counts of the values.
+    is_ordered : bool
+        If True, rare values are merged with their neighbors; otherwise all of them become one group.
+    noise : float
+        Standard error of the counts of pairs.
+    n_records : float
+        Estimated number of records.
+    count_error : float, default=0.0
+        Standard error of `counts`.
+
+    Returns
+    -------
+    ndarray of shape (n_values,) or None
+        The group of each value; None if each value is its own group.
+    """
+    # With n groups per column, the noise of a pair costs NOISE_COST * noise * n**2. The
+    # largest n of an ordered column is such that this is three tenths of all records.
+    max_groups = max(1.0, math.sqrt(0.3 * n_records / (NOISE_COST * noise)))
     min_count = 4 * noise
-    if is_ordered and counts.size > 2 * n_affordable:
-        min_count = max(min_count, n_records / n_affordable)
+    if is_ordered and counts.size > 2 * max_groups:
+        min_count = max(min_count, n_records / max_groups)
     elif not is_ordered and counts.size > 1:
-        # Expected largest count if all counts are noise.
-        luck = count_error * float(ndtri(1 - 1 / counts.size))
-        min_count = min(max(min_count, luck), n_records)
+        # Expected largest count if all counts are noise: the quantile 1 - 1 / n.
+        largest_noise = count_error * float(ndtri(1 - 1 / counts.size))
+        min_count = min(max(min_count, largest_noise), n_records)
     is_common = counts >= min_count
     if is_common.all() or counts.size == 1:
         return None
@@ -151,57 +193,193 @@ def group_rare_values(
 
 
 def _group_neighbors(counts: NDArray[np.float64], min_count: float) -> NDArray[np.intp]:
-    """Join rare values with their left neighbors until groups are large enough."""
+    """Join rare values with their left neighbors until the count of each group is about `min_count`."""
     groups = np.zeros(counts.size, np.intp)
-    current = 0
+    group = 0
     group_count = counts[0]
     for value in range(1, counts.size):
+        # A common value is not joined to a group that is at least half full.
         is_common = counts[value] >= min_count
         is_full = group_count >= min_count or (
             is_common and group_count * 2 >= min_count
         )
+        # The values from here on must be enough for a group of at least half the count.
         if is_full and counts[value:].sum() * 2 >= min_count:
-            current += 1
+            group += 1
             group_count = 0.0
-        groups[value] = current
+        groups[value] = group
         group_count += counts[value]
     return groups
 
 
 class IndependentColumns:
-    """The counts of marginals if columns were independent."""
+    """Expected counts of marginals if columns are independent, by groups of values."""
 
     def __init__(
         self, counts: Sequence[NDArray[np.float64]], std_error: float, groups: Groups
     ) -> None:
+        """Sum the counts of each column by groups; `std_error` is the error of each count."""
         grouped = []
         self._relative_variances = []
         for column, members in zip(counts, groups, strict=True):
-            sums = group(column, (members,))
+            sums = sum_groups(column, (members,))
             grouped.append(sums)
             positive = np.maximum(sums, 1e-6)  # no division by 0
             noise = std_error * math.sqrt(column.size / sums.size)
-            # A count near 0 is off by no more than itself.
+            # The error of a count near 0 is at most about the count itself.
             noise = np.minimum(noise, np.maximum(positive, std_error / 2))
             self._relative_variances.append((noise / positive) ** 2)
         self.total = max(1.0, float(grouped[0].sum()))
         self._proportions = [column / self.total for column in grouped]
 
+    def _expect(self, clique: Clique) -> NDArray[np.float64]:
+        """Return the products of the proportions of columns, times the number of records."""
+        proportions = map(self._proportions.__getitem__, clique)
+        return np.asarray(self.total * reduce(np.multiply.outer, proportions))
+
     def guess(self, clique: Clique) -> NDArray[np.float64]:
-        """Return the expected counts of a marginal."""
-        proportions = [self._proportions[column] for column in clique]
-        expected = np.asarray(self.total * reduce(np.multiply.outer, proportions))
+        """Return the expected counts of a marginal, as integers if there is less than a record per cell."""
+        expected = self._expect(clique)
         if self.total >= expected.size:
             return expected
-        # With less than a record per cell, rounded such that cumulative sums are kept.
+        # Guesses are rounded before they are scored, to 0 in all cells if counts are
+        # small. Rounded cumulative sums have the right total.
         sums = np.floor(np.cumsum(expected))
         return np.diff(sums, prepend=0.0).reshape(expected.shape)
 
     def chance(self, clique: Clique) -> float:
-        """Estimate the score of independent columns, from sampling and from noise."""
-        # A count n has the variance n, and relative variances of factors add up.
-        proportions = [self._proportions[column] for column in clique]
-        expected = self.total * reduce(np.multiply.outer, proportions)
-        relative = reduce(np.add.outer, [self._relative_variances[c] for c in clique])
-        variances = expected + expected**2 * relative
+        """Estimate the score of a marginal if its columns are independent, from sampling and noise."""
+        # A count n has the sampling variance n, and the relative variances of the factors
+        # of a product add up. A normal difference of variance v has the mean size
+        # sqrt(2 v / pi).
+        expected = self._expect(clique)
+        relative_variances = map(self._relative_variances.__getitem__, clique)
+        relative_variance = reduce(np.add.outer, relative_variances)
+        variances = expected + expected**2 * relative_variance
         return MEAN_ABSOLUTE * float(np.sqrt(variances).sum())
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Marginals to measure, and marginals with a gain that do not fit into the model."""
+
+    chosen: list[Clique]
+    rejected: list[Clique]
+
+    def sum_rejected(self, excess: Mapping[Clique, float], power: int) -> float:
+        """Sum powers of the excess of the rejected marginals."""
+        return math.fsum(excess[clique] ** power for clique in self.rejected)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Marginals among which to choose, and the measurements that share the budget with them."""
+
+    plan: Plan
+    budget: NoiseBudget
+    fraction: Fraction
+    """Fraction of the budget for the chosen marginals and for the columns of `column_costs`."""
+    groups: Groups
+    gains: Mapping[Clique, float]
+    excess: Mapping[Clique, float]
+    """See `Scores.excess`."""
+    column_costs: Sequence[float] = ()
+    """Costs of the noise of all columns, if they are measured again."""
+    measured: Collection[Clique] = ()
+    """Marginals that are in the model already."""
+    deferred: Collection[Clique] = ()
+    """Candidates that are added to the model after all other candidates."""
+
+    def cost(self, clique: Clique) -> float:
+        """Return the cost of the noise of a marginal: its weighted number of cells."""
+        n_cells = 1
+        for column in clique:
+            group_of_value = self.groups[column]
+            if group_of_value is None:
+                n_cells *= self.plan.sizes[column]
+            else:
+                n_cells *= int(group_of_value.max()) + 1
+        return self.weight(clique) * n_cells
+
+    def weight(self, clique: Clique) -> float:
+        """Return the weight of errors of a marginal."""
+        if len(clique) != 2:
+            return 1.0
+        if self.plan.target in clique:
+            return TARGET_WEIGHT
+        return 1.0 if self.plan.labels.isdisjoint(clique) else LABEL_WEIGHT
+
+    def choose(self) -> Choice:
+        """Choose marginals such that the rejected marginals have a small excess."""
+        # Rank by gain over the root of the cost, or by gain alone.
+        cost_power = 0.5
+        best = self._choose(cost_power, [])
+        by_gain = self._choose(0.0, []) if best.rejected else best
+        if by_gain.sum_rejected(self.excess, 1) < best.sum_rejected(self.excess, 1):
+            best, cost_power = by_gain, 0.0
+        # A strong pair may need the capacity of many weak ones: it is added first as
+        # long as that decreases the sum of squares of the rejected excess.
+        first: list[Clique] = []
+        while best.rejected:
+            strongest = max(best.rejected, key=self.excess.__getitem__)
+            choice = self._choose(cost_power, [*first, strongest])
+            if choice.sum_rejected(self.excess, 2) >= best.sum_rejected(self.excess, 2):
+                break
+            first.append(strongest)
+            best = choice
+        # A rare label gains few records, so it may come when no capacity is available.
+        label_pairs = self._list_label_pairs(best)
+        if label_pairs:
+            return self._choose(cost_power, [*label_pairs, *first])
+        return best
+
+    def _list_label_pairs(self, choice: Choice) -> list[Clique]:
+        """List the strongest rejected pairs of columns of two values that have few pairs in the model."""
+        pairs = []
+        for label in sorted(self.plan.labels):
+            n_pairs = 0
+            for clique in (*self.measured, *choice.chosen):
+                n_pairs += label in clique
+            if n_pairs >= N_PAIRS_PER_LABEL:
+                continue
+            rejected = []
+            for clique in choice.rejected:
+                is_dependent = self.excess[clique] > 0 and clique not in self.deferred
+                if label in clique and is_dependent:
+                    rejected.append(clique)
+            rejected.sort(key=self.excess.__getitem__, reverse=True)
+            pairs += rejected[:N_PAIRS_PER_LABEL]
+        return pairs
+
+    def _choose(self, cost_power: float, first: Collection[Clique]) -> Choice:
+        """Take marginals in order of rank if they gain more than their noise costs; `first` is before all others."""
+        # The smallest sum of noise is ``error * sum(cost ** power) ** (1 / power)``:
+        # see `NoiseBudget.cost_power`. The noise that a marginal adds is the increase
+        # of this sum.
+        power = self.budget.cost_power
+        error = NOISE_COST * self.budget.std_error(self.fraction)
+        costs = {}
+        gains = {}
+        for clique, gain in self.gains.items():
+            costs[clique] = self.cost(clique)
+            gains[clique] = gain * self.weight(clique)
+        spent = math.fsum(cost**power for cost in self.column_costs)
+
+        def rank(clique: Clique) -> tuple[bool, bool, float]:
+            efficiency = gains[clique] / costs[clique] ** (power * cost_power)
+            return clique in first, clique not in self.deferred, efficiency
+
+        graph = self.plan.start_elimination(self.measured)
+        max_cells = self.plan.max_cells
+        choice = Choice([], [])
+        for clique in sorted(gains, key=rank, reverse=True):
+            spent_with = spent + costs[clique] ** power
+            added_noise = error * (spent_with ** (1 / power) - spent ** (1 / power))
+            if gains[clique] <= added_noise:
+                continue
+            if graph.add(clique, max_cells, CLIQUES_PER_MODEL * max_cells):
+                choice.chosen.append(clique)
+                spent = spent_with
+            else:
+                choice.rejected.append(clique)
+        return choice

@@ -1,10 +1,10 @@
-"""Select and measure marginals in six steps: AIM in two rounds ([1]_)."""
+"""Selection and measurement of marginals in six steps, like AIM in two rounds ([1]_)."""
 
 # 1. columns: measure each column.
 # 2. scores: compare all pairs with independent columns.
-# 3. choice: take pairs whose gain exceeds the noise that they add to all marginals ([2]_).
+# 3. choice: choose pairs whose gain exceeds the noise that they add to all marginals ([2]_).
 # 4. counts: measure these pairs and, again, the columns; fit a model.
-# 5. second scores: compare pairs, triples and small fours with the model.
+# 5. second scores: compare pairs, and marginals of three and of four columns with few cells, with the model.
 # 6. second counts: choose and measure as before; fit the model again.
 # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and
 #    iterative mechanism for differentially private synthetic data. PVLDB 15(11).
@@ -31,15 +31,15 @@ from skdp.synthesis.model import (
     estimate_counts,
     estimate_total,
     fit_model,
-    group,
     shape_of,
+    sum_groups,
 )
 from skdp.synthesis.selection._budget import PrivateCounts, groups_of
-from skdp.synthesis.selection._choice import Candidates
 from skdp.synthesis.selection._plan import Plan
 from skdp.synthesis.selection._scores import (
     MEAN_ABSOLUTE,
     SCORE_FRACTION,
+    Candidates,
     IndependentColumns,
     Scores,
     group_rare_values,
@@ -51,15 +51,19 @@ from skdp.synthesis.selection._scores import (
 COLUMNS_FRACTION = Fraction(1, 20)
 SECOND_ROUND_FRACTION = Fraction(1, 4)
 SECOND_SCORES_FRACTION = Fraction(1, 10)
-MAX_ERROR_OF_SECOND_ROUND = 0.003
+MAX_SECOND_ROUND_ERROR = 0.003
 """Error of columns (total variation) above which there is no second round."""
 
 MAX_COLUMN_WEIGHT = 20.0
-MAX_LISTED = 50_000
+"""Largest cost of the noise of a column, relative to the noise of a pair."""
+
+MAX_LISTED_MARGINALS = 50_000
+"""Largest number of marginals of three or four columns that are all listed as candidates."""
 
 # A target can depend on three columns together, as in the table "parity"
 # (benchmarks/synthesis.py).
-MAX_CELLS_OF_FOUR = 64
+MAX_FOUR_WAY_CELLS = 64
+"""Largest number of cells of a marginal of four columns that is a candidate."""
 
 
 @dataclass(frozen=True)
@@ -75,55 +79,63 @@ def measure_and_fit(private: PrivateCounts, plan: Plan) -> Fitted:
     """Spend the budget on the marginals of a plan, and fit a model to them."""
     if plan.cliques is None:
         return _measure_selected(private, plan)
-    fraction = private.budget.left / len(plan.cliques)
+    fraction = private.budget.remaining / len(plan.cliques)
     private.measure(plan.cliques, [fraction] * len(plan.cliques))
     return _fit(private, plan)
 
 
 def _measure_selected(private: PrivateCounts, plan: Plan) -> Fitted:
+    """Select marginals by noisy scores, measure them, and fit a model."""
     counts = measure_columns(private, plan, COLUMNS_FRACTION)
     column_error = estimate_column_error(private, plan, counts)
     lists = plan_scores(private, plan, counts)
+    # Without lists, scores would be noise. With a larger error, all counts would be.
     if not lists or column_error > 1:
-        measure_columns(private, plan, private.budget.left)
+        measure_columns(private, plan, private.budget.remaining)
         return _fit(private, plan)
 
-    has_second_round = len(plan.sizes) > 2 and column_error < MAX_ERROR_OF_SECOND_ROUND
-    first_part = 1 - SECOND_ROUND_FRACTION if has_second_round else Fraction(1)
-    scores, groups = score_pairs(private, plan, counts, lists, first_part)
-    # Pairs that may be independent come last, after all dependent pairs. With a second
-    # round, they leave their part of the budget to it.
-    last = scores.insignificant if has_second_round else set()
+    has_second_round = len(plan.sizes) > 2 and column_error < MAX_SECOND_ROUND_ERROR
+    first_fraction = 1 - SECOND_ROUND_FRACTION if has_second_round else Fraction(1)
+    scores, groups = score_pairs(private, plan, counts, lists, first_fraction)
+    # With a second round, pairs that may be independent are not measured in the first
+    # one, and their fraction of the budget remains for the second round.
+    deferred = scores.insignificant if has_second_round else set()
     candidates = Candidates(
         plan=plan,
         budget=private.budget,
-        fraction=private.budget.left * first_part,
+        fraction=private.budget.remaining * first_fraction,
         groups=groups,
         gains=_weigh(scores.gains, plan.first_candidates),
         excess=_weigh(scores.excess, plan.first_candidates),
-        shared_costs=weigh_columns(plan, groups),
-        last=last,
+        column_costs=weigh_columns(plan, groups),
+        deferred=deferred,
     )
     choice = candidates.choose()
     measure_marginals(private, candidates, choice.chosen)
     if has_second_round:
-        measured = [clique for clique in choice.chosen if clique not in last]
-        measure_missing(private, plan, _fit(private, plan).model, measured)
+        measured = [clique for clique in choice.chosen if clique not in deferred]
+        measure_second_round(private, plan, _fit(private, plan).model, measured)
     fitted = _fit(private, plan)
-    noisy = {c: (score, scores.std_errors[c]) for c, score in scores.noisy.items()}
-    return Fitted(fitted.model, fitted.n_steps, noisy)
+    noisy_scores = {}
+    for clique, score in scores.noisy.items():
+        noisy_scores[clique] = score, scores.std_errors[clique]
+    return Fitted(fitted.model, fitted.n_steps, noisy_scores)
 
 
 def _fit(private: PrivateCounts, plan: Plan) -> Fitted:
+    """Fit a model to all marginals that are measured so far."""
     return Fitted(*fit_model(plan.structure, private.marginals))
 
 
 def _weigh(
     gains: Mapping[Clique, float], n_uses: Mapping[Clique, int]
 ) -> dict[Clique, float]:
-    """Weigh gains by the number of marginals of the workload that they serve."""
+    """Weigh the gain of each marginal by the number of marginals of the workload that contain it."""
     largest = max(n_uses.values(), default=1)
-    return {clique: gain * n_uses[clique] / largest for clique, gain in gains.items()}
+    weighted = {}
+    for clique, gain in gains.items():
+        weighted[clique] = gain * n_uses[clique] / largest
+    return weighted
 
 
 # Step 1: columns
@@ -132,7 +144,7 @@ def _weigh(
 def measure_columns(
     private: PrivateCounts, plan: Plan, fraction: Fraction
 ) -> list[NDArray[np.float64]]:
-    """Measure each column with the same noise; return consistent counts."""
+    """Measure each column with the same noise; return nonnegative counts with the same sum for all columns."""
     private.measure(plan.columns, [fraction / len(plan.sizes)] * len(plan.sizes))
     total, _ = estimate_total(private.marginals)
     counts = []
@@ -145,8 +157,8 @@ def measure_columns(
 def estimate_column_error(
     private: PrivateCounts, plan: Plan, counts: Sequence[NDArray[np.float64]]
 ) -> float:
-    """Estimate the total variation error of columns measured with the rest of the budget."""
-    noise = private.budget.std_error(private.budget.left / len(plan.sizes))
+    """Estimate the total variation distance of columns from the truth if the remaining budget measures them alone."""
+    noise = private.budget.std_error(private.budget.remaining / len(plan.sizes))
     error = MEAN_ABSOLUTE * noise * float(np.mean(plan.sizes)) / 2
     return error / max(1.0, float(counts[0].sum()))
 
@@ -157,26 +169,35 @@ def estimate_column_error(
 def plan_scores(
     private: PrivateCounts, plan: Plan, counts: Sequence[NDArray[np.float64]]
 ) -> list[tuple[list[Clique], Fraction]]:
-    """List the marginals to score, with the target, with labels, and without either, and the budget of each list."""
+    """List the marginals to score: with the target, with columns of two values, and without both.
+
+    Returns
+    -------
+    list of tuple
+        Lists of marginals, each with its fraction of the budget. Lists whose scores would be noise are excluded.
+    """
     with_target = []
     with_label = []
-    others = []
+    unlabeled = []
     for clique in plan.first_candidates:
         if plan.target in clique:
             with_target.append(clique)
         elif plan.labels.isdisjoint(clique):
-            others.append(clique)
+            unlabeled.append(clique)
         else:
             with_label.append(clique)
-    # Scores are only worth their budget if the noise is far below the largest possible
-    # score, twice the number of records.
+    # Scores are only useful if their noise is far below the largest possible score,
+    # which is twice the number of records.
     lists = []
-    for cliques in (with_target, with_label, others):
+    for cliques in (with_target, with_label, unlabeled):
+        if not cliques:
+            continue
         min_fraction = Fraction(1, 70)
         fraction = min(Fraction(1, 14), SCORE_FRACTION * len(cliques))
         fraction = max(min_fraction, fraction)
         max_error = counts[0].sum() * float(min_fraction / fraction)
-        if cliques and private.budget.score_error(fraction, len(cliques)) <= max_error:
+        std_error = private.budget.score_std_error(fraction, len(cliques))
+        if std_error <= max_error:
             lists.append((cliques, fraction))
     return lists
 
@@ -186,21 +207,24 @@ def score_pairs(
     plan: Plan,
     counts: Sequence[NDArray[np.float64]],
     lists: Sequence[tuple[list[Clique], Fraction]],
-    first_part: Fraction,
+    first_fraction: Fraction,
 ) -> tuple[Scores, Groups]:
-    """Score marginals against independent columns; group values that are rare."""
-    fractions = sum((fraction for _, fraction in lists), Fraction(0))
-    planned = (private.budget.left - fractions) * first_part
+    """Score lists of marginals against independent columns; also return groups of rare values.
+
+    `first_fraction` is the fraction of the budget after the scores that the first round spends on counts.
+    """
+    score_fractions = sum((fraction for _, fraction in lists), Fraction(0))
+    planned = (private.budget.remaining - score_fractions) * first_fraction
     groups = group_columns(private, plan, counts, planned)
     std_error = private.marginals[0].std_error
     independent = IndependentColumns(counts, std_error, groups)
-    parts = []
+    total = independent.total
+    scores = []
     for cliques, fraction in lists:
-        guesses = {clique: independent.guess(clique) for clique in cliques}
-        chance = {clique: independent.chance(clique) for clique in cliques}
-        total = independent.total
-        parts.append(score_guesses(private, guesses, chance, groups, fraction, total))
-    return reduce(join_scores, parts), groups
+        guesses = dict(zip(cliques, map(independent.guess, cliques), strict=True))
+        chance = dict(zip(cliques, map(independent.chance, cliques), strict=True))
+        scores.append(score_guesses(private, guesses, chance, groups, fraction, total))
+    return reduce(join_scores, scores), groups
 
 
 def group_columns(
@@ -209,21 +233,21 @@ def group_columns(
     counts: Sequence[NDArray[np.float64]],
     fraction: Fraction,
 ) -> Groups:
-    """Group values that are rare against the noise of twice as many marginals as columns."""
+    """Group the rare values of each column, with the noise of pairs to be measured with a fraction of the budget."""
+    # About twice as many pairs as columns are measured.
     noise = private.budget.std_error(fraction / (2 * len(plan.sizes)))
     n_records = max(1.0, float(counts[0].sum()))
     groups = []
     for column, column_counts in enumerate(counts):
         _, count_error = estimate_counts(private.marginals, (column,))
-        groups.append(
-            group_rare_values(
-                column_counts,
-                plan.is_ordered[column],
-                noise,
-                n_records=n_records,
-                count_error=count_error if math.isfinite(count_error) else 0.0,
-            )
+        group_of_value = group_rare_values(
+            column_counts,
+            plan.is_ordered[column],
+            noise,
+            n_records=n_records,
+            count_error=count_error if math.isfinite(count_error) else 0.0,
         )
+        groups.append(group_of_value)
     return tuple(groups)
 
 
@@ -237,8 +261,8 @@ def weigh_columns(plan: Plan, groups: Groups) -> list[float]:
     # (benchmarks/synthesis_numbers.py).
     n_pairs = min((len(plan.sizes) - 1) / 2, MAX_COLUMN_WEIGHT)
     costs = []
-    for size, members in zip(plan.sizes, groups, strict=True):
-        weight = 1.0 if members is None else 3.0
+    for size, group_of_value in zip(plan.sizes, groups, strict=True):
+        weight = 1.0 if group_of_value is None else 3.0
         costs.append(size * n_pairs * weight)
     return costs
 
@@ -246,27 +270,31 @@ def weigh_columns(plan: Plan, groups: Groups) -> list[float]:
 def measure_marginals(
     private: PrivateCounts, candidates: Candidates, chosen: Sequence[Clique]
 ) -> None:
-    """Measure marginals, and all columns if they have costs, for the smallest error."""
-    n_columns = len(candidates.shared_costs)
+    """Measure marginals, and all columns if they have costs, such that the weighted sum of errors is smallest."""
+    n_columns = len(candidates.column_costs)
     marginals = [*candidates.plan.columns[:n_columns], *chosen]
-    costs = [*candidates.shared_costs, *map(candidates.cost, chosen)]
-    fractions = private.budget.allocate(costs, candidates.fraction)
-    # Candidates that come last leave their part of the budget to the second round.
-    parts = dict(zip(marginals, fractions, strict=True))
-    measured = [clique for clique in parts if clique not in candidates.last]
-    private.measure(measured, map(parts.__getitem__, measured), candidates.groups)
+    costs = [*candidates.column_costs, *map(candidates.cost, chosen)]
+    allocated = private.budget.allocate(costs, candidates.fraction)
+    measured = []
+    fractions = []
+    for clique, fraction in dict(zip(marginals, allocated, strict=True)).items():
+        # The fractions of deferred candidates remain for the second round.
+        if clique not in candidates.deferred:
+            measured.append(clique)
+            fractions.append(fraction)
+    private.measure(measured, fractions, candidates.groups)
 
 
-# Steps 5 and 6: the same relative to the first model
+# Steps 5 and 6: second scores and counts, relative to the first model
 
 
-def measure_missing(
+def measure_second_round(
     private: PrivateCounts, plan: Plan, model: GraphicalModel, measured: list[Clique]
 ) -> None:
-    """Score marginals that the first model may miss, choose, and measure."""
+    """Score marginals against the first model, choose those that it estimates badly, and measure them."""
     total, _ = estimate_total(private.marginals)
     counts = [total * model.marginal(clique) for clique in plan.columns]
-    groups = group_columns(private, plan, counts, private.budget.left)
+    groups = group_columns(private, plan, counts, private.budget.remaining)
     n_uses = list_second_candidates(plan, model, measured)
     gains: dict[Clique, float] = {}
     excess: dict[Clique, float] = {}
@@ -274,16 +302,16 @@ def measure_missing(
         guesses = {}
         chance = {}
         for clique, proportions in estimate_marginals(model, n_uses).items():
-            guesses[clique] = group(total * proportions, groups_of(clique, groups))
+            guesses[clique] = sum_groups(total * proportions, groups_of(clique, groups))
             chance[clique] = MEAN_ABSOLUTE * float(np.sqrt(guesses[clique]).sum())
-        fraction = private.budget.left * SECOND_SCORES_FRACTION
+        fraction = private.budget.remaining * SECOND_SCORES_FRACTION
         scores = score_guesses(private, guesses, chance, groups, fraction, total)
         gains = _weigh(scores.gains, n_uses)
         excess = _weigh(scores.excess, n_uses)
     candidates = Candidates(
         plan=plan,
         budget=private.budget,
-        fraction=private.budget.left,
+        fraction=private.budget.remaining,
         groups=groups,
         gains=gains,
         excess=excess,
@@ -296,30 +324,37 @@ def measure_missing(
 def list_second_candidates(
     plan: Plan, model: GraphicalModel, measured: Collection[Clique]
 ) -> dict[Clique, int]:
-    """List unmeasured first candidates, triples (those within cliques first), and small fours."""
-    within = set[Clique]()
+    """List marginals of two to four columns that are not measured, with the number of their uses in the workload."""
+    # Triples of columns within a clique come first, because they do not enlarge the
+    # model.
+    in_cliques = set[Clique]()
     for clique in model.tree.cliques:
-        within.update(itertools.combinations(clique, 3))
-    larger = dict.fromkeys(sorted(within), 1)
-    if plan.workload or math.comb(len(plan.sizes), 3) <= MAX_LISTED:
+        in_cliques.update(itertools.combinations(clique, 3))
+    larger = dict.fromkeys(sorted(in_cliques), 1)
+    if plan.workload or math.comb(len(plan.sizes), 3) <= MAX_LISTED_MARGINALS:
         larger = plan.candidates(3)
-    if plan.workload or math.comb(len(plan.sizes), 4) <= MAX_LISTED:
-        for four, n_uses in plan.candidates(4).items():
-            if plan.n_cells(four) <= MAX_CELLS_OF_FOUR:
-                larger[four] = n_uses
+    if plan.workload or math.comb(len(plan.sizes), 4) <= MAX_LISTED_MARGINALS:
+        for clique, n_uses in plan.candidates(4).items():
+            if plan.n_cells(clique) <= MAX_FOUR_WAY_CELLS:
+                larger[clique] = n_uses
+
+    def rank(clique: Clique) -> tuple[bool, int, int]:
+        return clique not in in_cliques, len(clique), plan.n_cells(clique)
+
     candidates = dict(plan.first_candidates)
-    for clique in sorted(
-        larger, key=lambda c: (c not in within, len(c), plan.n_cells(c))
-    ):
+    for clique in sorted(larger, key=rank):
         candidates.setdefault(clique, larger[clique])
-    unmeasured = (item for item in candidates.items() if item[0] not in measured)
-    return dict(itertools.islice(unmeasured, 1000))
+    for clique in measured:
+        candidates.pop(clique, None)
+    return dict(itertools.islice(candidates.items(), 1000))
 
 
 def estimate_marginals(
     model: GraphicalModel, cliques: Iterable[Clique]
 ) -> dict[Clique, NDArray[np.float64]]:
-    """Compute marginals within cliques, and estimate spanning ones from sampled rows."""
+    """Compute the proportions of marginals within one clique, and estimate other marginals from sampled rows."""
+    # A sample takes less time than variable elimination for each marginal. Its seed is
+    # fixed, so that equal models have equal marginals.
     n_rows = 1 << 15
     rows = model.sample(n_rows, np.random.default_rng(0))
     marginals = {}
