@@ -1,4 +1,4 @@
-"""Typed values as JSON, and size limits of untrusted files."""
+"""Conversion of typed values to JSON and back, and size limits of untrusted files."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-# Size of a protocol, a tally, a record or a domain file, and the number of declared
-# values in it: a reader needs memory and time in proportion to both.
+# Limits of a protocol, a tally, a record or a domain file. Loading takes memory and time
+# in proportion to its size and to the number of declared values in it.
 MAX_FILE_BYTES = 1 << 24
 MAX_DECLARED_VALUES = 1 << 17
 
-# Readers that store all numbers as 64-bit floats represent integers up to this one.
+# Largest integer that is written as a number: JavaScript and other readers use 64-bit
+# floats.
 _MAX_INTEGER = (1 << 53) - 1
 
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
 class _Type(NamedTuple):
+    """A Python type, and its conversion to types of JSON and back."""
+
     type: type
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
 
 
-# Types that JSON lacks, by the tag in the file. A datetime is an instance of date, and
-# therefore comes first.
+# Types that JSON lacks, by the tag in the file, such as {"$date": "2020-02-29"}. A
+# datetime is also an instance of date, so it comes first.
 _TYPES = {
     "datetime": _Type(datetime, lambda x: pd.Timestamp(x).isoformat(), pd.Timestamp),
     "date": _Type(date, date.isoformat, date.fromisoformat),
-    # A ratio of two integers: Fraction("1e9") would compute the digits of a power.
+    # Two integers, because Fraction("1e999999999") would not end.
     "fraction": _Type(
         Fraction,
         lambda x: f"{x.numerator}/{x.denominator}",
@@ -60,12 +63,12 @@ _TYPES = {
 def register_type(
     tag: str, type_: type, write: Callable[[Any], Any], read: Callable[[Any], Any]
 ) -> None:
-    """Add a type of a package above this module."""
+    """Add a type with its conversions to and from JSON, for packages above this module."""
     _TYPES[tag] = _Type(type_, write, read)
 
 
 def value_to_json(value: Any) -> Any:
-    """Convert a value to types of JSON; other types are tagged."""
+    """Convert a value to types of JSON; types that JSON lacks become {"$tag": content}."""
     value = _to_python(value)
     if isinstance(value, str | bool | None):
         return value
@@ -77,9 +80,9 @@ def value_to_json(value: Any) -> Any:
         return list(map(value_to_json, value))
     if type(value) is dict and all(map(_is_plain_key, value)):
         return {key: value_to_json(item) for key, item in value.items()}
-    for tag, known in _TYPES.items():
-        if isinstance(value, known.type):
-            return {f"${tag}": known.write(value)}
+    for tag, conversion in _TYPES.items():
+        if isinstance(value, conversion.type):
+            return {f"${tag}": conversion.write(value)}
     raise TypeError(f"values of type {type(value).__name__} cannot be written as JSON")
 
 
@@ -92,15 +95,16 @@ def value_from_json(content: Any) -> Any:
     if all(map(_is_plain_key, content)):
         return {key: value_from_json(item) for key, item in content.items()}
     if len(content) != 1:
-        raise ValueError("expected one tag and its value")
+        raise ValueError(f"expected one tag and its value, got {len(content)} keys")
     ((tag, value),) = content.items()
     if tag[1:] not in _TYPES:
-        raise ValueError(f"unknown tag {tag[:50]!r}")
-    # No function but these readers is called on the text of a file.
+        raise ValueError(f"a tag must be one of {list(_TYPES)}, got {tag[:50]!r}")
+    # Only the functions of this table are called with the content of a file.
     return _TYPES[tag[1:]].read(value)
 
 
 def _is_plain_key(key: Any) -> bool:
+    """Check if a key of a dict is text that cannot be mistaken for a tag."""
     return type(key) is str and not key.startswith("$")
 
 
@@ -121,7 +125,7 @@ def _to_python(value: Any) -> Any:
 
 
 def parse_json(text: str, name: str) -> Any:
-    """Parse JSON of limited size; None if the text is not JSON."""
+    """Parse JSON of limited size; None if the text is not JSON. `name` is for errors."""
     if len(text) > MAX_FILE_BYTES:
         raise ValueError(
             f"{name} must have at most {MAX_FILE_BYTES:,} characters, got {len(text):,}"

@@ -18,31 +18,32 @@ _PRECISION = 320
 def exp_bounds(
     exponent: Fraction | float, *, precision: int = _PRECISION
 ) -> tuple[Fraction, Fraction]:
-    """Return a lower and an upper bound of ``e**exponent`` as fractions."""
-    # The exponent is halved until it is below 1/2, the Taylor series is summed in fixed
-    # point, and the result is squared back. Each step rounds outwards; no floating
-    # point is involved. The results are cached because every fit of an estimator
-    # computes the bounds for the same public epsilon.
+    """Return a lower and an upper bound of ``e**exponent``, for an exponent of at least 0."""
+    # Cached, because every fit of an estimator needs the bounds of the same epsilon.
     lower, upper = _fixed_point_exp(Fraction(exponent), precision)
     return Fraction(lower, 1 << precision), Fraction(upper, 1 << precision)
 
 
 def exp_minus_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
-    """Return integer bounds of ``2**bits * e**-exponent``."""
+    """Return integers below and above ``2**bits * e**-exponent``, for an exponent of at least 0."""
     if exponent == 0:
         return 1 << bits, 1 << bits
     if exponent > bits:
         return 0, 1  # e**-bits < 2**-bits
-    # The squarings increase the relative error, of some dozen units, by less than 4
-    # bits.
+    # Each of about log2(exponent) squarings doubles the relative error of some dozen
+    # units of 2**-precision.
     precision = bits + 16 + bits.bit_length()
     lower, upper = _fixed_point_exp(exponent, precision)
+    # e**-x is 1 / e**x, rounded outwards.
     one = 1 << bits + precision
     return one // upper, -(-one // lower)
 
 
 def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
-    """Return integer bounds of ``2**precision * e**exponent``."""
+    """Return integers below and above ``2**precision * e**exponent``, for an exponent of at least 0."""
+    # e**x = (e**(x / 2**h))**(2**h). The exponent is halved h times until it is below
+    # 1/2, the Taylor series of e**x is summed in fixed point, and the sum is squared h
+    # times. Lower bounds round down, upper bounds round up.
     if exponent < 0:
         raise ValueError("exponent must be at least 0")
     halvings = max(0, math.ceil(exponent).bit_length() + 1)
@@ -57,8 +58,8 @@ def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
         lower += low_term
         upper += high_term
         index += 1
-    # Each later term is below 2**-index of the last one, which is 1 unit, so their sum
-    # is below 1 unit.
+    # The exponent is below 1/2, so each remaining term is less than half of the term
+    # before, and their sum is below the last term, 1 unit.
     upper += 1
     for _ in range(halvings):
         lower = lower * lower >> precision
@@ -67,28 +68,30 @@ def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
 
 
 def log_upper(ratio: Fraction) -> float:
-    """Return the smallest float proven to be at least the natural logarithm of a ratio."""
+    """Return the smallest float that is proven to be at least log(ratio), for a ratio of at least 1."""
+    # A float x is an upper bound of log(ratio) if the lower bound of e**x is at least
+    # the ratio. The search starts from the rounded logarithm.
     if ratio < 1:
         raise ValueError("ratio must be at least 1")
     excess = ratio - 1
     if excess < Fraction(1, 2**200):
-        # log(1 + x) <= x, and `exp_bounds` cannot distinguish such a ratio from 1.
+        # log(1 + x) <= x; for such an x, `exp_bounds` has too few bits.
         return round_up(excess)
     if ratio < 2:
-        guess = math.log1p(float(excess))
+        estimate = math.log1p(float(excess))
     elif ratio < 2**1000:
-        guess = math.log(float(ratio))
+        estimate = math.log(float(ratio))
     else:
-        guess = math.log(ratio.numerator) - math.log(ratio.denominator)
-    while exp_bounds(guess)[0] >= ratio:
-        guess = math.nextafter(guess, 0.0)
-    while exp_bounds(guess)[0] < ratio:
-        guess = math.nextafter(guess, math.inf)
-    return guess
+        estimate = math.log(ratio.numerator) - math.log(ratio.denominator)
+    while exp_bounds(estimate)[0] >= ratio:
+        estimate = math.nextafter(estimate, 0.0)
+    while exp_bounds(estimate)[0] < ratio:
+        estimate = math.nextafter(estimate, math.inf)
+    return estimate
 
 
 def round_up(value: Fraction) -> float:
-    """Return the smallest float that is at least a fraction, infinite beyond the floats."""
+    """Return the smallest float that is at least a fraction; infinite beyond the floats."""
     try:
         nearest = float(value)
     except OverflowError:

@@ -6,14 +6,14 @@ import warnings
 from pathlib import Path
 
 SITE: str | None = None
-"""The address of the site, without a slash at the end; None until there is a host."""
+"""Address of the documentation site, without a slash at the end; None if it is not online."""
 
 
 def address(page: str) -> str:
     """Return the URL of a page, such as ``"guide/tables"`` or ``"guide/tables#in-code"``."""
     name, hash_sign, section = page.partition("#")
     if SITE is None:
-        # The wheel contains the guide and the answers; an editable installation does not.
+        # The pages are inside an installed package, and beside it in a source checkout.
         package = Path(__file__).parent
         docs = package / "docs"
         docs = docs if docs.exists() else package.parent / "docs"
@@ -22,6 +22,6 @@ def address(page: str) -> str:
 
 
 def warn(text: str, category: type[Warning], *, about: str, stacklevel: int) -> None:
-    """Warn with a link to a page of the documentation; `stacklevel` is relative to the calling function."""
+    """Warn with a link to the page `about`; `stacklevel` counts from the calling function, as in `warnings.warn`."""
     message = f"{text}. See {address(about)}"
     warnings.warn(message, category, stacklevel=stacklevel + 1)

@@ -14,7 +14,7 @@ from skdp.base import PathType, check_ledger
 from skdp.persistence._records import Records
 from skdp.privacy import PrivacyLedger
 
-# Types in files, in addition to the types that skops trusts by default.
+# Types in files that are trusted in addition to the types that skops trusts.
 _TRUSTED = (
     "skdp.persistence.Record",
     "imblearn.pipeline.Pipeline",
@@ -48,12 +48,12 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     -----
     Metadata requests of routing (``set_transform_request``) are not saved.
 
-    **Privacy.** The file is as public as the estimator: it contains the parameters, the
-    declared values and the noisy statistics. With a `random_state`, which is a
-    parameter, the noise can be undone. The budget of a ledger is saved, but no charges.
+    **Privacy.** The file contains the parameters, the declared values and the noisy
+    statistics of the estimator. An int `random_state` is a parameter, and with it the
+    noise can be undone. The budget of a ledger is saved, its charges are not.
 
-    The format is the format of skops [1]_: a ZIP file of JSON and arrays. Estimators of
-    skdp are named by their public names.
+    The file has the format of skops [1]_, a ZIP file of JSON and arrays. Estimators of
+    skdp are stored by their public names.
 
     References
     ----------
@@ -106,7 +106,8 @@ def load(
     path : str, path or binary file
         File to read.
     ledger : PrivacyLedger, default=None
-        Ledger of all estimators that had a ledger when they were saved. If None, they reject every charge.
+        Ledger of all estimators that had a ledger when they were saved. If None, they
+        raise an error instead of a release.
     trusted : sequence of str, default=()
         Types of other packages to load, such as ``"my_package.MyScaler"``. Loading a
         type may run its code. Types of skdp and scikit-learn are trusted.
@@ -121,9 +122,9 @@ def load(
     Raises
     ------
     ValueError
-        If it is not such a file, is damaged, has other types than trusted, or a
-        guarantee that does not follow from the parameters; or if `ledger` is given and
-        no estimator had a ledger.
+        If the file was not written by `save`, is damaged, contains types that are not
+        trusted, or contains a guarantee that does not follow from the parameters; or if
+        `ledger` is given and no saved estimator had a ledger.
     TypeError
         If `ledger` is not a PrivacyLedger.
 
@@ -135,10 +136,9 @@ def load(
     Notes
     -----
     **Privacy.** The file is not signed. The guarantee of a local transformer is computed
-    from its parameters; the epsilon and delta of other estimators are compared with
-    them, and so is the rho of a `Rho` or `Mu` budget. All other numbers, the unit, the
-    columns, and the losses from which a `Rho` budget may derive a smaller epsilon, are
-    as the author of the file wrote them.
+    from its parameters. For other estimators, the epsilon, delta and rho of the guarantee
+    are compared with the parameters. All other fields of the guarantee, and all
+    statistics, are as in the file.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def load(
     check_ledger(ledger)
     file: Any = path
     if hasattr(path, "read"):
-        file.seek(0)  # where `save` ends, there is nothing to read
+        file.seek(0)  # `save` leaves the position at the end
         data = file.read()
     else:
         data = Path(file).read_bytes()
@@ -163,17 +163,17 @@ def load(
         raise ValueError("path must be a file of skdp.save, got another format")
     # All types are checked before any object is created.
     records = Records(ledger)
-    known = [*_TRUSTED, *trusted]
+    all_trusted = [*_TRUSTED, *trusted]
     message = ""
     try:
-        unknown = set(skops.io.get_untrusted_types(data=data)).difference(known)
+        unknown = set(skops.io.get_untrusted_types(data=data)).difference(all_trusted)
         if not unknown:
-            estimator = records.unpack(skops.io.loads(data, trusted=known))
+            estimator = records.unpack(skops.io.loads(data, trusted=all_trusted))
     except ValueError as error:
         message = str(error)
     except Exception as error:  # a damaged file can cause any exception
         message = f"the file cannot be read ({type(error).__name__})"
-    # Raised outside of the handlers, so that its context is not an error of a library.
+    # Raised outside of the handlers, because the context of an error is shown too.
     if message:
         raise ValueError(message)
     if unknown:

@@ -1,4 +1,4 @@
-"""Objects of skdp as records that contain only containers, arrays and plain values."""
+"""Conversion of the objects in an estimator to records of containers, arrays, text and numbers."""
 
 from __future__ import annotations
 
@@ -27,31 +27,32 @@ _NO_LEDGER = (
     "this estimator was loaded without its ledger; use skdp.load(path, ledger=...)"
 )
 
-# Attributes that `clone` does not copy either, or that are stored separately.
+# Attributes that are not saved as fitted state: the counter of calls, output settings,
+# which are saved separately, and metadata requests.
 _NOT_FITTED = ("_calls", "_sklearn_output_config", "_metadata_request")
 
 
 class Record:
-    """An object of skdp in a file: the public name of its type, and its state."""
+    """A saved object: the name of its type, and its state in types that skops supports."""
 
     def __init__(self, type_name: str, state: Any) -> None:
         self.type_name = type_name
         self.state = state
 
 
-# The type in a file stays the same when this module moves.
+# The name of the type in files must not depend on the name of this module.
 Record.__module__ = "skdp.persistence"
 
 
 class Records:
-    """Converter between objects and records; all estimators of a file share a ledger."""
+    """Converter of objects to records and back. All estimators of a file share one ledger."""
 
     def __init__(self, ledger: PrivacyLedger | None = None) -> None:
         self.ledger = ledger
         self.has_ledger = False
 
     def pack(self, value: Any) -> Any:
-        """Replace the objects of skdp in an estimator or a container by records."""
+        """Return a copy of an estimator or container in which objects of skdp are records."""
         if isinstance(value, BaseEstimator):
             return self._pack_estimator(value)
         if isinstance(value, PrivacyLedger):
@@ -59,22 +60,22 @@ class Records:
                 raise ValueError("estimators must have one ledger, got several")
             self.ledger = value
             return Record("PrivacyLedger", value._book.budget.numbers())
-        for name, (type_, write, _) in _TYPES.items():
+        for name, (type_, dump, _) in _TYPES.items():
             if isinstance(value, type_):
-                return Record(name, self.pack(write(value)))
-        # skops writes the keys of a dict as text.
+                return Record(name, self.pack(dump(value)))
+        # skops would convert the keys of a dict to text.
         if type(value) is dict and any(type(key) is not str for key in value):
             return Record("dict", self.pack(list(map(list, value.items()))))
-        return _map(self.pack, value)
+        return _map_items(self.pack, value)
 
     def unpack(self, value: Any) -> Any:
-        """Make the objects of records."""
+        """Return the packed object of an estimator or container with records."""
         if isinstance(value, BaseEstimator):
             # An estimator of another library, which skops has created.
             vars(value).update(self.unpack(vars(value)))
             return value
         if not isinstance(value, Record):
-            return _map(self.unpack, value)
+            return _map_items(self.unpack, value)
         state = self.unpack(value.state)
         if value.type_name == "PrivacyLedger":
             self.has_ledger = True
@@ -83,23 +84,24 @@ class Records:
             return self.ledger
         if value.type_name in _TYPES:
             return _TYPES[value.type_name][2](state)
-        return _read_estimator(value.type_name, state)
+        return _load_estimator(value.type_name, state)
 
     def _pack_estimator(self, estimator: Any) -> Any:
+        """Return the record of an estimator of skdp; a copy with packed attributes of another one."""
         name = type(estimator).__name__
         if _find_public_class(name) is not type(estimator):
-            # Attributes of other estimators may contain estimators of skdp.
+            # An estimator of another library, which may contain estimators of skdp.
             packed = copy(estimator)
             vars(packed).update(self.pack(vars(estimator)))
             return packed
         try:
-            return Record(name, self.pack(_describe_estimator(estimator)))
+            return Record(name, self.pack(_dump_estimator(estimator)))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 
 
-def _map(convert: Callable[[Any], Any], value: Any) -> Any:
-    """Convert the items of a container."""
+def _map_items(convert: Callable[[Any], Any], value: Any) -> Any:
+    """Apply a function to the items of a list, tuple, dict or object array; return other values."""
     if type(value) in (list, tuple):
         return type(value)(map(convert, value))
     if type(value) is dict:
@@ -113,28 +115,27 @@ def _map(convert: Callable[[Any], Any], value: Any) -> Any:
 # Estimators.
 
 
-def _describe_estimator(estimator: Any) -> dict[str, Any]:
-    """Return the state of an estimator of skdp."""
-    # An estimator may define `_describe_fit`, which returns its fitted state as a dict,
-    # empty before `fit`, and `_restore_fit`, which checks and sets it.
+def _dump_estimator(estimator: Any) -> dict[str, Any]:
+    """Return the parameters, the fitted state and the output settings of an estimator of skdp."""
+    # An estimator may define `_describe_fit`, which returns its fitted state as a dict
+    # (empty before `fit`), and `_restore_fit`, which checks this dict and sets the state.
     parameters = estimator.get_params(deep=False)
     if parameters.get("secret_key") is not None:
         raise ValueError(
-            "`secret_key` must be None to be saved, because the key undoes the noise "
-            "of permanent reports. Save the protocol with `to_json`"
+            "`secret_key` must be None to be saved, because the noise of permanent reports "
+            "can be undone with the key. Save the protocol with `to_json`"
         )
     fitted = {}
     if isinstance(estimator, ReportTransformer):
         # The guarantee and the probabilities follow from the protocol.
         if hasattr(estimator, "protocol_"):
-            fitted = _describe_protocol(estimator, parameters)
+            fitted = _dump_transformer(estimator, parameters)
     elif hasattr(estimator, "_describe_fit"):
         fitted = estimator._describe_fit()
     else:
-        names = vars(estimator).keys() - parameters.keys() - {*_NOT_FITTED}
-        fitted = {
-            name: value for name, value in vars(estimator).items() if name in names
-        }
+        fitted = dict(vars(estimator))
+        for name in (*parameters, *_NOT_FITTED):
+            fitted.pop(name, None)
     _check_guarantee(estimator)
     return {
         "parameters": parameters,
@@ -143,7 +144,8 @@ def _describe_estimator(estimator: Any) -> dict[str, Any]:
     }
 
 
-def _read_estimator(name: str, state: Mapping[str, Any]) -> Any:
+def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
+    """Return the estimator of a class name and a state of `_dump_estimator`."""
     estimator_class: Any = _find_public_class(name)
     if estimator_class is None:
         raise ValueError(f"the file contains an unknown type {name[:50]!r}")
@@ -151,15 +153,18 @@ def _read_estimator(name: str, state: Mapping[str, Any]) -> Any:
     estimator = estimator_class(**state["parameters"])
     if isinstance(estimator, ReportTransformer):
         if fitted:
-            estimator = _read_transformer(estimator, fitted)
+            estimator = _load_transformer(estimator, fitted)
     elif fitted and hasattr(estimator, "_restore_fit"):
         estimator._restore_fit(fitted)
     else:
-        # Statistics of the central model are restored as the author of the file wrote them.
-        for attribute, value in fitted.items():
+        # Statistics of the central model cannot be checked.
+        for attribute, statistic in fitted.items():
             if hasattr(estimator_class, attribute):
-                raise ValueError(f"the file replaces {name}.{attribute[:50]}")
-            setattr(estimator, attribute, value)
+                raise ValueError(
+                    "fitted attributes must not replace methods of the class, got "
+                    f"{name}.{attribute[:50]}"
+                )
+            setattr(estimator, attribute, statistic)
     _check_guarantee(estimator)
     if state["output"]:
         estimator.set_output(transform=state["output"].get("transform"))
@@ -167,31 +172,31 @@ def _read_estimator(name: str, state: Mapping[str, Any]) -> Any:
 
 
 def _find_public_class(name: str) -> Any:
-    """Return an estimator class of skdp; None for any other name."""
-    # The name selects among the public names: nothing is imported by it.
+    """Return the public estimator class of skdp with a name; None if there is none."""
+    # Only public names are looked up, so a file cannot import other modules.
     skdp: Any = import_module("skdp")
-    value = getattr(skdp, name) if name in skdp.__all__ else None
-    is_estimator = isinstance(value, type) and issubclass(value, BaseEstimator)
-    return value if is_estimator else None
+    public = getattr(skdp, name) if name in skdp.__all__ else None
+    is_estimator = isinstance(public, type) and issubclass(public, BaseEstimator)
+    return public if is_estimator else None
 
 
 def _check_guarantee(estimator: Any) -> None:
-    """Refuse a guarantee that does not follow from the parameters."""
+    """Raise an error if the guarantee of a central estimator does not follow from its parameters."""
     guarantee = vars(estimator).get("guarantee_")
     if guarantee is None or isinstance(estimator, ReportTransformer):
         return
     follows = getattr(estimator, "_follows_from_parameters", lambda guarantee: True)
     if not isinstance(guarantee, PrivacyGuarantee) or not follows(guarantee):
         raise ValueError(
-            "guarantee_ does not follow from the parameters: they, or the file, were "
+            "guarantee_ does not follow from the parameters, because they or the file were "
             "changed after fit. Fit the estimator again"
         )
 
 
-def _describe_protocol(
+def _dump_transformer(
     transformer: ReportTransformer, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the JSON of a transformer, to which it is fitted again."""
+    """Return the JSON of the protocol of a local transformer, and its columns with inferred categories."""
     _check_parameters(transformer, parameters)
     domain = transformer.protocol_.domain
     columns = () if domain is None else domain.columns
@@ -199,14 +204,15 @@ def _describe_protocol(
     return {"protocol": transformer.to_json(), "observed": observed}
 
 
-def _read_transformer(
+def _load_transformer(
     unfitted: ReportTransformer, fitted: Mapping[str, Any]
 ) -> ReportTransformer:
+    """Return a local transformer with the parameters of `unfitted` and a state of `_dump_transformer`."""
     parameters = unfitted.get_params(deep=False)
     # `from_json` computes the guarantee from the parameters.
     transformer = type(unfitted).from_json(fitted["protocol"])
     _check_parameters(transformer, parameters)
-    # The JSON has no ledger and no seed, and declared values in place of 'auto'.
+    # The JSON lacks the ledger and the seed, and has lists of values instead of 'auto'.
     for name, value in parameters.items():
         setattr(transformer, name, value)
     transformer._ledger = transformer.ledger
@@ -220,9 +226,10 @@ def _read_transformer(
 def _check_parameters(
     transformer: ReportTransformer, parameters: Mapping[str, Any]
 ) -> None:
-    """Check that parameters are equal to the parameters of `fit`, except for replaced ones."""
+    """Check that the parameters of a transformer are equal to the parameters of `fit`."""
     written = json.loads(transformer.to_json())["parameters"]
-    # Text is compared, because 1 and True are equal in Python.
+    # Parameters that `fit` replaced by declared values differ. JSON text is compared,
+    # because 1 and True are equal in Python.
     for name in written.keys() - transformer.protocol_.declared.keys():
         if json.dumps(value_to_json(parameters[name])) != json.dumps(written[name]):
             raise ValueError(f"`{name}` was changed after fit. Fit the estimator again")
@@ -231,11 +238,12 @@ def _check_parameters(
 # Values.
 
 
-def _write_domain(domain: Domain) -> dict[str, Any]:
+def _dump_domain(domain: Domain) -> dict[str, Any]:
+    """Return the columns, the expressions and the guarantee of a domain."""
     columns = []
     for name in domain.columns:
         values = domain[name]
-        columns.append([name, _write_attribute(values), values.observed])
+        columns.append([name, _dump_attribute(values), values.observed])
     return {
         "columns": columns,
         "constraints": list(domain.constraints),
@@ -245,24 +253,25 @@ def _write_domain(domain: Domain) -> dict[str, Any]:
     }
 
 
-def _write_attribute(values: Categories | Interval) -> list[Any]:
+def _dump_attribute(values: Categories | Interval) -> list[Any]:
+    """Return the JSON of declared values, and True if they are ordered categories."""
     if isinstance(values, Interval):
         return [value_to_json(values), False]
     return [value_to_json(list(values.values)), values.ordered]
 
 
-def _read_attribute(state: list[Any]) -> Categories | Interval:
-    values, ordered = state
-    values = value_from_json(values)
-    return (
-        values if isinstance(values, Interval) else Categories(values, ordered=ordered)
-    )
+def _load_attribute(state: list[Any]) -> Categories | Interval:
+    content, ordered = state
+    values = value_from_json(content)
+    if isinstance(values, Interval):
+        return values
+    return Categories(values, ordered=ordered)
 
 
-def _read_domain(state: dict[str, Any]) -> Domain:
+def _load_domain(state: dict[str, Any]) -> Domain:
     columns = {}
     for name, attribute, observed in state["columns"]:
-        columns[name] = _read_attribute(attribute)
+        columns[name] = _load_attribute(attribute)
         if observed:
             columns[name].observed = True
     domain = Domain(
@@ -271,18 +280,22 @@ def _read_domain(state: dict[str, Any]) -> Domain:
     return domain.with_guarantee(state["guarantee"], release_id=state["release_id"])
 
 
-def _write_guarantee(guarantee: PrivacyGuarantee) -> list[Any]:
+def _dump_guarantee(guarantee: PrivacyGuarantee) -> list[Any]:
+    """Return the JSON of a guarantee, and its scope with column names of any type."""
     return [guarantee.to_json(), list(guarantee.scope)]
 
 
-def _read_guarantee(state: list[Any]) -> PrivacyGuarantee:
-    # In the JSON, column names of other types are text, so the names are restored here.
+def _load_guarantee(state: list[Any]) -> PrivacyGuarantee:
+    # The JSON has text in place of column names of types that it lacks.
     guarantee = PrivacyGuarantee.from_json(state[0])
     return replace(guarantee, scope=tuple(state[1]))
 
 
-def _write_template(template: Table) -> dict[str, Any]:
-    """Return the libraries of a table without rows: its dtypes follow from the domain."""
+def _dump_template(template: Table) -> dict[str, Any]:
+    """Return the libraries and names of a table without rows.
+
+    Dtypes are not saved, because the dtypes of outputs follow from the domain.
+    """
     native = template.native
     is_array = isinstance(native, np.ndarray)
     library = (
@@ -297,7 +310,8 @@ def _write_template(template: Table) -> dict[str, Any]:
     }
 
 
-def _read_template(state: dict[str, Any]) -> Table:
+def _load_template(state: dict[str, Any]) -> Table:
+    """Return a table without rows, of which outputs get the library and the names."""
     columns = []
     for library in state["columns"]:
         columns.append(empty_column(library, find_dtype(library, "missing", ())))
@@ -306,36 +320,34 @@ def _read_template(state: dict[str, Any]) -> Table:
         native = np.empty((0, state["n_columns"]), object)
     elif state["library"] == "pandas":
         names, labels = state["names"][: state["n_columns"]], state["labels"]
-        is_nested = len(labels) > 1
-        make = pd.MultiIndex.from_tuples if is_nested else pd.Index
-        native = pd.DataFrame(columns=make(names), index=pd.RangeIndex(0))
+        make_index = pd.MultiIndex.from_tuples if len(labels) > 1 else pd.Index
+        native = pd.DataFrame(columns=make_index(names), index=pd.RangeIndex(0))
         native.columns.names = labels
     else:
         native = nw.from_dict({}, backend=state["library"]).to_native()
     return Table(tuple(state["names"]), tuple(columns), native)
 
 
-# A table of pandas without its index, such as the result of an estimator.
-
-
-def _write_frame(frame: pd.DataFrame) -> list[Any]:
+def _dump_frame(frame: pd.DataFrame) -> list[Any]:
+    """Return the names and arrays of the columns of a table of results, without its index."""
     return [[name, frame[name].to_numpy()] for name in frame.columns]
 
 
-def _read_frame(state: list[Any]) -> pd.DataFrame:
+def _load_frame(state: list[Any]) -> pd.DataFrame:
     return pd.DataFrame(dict(state)).infer_objects()
 
 
-def _refuse_key(key: SecretKey) -> None:
+def _reject_key(key: SecretKey) -> None:
+    """Raise an error instead of saving a secret."""
     raise ValueError("a SecretKey cannot be saved")
 
 
-# Each type, how it is written, and how it is read.
+# By the name in a file: a type, and functions that return its state and load the state.
 _TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "SecretKey": (SecretKey, _refuse_key, _refuse_key),
-    "Domain": (Domain, _write_domain, _read_domain),
-    "Categories": (Categories | Interval, _write_attribute, _read_attribute),
-    "PrivacyGuarantee": (PrivacyGuarantee, _write_guarantee, _read_guarantee),
+    "SecretKey": (SecretKey, _reject_key, _reject_key),
+    "Domain": (Domain, _dump_domain, _load_domain),
+    "Categories": (Categories | Interval, _dump_attribute, _load_attribute),
+    "PrivacyGuarantee": (PrivacyGuarantee, _dump_guarantee, _load_guarantee),
     "Rho": (Rho, lambda budget: dict(vars(budget)), lambda state: Rho(**state)),
     "Mu": (Mu, lambda budget: dict(vars(budget)), lambda state: Mu(**state)),
     "ReportDesign": (
@@ -343,18 +355,18 @@ _TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda design: design.arguments(),
         lambda state: import_module("skdp.survey").ReportDesign(**state),
     ),
-    "Table": (Table, _write_template, _read_template),
-    "DataFrame": (pd.DataFrame, _write_frame, _read_frame),
+    "Table": (Table, _dump_template, _load_template),
+    "DataFrame": (pd.DataFrame, _dump_frame, _load_frame),
     # Names of columns.
     "Index": (pd.Index, list, lambda state: np.array(state, object)),
-    # Pairs of keys and items, which `pack` lists.
+    # `pack` writes a dict with keys that are not text as a list of pairs.
     "dict": ((), list, dict),
     "range": (
         range,
         lambda values: [values.start, values.stop, values.step],
         lambda state: range(*state),
     ),
-    # Types that skops does not trust.
+    # Other values of parameters, whose types skops does not trust.
     "value": (
         (date, Fraction),
         value_to_json,

@@ -1,8 +1,7 @@
 """Exact draws from random bytes.
 
-Sources return bytes; the other functions turn them into coins (Bernoulli draws), integers
-or categories of exact probability. Nothing here depends on privacy or on columns, and
-no code compares ``u < p`` in floating point.
+Sources return bytes. Samplers convert them to Bernoulli variables, integers, categories or
+noise with exact probabilities: no probability is rounded to a float.
 """
 
 from skdp.randomness._draws import BLOCK as BLOCK

@@ -1,4 +1,4 @@
-"""Sources of random bytes, and exact draws from them: coins, uniform integers, categories and subsets."""
+"""Sources of random bytes, and exact draws from them: Bernoulli, uniform, categorical and subsets."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Draws per block: a block fits in the cache, and OpenSSL is fastest at this size.
+# Draws per block. A block fits in the cache, and OpenSSL is fastest at this size.
 BLOCK = 1 << 16
 
-# Threshold of a coin that is always True, and the unit of all thresholds.
+# Probabilities are thresholds in units of 2**-64; this is probability 1.
 ONE = 1 << 64
 
 # Largest number of rows of a draw from `RowStreams`. Samplers process more rows in
 # blocks, and the bytes of a row would then depend on the other rows.
 MAX_ROWS = 1 << 12
 
-# Bytes of a block of SHAKE-256.
+# Bytes that SHAKE-256 computes at once (FIPS 202: rate of 1,088 bits).
 _SHAKE_BYTES = 136
 
 
 class ByteSource(Protocol):
-    """Protocol of a source of random bytes: the operating system, a seeded stream, or the list of a test.
+    """Interface of a source of random bytes.
 
     Examples
     --------
@@ -116,9 +116,9 @@ class SeededSource(ByteSource):
 
 
 class DigestSource(ByteSource):
-    """The SHAKE-256 stream of a keyed digest."""
+    """Stream of bytes that SHAKE-256 derives from a secret digest, for permanent reports."""
 
-    # The stream does not reveal the digest, and is as hard to predict.
+    # Whoever sees bytes of the stream can compute neither the digest nor other bytes.
 
     def __init__(self, digest: bytes | NDArray[np.uint8]) -> None:
         self._shake = hashlib.shake_256(bytes(digest))
@@ -134,28 +134,28 @@ class DigestSource(ByteSource):
 
 
 def _shake_length(n_bytes: int) -> int:
-    """Return the number of bytes to compute, at least `n_bytes`."""
-    # A longer digest begins with the shorter one, and is hashed from its beginning:
-    # powers of two keep the work of a growing stream linear.
+    """Return the length of a digest that has at least `n_bytes`."""
+    # A longer digest begins with the shorter one and is computed from its beginning, so
+    # the length doubles: a stream of n bytes costs O(n).
     n_blocks = -(-n_bytes // _SHAKE_BYTES)
     return _SHAKE_BYTES << (n_blocks - 1).bit_length()
 
 
 class RowStreams(ByteSource):
-    """The SHAKE-256 streams of one seed per row: a draw for n rows reads the next bytes of each stream.
+    """Independent streams of bytes for each row, which SHAKE-256 derives from one seed per row.
 
-    A draw for all rows gives each row the values that a draw for this row alone would
-    give from its stream, if it first reads the same number of bytes for each row, and
-    calls `restrict_source` on the source where some rows need more. `bytes` returns the bytes
-    row by row, and takes a multiple of the number of rows.
+    A draw for n rows gives each row the value that a draw for this row alone would give,
+    whatever the other rows are: every row reads the same number of bytes, and
+    `restrict_source` selects the rows that need more. `bytes` returns the next bytes of
+    all streams, row by row; their number must be a multiple of the number of rows.
 
     Parameters
     ----------
-    seeds : ndarray of uint8, shape (n_rows, size)
-        At most `MAX_ROWS`.
+    seeds : ndarray of uint8 of shape (n_rows, seed_size)
+        Secret and random seeds of at most `MAX_ROWS` rows.
     head : int, default=0
-        Number of bytes of a seed with which its stream begins, before the bytes of
-        SHAKE-256. The rest of the seed makes the rest of the stream unpredictable.
+        Number of bytes of a seed that are used as the first bytes of its stream, which
+        saves hashing. The remaining bytes of the seed must be sufficient as a secret.
 
     Raises
     ------
@@ -175,26 +175,27 @@ class RowStreams(ByteSource):
         self._seeds = seeds
         self._head = head
         self._rows = np.arange(len(seeds))
-        # (n_rows, n_bytes): the first `_n_known` bytes of a stream are computed.
+        # Array of shape (n_rows, n_bytes), of which the first `_n_computed` bytes of each
+        # stream are computed, and the first `_n_read` were returned.
         self._streams = seeds[:, :head]
-        self._n_known = np.full(len(seeds), head)
+        self._n_computed = np.full(len(seeds), head)
         self._n_read = np.zeros(len(seeds), np.intp)
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
         return self.read(slice(None), size)
 
-    def of(self, rows: NDArray[np.intp]) -> StreamsOfRows:
+    def select(self, rows: NDArray[np.intp]) -> StreamsOfRows:
         """Return the streams of some of the rows.
 
         Parameters
         ----------
         rows : ndarray of intp
-            Their indices, without repetition.
+            Distinct row indices.
 
         Returns
         -------
         StreamsOfRows
-            Their streams; bytes that are read there are not read again here.
+            View of these streams, which advances them.
         """
         return StreamsOfRows(self, rows)
 
@@ -204,9 +205,9 @@ class RowStreams(ByteSource):
         Parameters
         ----------
         rows : ndarray of intp, or slice
-            Their indices, without repetition.
+            Distinct row indices.
         size : int
-            Number of bytes, the same for each row.
+            Total number of bytes, a multiple of the number of rows.
 
         Returns
         -------
@@ -218,11 +219,11 @@ class RowStreams(ByteSource):
         indices = self._rows[rows]
         if indices.size == 0 or size % indices.size:
             raise ValueError(
-                f"size must be a multiple of the {indices.size} rows, got {size}"
+                f"size must be a multiple of the number of rows, {indices.size}, got {size}"
             )
         width = size // indices.size
         start = self._n_read[rows]
-        is_short = start + width > self._n_known[rows]
+        is_short = start + width > self._n_computed[rows]
         if is_short.any():
             self._hash(indices[is_short], int(start.max()) + width)
         columns = start[:, np.newaxis] + np.arange(width)
@@ -231,7 +232,7 @@ class RowStreams(ByteSource):
         return drawn.ravel()
 
     def _hash(self, rows: NDArray[np.intp], n_bytes: int) -> None:
-        """Extend the streams that are too short. Hashing takes most of the time of a draw."""
+        """Compute the streams of some rows up to at least `n_bytes`."""
         length = _shake_length(n_bytes - self._head)
         n_missing = self._head + length - self._streams.shape[1]
         if n_missing > 0:
@@ -239,11 +240,11 @@ class RowStreams(ByteSource):
         digests = [hashlib.shake_256(seed).digest(length) for seed in self._seeds[rows]]
         hashed = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, length)
         self._streams[rows, self._head : self._head + length] = hashed
-        self._n_known[rows] = self._head + length
+        self._n_computed[rows] = self._head + length
 
 
 class StreamsOfRows(ByteSource):
-    """The streams of some rows of `RowStreams`."""
+    """View of the streams of some rows of `RowStreams`."""
 
     def __init__(self, streams: RowStreams, rows: NDArray[np.intp]) -> None:
         self._streams = streams
@@ -252,18 +253,23 @@ class StreamsOfRows(ByteSource):
     def bytes(self, size: int) -> NDArray[np.uint8]:
         return self._streams.read(self._rows, size)
 
-    def of(self, rows: NDArray[np.intp]) -> StreamsOfRows:
+    def select(self, rows: NDArray[np.intp]) -> StreamsOfRows:
         """Return the streams of some of these rows."""
         return StreamsOfRows(self._streams, self._rows[rows])
 
 
 def restrict_source(source: ByteSource, rows: NDArray[np.intp]) -> ByteSource:
-    """Return the source restricted to some rows of a draw."""
-    return source.of(rows) if isinstance(source, RowStreams | StreamsOfRows) else source
+    """Return the source of further bytes for some rows of a draw.
+
+    Sources without rows return themselves.
+    """
+    has_rows = isinstance(source, RowStreams | StreamsOfRows)
+    return source.select(rows) if has_rows else source
 
 
-# Audits and replays pass each draw through a watcher: it gets the name of a sampler, the
-# drawn values and the other arguments, and returns the values to use.
+# Audits and replays of `skdp.testing` and `skdp.evaluation` pass each draw through a
+# function, the watcher. Its arguments are the name of the sampler, the drawn values and
+# the parameters of the sampler; it returns the values that the sampler returns.
 Drawn = TypeVar("Drawn")
 Watcher = Callable[[str, Any, dict[str, Any]], Any]
 
@@ -272,7 +278,10 @@ _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def watch_draws(watcher: Watcher | None) -> Iterator[None]:
-    """Pass each draw in a block of code through a watcher; None is for a sampler that uses other samplers."""
+    """Pass each draw in a block of code through a watcher.
+
+    None suspends the watcher, for a sampler that uses other samplers.
+    """
     token = _watcher.set(watcher)
     try:
         yield
@@ -281,21 +290,21 @@ def watch_draws(watcher: Watcher | None) -> Iterator[None]:
 
 
 def notify_watcher(sampler: str, drawn: Drawn, **arguments: Any) -> Drawn:
-    """Return the drawn values, or the values that the watcher returns for them."""
+    """Return the values of a draw, which a watcher may replace."""
     watcher = _watcher.get()
     if watcher is None:
         return drawn
     # Arguments that take time to compute are passed as functions.
-    values = {}
-    for name, value in arguments.items():
-        values[name] = value() if callable(value) else value
-    return watcher(sampler, drawn, values)
+    computed = {}
+    for name, argument in arguments.items():
+        computed[name] = argument() if callable(argument) else argument
+    return watcher(sampler, drawn, computed)
 
 
 def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
-    """Draw independent coins that are True with probability exactly ``threshold / 2**64``.
+    """Draw independent Bernoulli variables that are True with probability exactly ``threshold / 2**64``.
 
-    The bytes of a coin are compared with the bytes of the threshold until they differ:
+    Random bytes are compared with the bytes of the threshold until they differ, after
     1.004 bytes on average. The run time depends on the random bytes only.
 
     Parameters
@@ -305,12 +314,12 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     threshold : int
         From 0 (never True) to 2**64 (always True).
     size : int
-        Number of coins.
+        Number of draws.
 
     Returns
     -------
     ndarray of shape (size,), dtype bool
-        The coins.
+        The draws.
 
     Examples
     --------
@@ -323,16 +332,16 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     if threshold == ONE:
         return np.ones(size, bool)
     digits = [*threshold.to_bytes(8, "big"), None]
-    return draw_coins(source, digits.__getitem__, size)
+    return bernoulli_of_digits(source, digits.__getitem__, size)
 
 
 def bernoulli_ratio(
     source: ByteSource, numerator: int, denominator: int, size: int
 ) -> NDArray[np.bool_]:
-    """Draw independent coins that are True with probability exactly numerator / denominator.
+    """Draw independent Bernoulli variables that are True with probability exactly ``numerator / denominator``.
 
-    The bytes of a coin are compared with the probability's digits to the base 256, which
-    are computed as they are needed: the probability is never rounded. A coin costs
+    Random bytes are compared with the digits of the probability to the base 256, which
+    are computed as they are needed, so the probability is never rounded. A draw uses
     1.004 bytes on average.
 
     Parameters
@@ -340,20 +349,20 @@ def bernoulli_ratio(
     source : ByteSource
         Source of the random bytes.
     numerator, denominator : int
-        ``0 <= numerator <= denominator`` and ``denominator > 0``; of any size, not
-        necessarily coprime.
+        Integers of any size with ``0 <= numerator <= denominator`` and
+        ``denominator > 0``, not necessarily coprime.
     size : int
-        Number of coins.
+        Number of draws.
 
     Returns
     -------
     ndarray of shape (size,), dtype bool
-        The coins.
+        The draws.
 
     Raises
     ------
     TypeError, ValueError
-        If the numbers are not the parts of a probability.
+        If the numbers are not integers, or are out of range.
 
     Examples
     --------
@@ -372,21 +381,27 @@ def bernoulli_ratio(
         return np.ones(size, bool)
 
     def digit(index: int) -> int | None:
+        """Return ``floor(256**(index + 1) p) mod 256``; None if all further digits are 0."""
         scaled = numerator << 8 * index
         if index and scaled % denominator == 0:
             return None
         return (scaled << 8) // denominator & 255
 
-    coins = draw_coins(source, digit, size)
+    coins = bernoulli_of_digits(source, digit, size)
     return notify_watcher(
         "bernoulli_ratio", coins, numerator=numerator, denominator=denominator
     )
 
 
-def draw_coins(
+def bernoulli_of_digits(
     source: ByteSource, digit: Callable[[int], int | None], size: int
 ) -> NDArray[np.bool_]:
-    """Draw coins by comparing bytes with the digits of their probability to the base 256; None ends the digits."""
+    """Draw independent Bernoulli variables of a probability p with the given digits to the base 256.
+
+    ``digit(i)`` returns the digit of ``256**-(i + 1)``, or None if all further digits are
+    0. A uniform number is below p if its first byte that differs from the digits of p is
+    smaller.
+    """
     out = np.empty(size, bool)
     first: Any = digit(0)
     for start in range(0, size, BLOCK):
@@ -408,9 +423,9 @@ def uniform_integers(
 ) -> NDArray[np.unsignedinteger]:
     """Draw independent integers, each value of ``0, ..., high - 1`` with probability exactly ``1 / high``.
 
-    A word x of w bits gives the integer ``x * high >> w``; words whose low half is one
-    of the ``2**w mod high`` surplus values are drawn again, so there is no modulo bias
-    (Lemire 2019, algorithm 5).
+    A random word x of w bits gives the integer ``x * high >> w``. Words for which the low
+    w bits of ``x * high`` are below ``2**w mod high`` are rejected, so that each integer
+    has the same number of words ([1]_, algorithm 5).
 
     Parameters
     ----------
@@ -424,11 +439,12 @@ def uniform_integers(
     Returns
     -------
     ndarray of shape (size,)
-        Of the smallest unsigned dtype that holds ``high - 1``.
+        Integers of the smallest unsigned dtype that represents ``high - 1``.
 
     References
     ----------
-    D. Lemire (2019). Fast random integer generation in an interval. ACM TOMACS 29(1).
+    .. [1] D. Lemire (2019). Fast random integer generation in an interval. ACM TOMACS
+       29(1).
 
     Examples
     --------
@@ -444,53 +460,58 @@ def uniform_integers(
         if high <= 256 and 256 % high == 0:
             np.bitwise_and(source.bytes(block.size), np.uint8(high - 1), out=block)
             continue
-        surplus = np.flatnonzero(_multiply_words(source, high, block))
-        while surplus.size:
-            redrawn = np.empty_like(block, shape=surplus.size)
-            is_surplus = _multiply_words(
-                restrict_source(source, start + surplus), high, redrawn
+        rejected = np.flatnonzero(_multiply_words(source, high, block))
+        while rejected.size:
+            redrawn = np.empty_like(block, shape=rejected.size)
+            is_rejected = _multiply_words(
+                restrict_source(source, start + rejected), high, redrawn
             )
-            block[surplus] = redrawn
-            surplus = surplus[is_surplus]
+            block[rejected] = redrawn
+            rejected = rejected[is_rejected]
     return notify_watcher("uniform_integers", out, high=high)
 
 
 def _multiply_words(
     source: ByteSource, high: int, out: NDArray[np.unsignedinteger]
 ) -> NDArray[np.bool_]:
-    """Write ``x * high >> w`` for random words x of w bits, and mark the surplus values."""
-    # Words twice as wide as the integers keep a second draw rare: below 2**-8 up to 256
-    # values, 2**-16 up to 65,536.
+    """Write ``x * high >> w`` for random words x of w bits to `out`, and mark the rejected words."""
+    # Words of twice the bits of the integers keep the probability of a rejection below
+    # 2**-8 for up to 256 values, and below 2**-16 for up to 65,536.
     n_bytes, wide = (2, np.uint32) if high <= 256 else (4, np.uint64)
     words = source.bytes(out.size * n_bytes).view(f"<u{n_bytes}")
     product = np.multiply(words, high, dtype=wide)
     np.right_shift(product, 8 * n_bytes, out=out, casting="unsafe")
-    is_surplus: NDArray[np.bool_] = (
+    is_rejected: NDArray[np.bool_] = (
         product.astype(f"<u{n_bytes}") < (1 << 8 * n_bytes) % high
     )
-    return is_surplus
+    return is_rejected
 
 
 def uniform_below(source: ByteSource, bounds: NDArray) -> NDArray:
-    """Draw independent integers, the i-th uniform in ``0 .. bounds[i] - 1``."""
-    # Draw the bits of the bound until the number is below it: less than twice on
-    # average.
+    """Draw independent integers, the i-th uniform in ``0, ..., bounds[i] - 1``.
+
+    `bounds` has dtype int64, or object for Python integers of any size.
+    """
+    # By rejection: numbers with as many bits as ``bound - 1`` are drawn until one is
+    # below the bound, less than twice on average.
     if bounds.dtype == object:
         return np.array(
             [_integer_below(source, int(bound)) for bound in bounds], object
         )
+    # Set all bits below the highest bit.
     mask = bounds - 1
     for shift in (1, 2, 4, 8, 16, 32):
         mask |= mask >> shift
     out = np.empty_like(bounds)
-    surplus = np.arange(bounds.size)
-    while surplus.size:
-        out[surplus] = source.bytes(8 * surplus.size).view("<i8") & mask[surplus]
-        surplus = surplus[out[surplus] >= bounds[surplus]]
+    pending = np.arange(bounds.size)
+    while pending.size:
+        out[pending] = source.bytes(8 * pending.size).view("<i8") & mask[pending]
+        pending = pending[out[pending] >= bounds[pending]]
     return out
 
 
 def _integer_below(source: ByteSource, bound: int) -> int:
+    """Draw a Python integer that is uniform in ``0, ..., bound - 1``."""
     n_bits = (bound - 1).bit_length()
     n_bytes = -(-n_bits // 8)
     while True:
@@ -508,9 +529,9 @@ def categorical(
     Parameters
     ----------
     source : ByteSource
-        Source of the random bytes: eight per draw.
+        Source of the random bytes. A draw uses eight bytes.
     weights : sequence of int
-        Not negative; they add up to 2**64.
+        Integers of at least 0 that add up to 2**64.
     size : int
         Number of draws.
 
@@ -533,11 +554,11 @@ def categorical(
     """
     if any(weight < 0 for weight in weights) or sum(weights) != ONE:
         raise ValueError("weights must be at least 0 and add up to 2**64")
-    # A word is in the first category whose cumulated weight exceeds it. No word reaches
-    # 2**64, the end of the last category.
-    ends = [end for end in accumulate(weights) if end < ONE]
+    # A word of 64 bits is in the first category whose cumulative weight exceeds it. The
+    # total of 2**64 exceeds every word, and is not representable.
+    cumulative = [total for total in accumulate(weights) if total < ONE]
     words = source.bytes(8 * size).view("<u8")
-    return np.searchsorted(np.array(ends, np.uint64), words, side="right")
+    return np.searchsorted(np.array(cumulative, np.uint64), words, side="right")
 
 
 def subsets(
@@ -547,25 +568,25 @@ def subsets(
     n: int,
     required: NDArray[np.integer] | None = None,
 ) -> NDArray[np.bool_]:
-    """Draw independent sets of cells, each uniform among all sets of the size.
+    """Draw independent sets of cells, each uniform among all sets of a size.
 
-    Each cell has a random word of 32 bits, and the set consists of the cells with the
-    smallest words: all orders of the words are equally likely. Where words tie at the
-    end of the set, all words of the set are drawn again.
+    A set consists of the cells with the smallest of independent random words of 32 bits,
+    whose orders are equally likely. If the largest word of the set is also the word of
+    another cell, all words of this set are drawn again.
 
     Parameters
     ----------
     source : ByteSource
         Source of the random bytes.
     n_cells : int
-        The number of cells, at least 1.
+        Number of cells, at least 1.
     size : int
-        The size of each set, from 0 to `n_cells`; with `required`, at least 1.
+        Number of cells in each set, from 0 to `n_cells`; with `required`, at least 1.
     n : int
-        The number of sets.
-    required : ndarray of integers, shape (n,), optional
-        For each set a cell that it contains, or -1 for none; the rest of the set is
-        uniform.
+        Number of sets.
+    required : ndarray of int of shape (n,), default=None
+        A cell that each set must contain, or -1 for none. The other cells of the set
+        are uniform.
 
     Returns
     -------
@@ -575,7 +596,7 @@ def subsets(
     Raises
     ------
     ValueError
-        If there are no sets of this size.
+        If `size` is out of range.
 
     Examples
     --------
@@ -595,7 +616,7 @@ def subsets(
             drawn = restrict_source(source, rows).bytes(4 * n_cells * rows.size)
             words = drawn.view(">u4").reshape(rows.size, n_cells).astype(np.uint32)
             if required is not None:
-                # The required cell comes before all other cells, and may tie with them.
+                # The smallest word, which may tie with the words of other cells.
                 has_cell = np.flatnonzero(required[rows] >= 0)
                 words[has_cell, required[rows[has_cell]]] = 0
             last_words = np.partition(words, size - 1, axis=1)[:, [size - 1]]
@@ -656,7 +677,7 @@ def check_size(
 
 
 def check_rational(name: str, value: Any, *, zero: bool = False) -> Fraction:
-    """Check a rational parameter and return it as a fraction."""
+    """Check a rational parameter, > 0 or with `zero` >= 0, and return it as a fraction."""
     if isinstance(value, bool) or not isinstance(value, Rational):
         raise TypeError(
             f"{name} must be a Fraction or an int, got {type(value).__name__}"
@@ -678,7 +699,7 @@ def check_integers(name: str, values: ArrayLike) -> NDArray:
     if array.dtype == object:
         for value in array:
             if isinstance(value, bool) or not isinstance(value, Integral):
-                raise TypeError(f"{name} must be integers, got an object")
+                raise TypeError(f"{name} must be integers, got {type(value).__name__}")
         return np.array(list(map(int, array)), object)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got {array.dtype}")

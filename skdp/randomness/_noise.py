@@ -1,4 +1,4 @@
-"""Exact draws of real probability, integer noise, and the choice of a candidate of high score."""
+"""Exact draws of irrational probability, integer noise, and private selection by scores."""
 
 from __future__ import annotations
 
@@ -15,67 +15,69 @@ from skdp.exact import exp_minus_bounds
 from skdp.randomness._draws import (
     BLOCK,
     ByteSource,
+    bernoulli_of_digits,
     check_integers,
     check_rational,
     check_size,
-    draw_coins,
     notify_watcher,
     uniform_below,
     uniform_integers,
     watch_draws,
 )
 
-# Function that returns, for a number of bits, two integers that enclose ``2**bits``
-# times a real number.
+# Function of a number of bits, which returns integers below and above ``2**bits`` times
+# a real number. More bits give tighter bounds.
 Bounds = Callable[[int], tuple[int, int]]
 
 # Draws of a rejection sampler per block, whose floats fit in the cache.
 _BLOCK = 1 << 13
 
-# Larger exponents are rounded to this: the first 32 bits of a coin are the same.
+# Exponents are clipped here for floats. e**-1024 and all smaller probabilities have 32
+# leading zero bits.
 _MAX_EXPONENT = Fraction(1 << 10)
 
-# A word of 32 bits is up to 2**-32 below its uniform number, and the error of e^-x in
-# floating point is far below another 2**-32.
+# Error of a comparison in floats: a word of 32 bits is up to 2**-32 below its uniform
+# number, and the error of e**-x is far below another 2**-32.
 _MAX_ERROR = 2.0**-31
 
-# Digits to the base 256 of a coin that are computed in advance; one coin in 2**64
+# Digits of a probability to the base 256 that are computed in advance. One draw in 2**64
 # needs more.
 _N_DIGITS = 8
 
-# Bits of a word that is looked up among the bounds of categories.
+# Bits of a word that is compared with bounds of probabilities in int64.
 _WORD_BITS = 62
 
-# Larger scales need Python integers, as numbers could exceed 64 bits.
+# Noise of larger scales is drawn as Python integers, because it may exceed 64 bits.
 _MAX_INT64_SCALE = 1 << 52
 
-# Bits of a position in a cell: the last bit of a word is a sign.
+# Bits of a position in a cell. The last bit of a word of 64 bits is the sign of the noise.
 _POSITION_BITS = 63
 
 
 class Uniform:
-    """A uniform real number in [0, 1) whose binary digits are drawn on demand."""
+    """A uniform real number in [0, 1) whose binary digits are drawn on demand.
 
-    # The number is between ``value / 2**bits`` and ``(value + 1) / 2**bits``.
+    The number is between ``prefix / 2**bits`` and ``(prefix + 1) / 2**bits``.
+    """
 
-    def __init__(self, source: ByteSource, value: int = 0, bits: int = 0) -> None:
+    def __init__(self, source: ByteSource, prefix: int = 0, bits: int = 0) -> None:
         self._source = source
-        self.value = value
+        self.prefix = prefix
         self.bits = bits
 
     def extend(self) -> None:
         """Draw 64 more bits."""
         word = int.from_bytes(self._source.bytes(8).tobytes(), "big")
-        self.value = (self.value << 64) + word
+        self.prefix = (self.prefix << 64) + word
         self.bits += 64
 
     def is_below(self, bounds: Bounds) -> bool:
-        """Compare with a real number: True with exactly this probability."""
+        """Check if the number is below a real number in [0, 1], which has exactly this probability."""
         while True:
             lower, upper = bounds(self.bits)
-            if self.value < lower:
+            if self.prefix < lower:
                 return True
-            if self.value >= upper:
+            if self.prefix >= upper:
                 return False
             self.extend()
 
@@ -83,7 +85,7 @@ class Uniform:
 def bernoulli_exp(
     source: ByteSource, exponents: ArrayLike, rate: Fraction | int = 1
 ) -> NDArray[np.bool_]:
-    """Draw independent coins, the i-th True with probability exactly ``e**(-exponents[i] * rate)``."""
+    """Draw independent Bernoulli variables, the i-th True with probability exactly ``e**(-exponents[i] * rate)``."""
     rate = check_rational("rate", rate, zero=True)
     exponents = check_integers("exponents", exponents)
     if exponents.size and exponents.min() < 0:
@@ -92,28 +94,43 @@ def bernoulli_exp(
         exact = [min(int(exponent) * rate, _MAX_EXPONENT) for exponent in exponents]
         rounded = np.array(exact, np.float64)
     else:
-        # Three roundings, each of less than 2**-52 of the product.
+        # Three roundings, each with a relative error below 2**-52.
         rounded = exponents.astype(np.float64) * float(min(rate, _MAX_EXPONENT))
 
     def bounds(index: int) -> Bounds:
         return partial(exp_minus_bounds, int(exponents[index]) * rate)
 
-    return draw_exp_coins(source, rounded, bounds)
+    return bernoulli_of_exponents(source, rounded, bounds)
 
 
-def draw_exp_coins(
+def bernoulli_of_exponents(
     source: ByteSource, rounded: NDArray[np.float64], bounds: Callable[[int], Bounds]
 ) -> NDArray[np.bool_]:
-    """Draw coins of probability ``e**-x`` for rounded exponents x and functions that bound ``e**-x``."""
-    # The first 32 bits of a uniform number are compared with e^-x in floating point.
-    # This leaves one coin in 2**30 undecided. For it, more bits are compared with
-    # proven integer bounds of e^-x.
+    """Draw independent Bernoulli variables, the i-th True with probability exactly ``e**-x[i]``.
+
+    Parameters
+    ----------
+    source : ByteSource
+        Source of the random bytes.
+    rounded : ndarray of shape (n,)
+        The exponents x as floats, with relative errors below 2**-42.
+    bounds : callable
+        Function of i, which returns the `Bounds` of ``e**-x[i]``.
+
+    Returns
+    -------
+    ndarray of shape (n,), dtype bool
+        The draws.
+    """
+    # The first 32 bits of a uniform number are compared with e**-x in floats. One draw
+    # in 2**30 is too close to decide; then more bits are compared with proven integer
+    # bounds of e**-x.
     out = np.empty(rounded.size, np.bool_)
     for start in range(0, rounded.size, _BLOCK):
         exponents = rounded[start : start + _BLOCK]
         words = source.bytes(4 * exponents.size).view("<u4")
-        # The errors of the exponent and of its power are below 2**-34: NumPy's exp is
-        # exact to 4 units in the last place.
+        # x e**-x < 1 bounds the effect of a relative error of x, and NumPy's exp errs by
+        # at most 4 units in the last place: together less than 2**-34.
         gap = np.exp(-exponents) - words * 2.0**-32
         block = out[start : start + _BLOCK]
         np.greater(gap, 0, out=block)
@@ -123,11 +140,12 @@ def draw_exp_coins(
     return out
 
 
-class RealCoin:
-    """Independent coins of an irrational probability, such as 1 / (1 + e)."""
+class IrrationalBernoulli:
+    """Bernoulli variables that are True with an irrational probability p, such as 1 / (1 + e).
 
-    # A digit is computed from bounds of the probability, which are tightened until both
-    # have the same digit: the probability is never rounded.
+    Digits of p follow from bounds, which are tightened until both have the same digits,
+    so p is never rounded.
+    """
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -135,21 +153,22 @@ class RealCoin:
         self._digits = self._floor(_N_DIGITS).to_bytes(_N_DIGITS, "big")
 
     def draw(self, source: ByteSource, size: int) -> NDArray[np.bool_]:
-        """Toss the coin."""
-        return draw_coins(source, self._digit, size)
+        """Draw `size` independent variables."""
+        return bernoulli_of_digits(source, self._digit, size)
 
     def _digit(self, index: int) -> int:
+        """Return the digit of ``256**-(index + 1)`` in p."""
         if index < _N_DIGITS:
             return self._digits[index]
         return self._floor(index + 1) & 255
 
     def _floor(self, n_digits: int) -> int:
-        """Return ``floor(256**n_digits * p)``."""
+        """Return ``floor(256**n_digits * p)``, the first digits of p."""
         n_extra = 16
         while True:
             lower, upper = self._bounds(8 * n_digits + n_extra)
-            # p is irrational, and so strictly below its upper bound. If the bound is an
-            # integer, such as for p just below 1/2, no further bits are needed.
+            # p is irrational, thus strictly below its upper bound: the largest possible
+            # floor is the floor of ``upper - 1``.
             if lower >> n_extra == upper - 1 >> n_extra:
                 return lower >> n_extra
             n_extra *= 2
@@ -160,9 +179,13 @@ def real_categories(
     cumulated_bounds: Callable[[int], list[tuple[int, int]]],
     size: int,
 ) -> NDArray[np.int64]:
-    """Draw independent categories of real probabilities exactly, given bounds of the cumulated probabilities."""
-    # A word is looked up among the bounds. If it is between the lower and the upper
-    # bound of an endpoint, more bits are compared with tighter bounds.
+    """Draw independent categories with exact real probabilities.
+
+    ``cumulated_bounds(bits)`` returns for each category integers below and above
+    ``2**bits`` times the cumulative probability.
+    """
+    # A uniform number is in the first category whose cumulative probability exceeds it.
+    # If a word is between the bounds of such a probability, more bits decide.
     bounds = np.array(cumulated_bounds(_WORD_BITS), np.int64)  # (n_categories, 2)
     words = source.bytes(8 * size).view("<u8") >> np.uint64(64 - _WORD_BITS)
     categories = np.searchsorted(bounds[:-1, 1], words.view(np.int64), side="right")
@@ -171,33 +194,35 @@ def real_categories(
         uniform = Uniform(source, int(words[index]), _WORD_BITS)
         category = 0
         while not uniform.is_below(
-            partial(_bounds_of_category, cumulated_bounds, category)
+            partial(_get_category_bounds, cumulated_bounds, category)
         ):
             category += 1
         categories[index] = category
     return categories
 
 
-def _bounds_of_category(
+def _get_category_bounds(
     cumulated_bounds: Callable[[int], list[tuple[int, int]]], category: int, bits: int
 ) -> tuple[int, int]:
+    """Return the bounds of the cumulative probability of one category, as `Bounds`."""
     return cumulated_bounds(bits)[category]
 
 
 def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     """Draw independent geometric numbers: g with probability exactly ``(1 - a) * a**g``, where ``a = e**(-1 / scale)``.
 
-    The binary digits of a geometric number are independent: digit i is 1 with the odds
-    a^(2^i) to 1 ([1]_). Above the m digits that are drawn, the number continues with
-    probability a^(2^m) and another number of this distribution: neither the probabilities, which
-    are irrational, nor the tail are rounded.
+    The binary digits of a geometric number are independent, and digit i is 1 with
+    probability b / (1 + b), where b = a^(2^i) ([1]_). The m lowest digits are drawn so.
+    The remaining multiple of 2^m is geometric with ratio a^(2^m). Neither the irrational
+    probabilities nor the tail are rounded.
 
     Parameters
     ----------
     source : ByteSource
         Source of the random bytes.
     scale : Fraction or int
-        Positive, of any size: half above the mean, if it is large.
+        Positive, of any size. The mean of the numbers is about ``scale - 1 / 2`` for a
+        large scale.
     size : int
         Number of numbers.
 
@@ -228,16 +253,16 @@ def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
 def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
     """Draw independent integers z with probability exactly proportional to ``e**(-abs(z) / scale)``.
 
-    With a = e^(-1/scale), the number is a `geometric` number g with probability 1 / (1
-    + a), otherwise -1 - g. Added to an integer of sensitivity s, it gives s /
-    scale-differential privacy, and no other noise is better for counts ([1]_).
+    With a = e^(-1/scale), z is a `geometric` number g with probability 1 / (1 + a), and
+    otherwise -1 - g. Added to an integer of sensitivity s, it gives epsilon-differential
+    privacy with epsilon = s / scale, and is the optimal noise for counts ([1]_).
 
     Parameters
     ----------
     source : ByteSource
         Source of the random bytes.
     scale : Fraction or int
-        Positive, of any size; far below 1 the noise is nearly always 0.
+        Positive, of any size. Far below 1, the noise is nearly always 0.
     size : int
         Number of integers.
 
@@ -269,61 +294,65 @@ def discrete_laplace(source: ByteSource, scale: Fraction | int, size: int) -> ND
 
 
 class GeometricDigits:
-    """The coins for the binary digits of geometric numbers of one scale."""
+    """Sampler of `geometric` numbers and `discrete_laplace` noise of one scale, by binary digits."""
 
     def __init__(self, scale: Fraction) -> None:
-        # The number continues, with probability a**(2**m), less than once in 2**20:
-        # 2**m >= 14 scale > 20 log(2) scale.
+        # With m digits, 2**m >= 14 scale > 20 log(2) scale. So the number exceeds them
+        # with probability a**(2**m) = e**(-2**m / scale) < 2**-20.
         n_digits = (math.ceil(14 * scale) - 1).bit_length()
-        self._sign = RealCoin(partial(_odds_bounds, 1 / scale))
-        self._coins = [
-            RealCoin(partial(_odds_bounds, 2**digit / scale))
+        self._sign = IrrationalBernoulli(partial(_odds_bounds, 1 / scale))
+        self._digits = [
+            IrrationalBernoulli(partial(_odds_bounds, 2**digit / scale))
             for digit in range(n_digits)
         ]
-        self._more = RealCoin(partial(exp_minus_bounds, 2**n_digits / scale))
+        self._exceeds = IrrationalBernoulli(
+            partial(exp_minus_bounds, 2**n_digits / scale)
+        )
         self.dtype: type = np.int64 if scale <= _MAX_INT64_SCALE else object
 
     def draw(self, source: ByteSource, size: int, *, signed: bool = False) -> NDArray:
-        """Draw geometric numbers, or discrete Laplace noise."""
+        """Draw geometric numbers, or with `signed` discrete Laplace noise."""
         out: NDArray = np.empty(size, self.dtype)
-        step = 1 << len(self._coins)
+        step = 1 << len(self._digits)
         for start in range(0, size, BLOCK):
             n_draws = min(BLOCK, size - start)
             block = self._draw_digits(source, n_draws)
-            # At a scale of 2**52, more than 32 continuations exceed 63 bits: less than
-            # once in 2**640.
-            continuing = np.flatnonzero(self._more.draw(source, n_draws))
-            while continuing.size:
-                block[continuing] += step
-                continuing = continuing[self._more.draw(source, continuing.size)]
+            # Each multiple of 2**m follows with probability a**(2**m). At a scale of
+            # 2**52, 63 bits are exceeded after 32 of them: less than once in 2**640.
+            larger = np.flatnonzero(self._exceeds.draw(source, n_draws))
+            while larger.size:
+                block[larger] += step
+                larger = larger[self._exceeds.draw(source, larger.size)]
             if signed:
-                # -1 - g is ~g.
+                # In two's complement, -1 - g is ~g, which is g ^ -1.
                 block ^= -self._sign.draw(source, n_draws).astype(np.int64)
             out[start : start + n_draws] = block
         return out
 
     def _draw_digits(self, source: ByteSource, size: int) -> NDArray:
-        """Draw the lowest binary digits, eight at a time in bytes, which is faster than in words."""
+        """Draw the m lowest binary digits of geometric numbers."""
         block: NDArray = np.zeros(size, self.dtype)
-        for end in range(len(self._coins), 0, -8):
-            *lower, highest = self._coins[max(0, end - 8) : end]
-            digits = highest.draw(source, size).view(np.uint8)
-            for coin in reversed(lower):
-                digits += digits
-                digits |= coin.draw(source, size)
+        # From the highest digit, in groups of eight: bytes are faster than words.
+        for stop in range(len(self._digits), 0, -8):
+            *lower, highest = self._digits[max(0, stop - 8) : stop]
+            byte = highest.draw(source, size).view(np.uint8)
+            for digit in reversed(lower):
+                byte += byte
+                byte |= digit.draw(source, size)
             block <<= len(lower) + 1
-            block |= digits
+            block |= byte
         return block
 
 
 @lru_cache(maxsize=32)
 def geometric_digits(scale: Fraction) -> GeometricDigits:
-    """Return the coins of a scale; one release often draws several times with one scale."""
+    """Return the cached sampler of a scale, because one release often draws several times."""
     return GeometricDigits(scale)
 
 
 def _odds_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose ``2**bits * b / (1 + b)``, where ``b = e**-exponent``."""
+    """Return integers below and above ``2**bits * b / (1 + b)``, where ``b = e**-exponent``."""
+    # The quotient increases with b, so the bounds of b give its bounds.
     lower, upper = exp_minus_bounds(exponent, bits + 8)
     unit = 1 << bits + 8
     return (lower << bits) // (unit + lower), -(-(upper << bits) // (unit + upper))
@@ -334,25 +363,27 @@ def rounded_gaussian(
 ) -> NDArray:
     """Draw independent integers ``round(X)``, where X is normal with mean 0.
 
-    The integer z has exactly the probability of the real event ``-1/2 <= X - z < 1/2``.
-    An integer plus ``round(X)`` is the rounded sum with X: post-processing of the ideal
-    Gaussian mechanism, whose proofs apply.
+    The integer z has exactly the probability that X rounds to z. For an integer q,
+    ``q + round(X)`` is ``round(q + X)``, so this noise is post-processing of the Gaussian
+    mechanism with real noise, and has its guarantee.
 
-    The line is cut into cells of a length ``1 / m``, where m is an even power of two,
-    so that a cell rounds to one integer. In units of cells, the distance from 0 is half
-    of a normal distribution of variance ``s = m**2 * variance``, and is drawn by rejection
-    ([1]_, algorithm N): propose a geometric cell k of scale t and a uniform position U in
-    it; accept with the probability e^-f, ::
+    The real line is divided into cells of length ``1 / m``, where m is an even power of
+    two, so that all numbers of a cell round to one integer. In units of cells, the
+    distance of X from 0 is half-normal with variance ``s = m**2 * variance``. It is drawn
+    by rejection ([1]_, algorithm N). Propose a geometric cell k of scale t and a uniform
+    position U in the cell, and accept with probability e^-f, where ::
 
-        f = (k - s / t)**2 / (2 s)  +  U * (2 k + U) / (2 s)  =  (k + U)**2 / (2 s) - k
-        / t + s / (2 t**2).
+        f = (k - s / t)**2 / (2 s) + U * (2 k + U) / (2 s)
+          = (k + U)**2 / (2 s) - k / t + s / (2 t**2).
 
-    The density of proposals is proportional to e^(-k/t), so the density of accepted
-    numbers is proportional to e^(-(k + U)^2 / 2s). The two terms on the left are at least 0, so e^-f is a probability;
-    with t near the root of s, about 3 of 4 are accepted.
+    The density of proposals is proportional to e^(-k / t), so the density of accepted
+    numbers is proportional to e^(-(k + U)^2 / (2 s)). Both terms of the first line are
+    at least 0, so e^-f is a probability. With t near the square root of s, about 3 of 4
+    proposals are accepted.
 
-    Coins are tossed with floats of a proven error; the one in 2**30 that is undecided
-    is settled by further bits of U, and of the coin: f increases with U.
+    Acceptance is decided in floats with a proven error. One proposal in 2**30 is too
+    close to decide; then further bits of U and of the random number decide, because f
+    increases with U.
 
     Parameters
     ----------
@@ -376,9 +407,9 @@ def rounded_gaussian(
 
     Notes
     -----
-    **Privacy.** Added to integers that one person changes by at most s (in Euclidean
-    norm, for a vector), it gives s / sqrt(variance)-Gaussian differential privacy
-    ([2]_, theorem 2.7), and so s^2 / (2 variance)-concentrated, exactly: no probability
+    **Privacy.** Added to an integer, or a vector of integers, of L2 sensitivity s, it
+    gives mu-Gaussian differential privacy with mu = s / sqrt(variance) ([2]_, theorem
+    2.7), which implies (mu^2 / 2)-zero-concentrated differential privacy. No probability
     is rounded.
 
     References
@@ -397,7 +428,8 @@ def rounded_gaussian(
     (0, 10)
     """
     variance = check_rational("variance", variance)
-    # With a variance of 2**8 cells or more, most positions in them are accepted.
+    # Cells of length 2**-halvings, such that s = variance * 4**halvings >= 2**8: the
+    # density is then nearly constant in a cell, and most positions are accepted.
     ratio = math.ceil((1 << 8) / variance)
     halvings = max(1, (ratio - 1).bit_length() + 1 >> 1)
     cell_variance = variance * 4**halvings
@@ -413,8 +445,7 @@ def rounded_gaussian(
         positions = words & (1 << _POSITION_BITS) - 1
         is_accepted = _accept_cells(source, cells, positions, cell_variance, scale)
         accepted = np.flatnonzero(is_accepted)[: size - n_drawn]
-        # A cell has length 1 / 2**halvings; an integer is in the middle of the cells
-        # that round to it.
+        # Cell k contains numbers from k / 2**halvings on; adding half rounds to nearest.
         nearest = (cells[accepted] >> halvings - 1) + 1 >> 1
         signed = np.where(words[accepted] < 0, -nearest, nearest)
         out[n_drawn : n_drawn + accepted.size] = signed
@@ -429,34 +460,40 @@ def _accept_cells(
     variance: Fraction,
     scale: int,
 ) -> NDArray[np.bool_]:
-    """Toss coins of probability e^-f."""
-    # The float exponent is wrong by less than ``2**-42 * max(1, f)``: its terms are
-    # products and sums of positive floats, except ``ratio - center``, where center is
-    # between 1 and 1.14; and the bits of U that are not yet drawn, or that a float
-    # cannot hold, change f by less than ``2**-52 * (k + 1) / variance < 2**-52 * max(1,
-    # f)``.
+    """Accept each cell k and position U with probability e^-f, see `rounded_gaussian`.
+
+    `positions` are the first 63 bits of U; `variance` is s, and `scale` is t.
+    """
+    # With r = k / t and c = s / t**2,
+    # f = ((r - c)**2 + U (2 r + U / t) / t) / (2 c).
+    # The error of f in floats is below ``2**-42 * max(1, f)``: its terms are products and
+    # sums of positive floats, except ``r - c``, where c is between 1 and 1.14. The bits of
+    # U that are not drawn yet, or that a float cannot represent, change f by less than
+    # ``2**-52 * (k + 1) / s < 2**-52 * max(1, f)``.
     ratio = (cells / scale).astype(np.float64)
     center = float(variance / scale**2)
     cell_length = float(Fraction(1, scale))
     position = positions * 2.0**-_POSITION_BITS
-    steps = (ratio - center) ** 2
-    curve = position * (2 * ratio + position * cell_length) * cell_length
+    squared_gap = (ratio - center) ** 2
+    position_term = position * (2 * ratio + position * cell_length) * cell_length
 
     def bounds(index: int) -> Bounds:
         position = Uniform(source, int(positions[index]), _POSITION_BITS)
         return partial(_acceptance_bounds, int(cells[index]), position, variance, scale)
 
-    return draw_exp_coins(source, (steps + curve) * (0.5 / center), bounds)
+    exponents = (squared_gap + position_term) * (0.5 / center)
+    return bernoulli_of_exponents(source, exponents, bounds)
 
 
 def _acceptance_bounds(
     cell: int, position: Uniform, variance: Fraction, scale: int, bits: int
 ) -> tuple[int, int]:
-    """Enclose ``2**bits * e**-f``, with at least `bits` bits of the position."""
+    """Return integers below and above ``2**bits * e**-f``, with at least `bits` bits of the position."""
+    # f increases with the position, which is in [start, end].
     while position.bits < bits:
         position.extend()
-    start = Fraction(position.value, 1 << position.bits)
-    end = Fraction(position.value + 1, 1 << position.bits)
+    start = Fraction(position.prefix, 1 << position.bits)
+    end = Fraction(position.prefix + 1, 1 << position.bits)
     lower = exp_minus_bounds(_exponent(cell, end, variance, scale), bits)[0]
     upper = exp_minus_bounds(_exponent(cell, start, variance, scale), bits)[1]
     return lower, upper
@@ -465,9 +502,9 @@ def _acceptance_bounds(
 def _exponent(
     cell: int, position: Fraction, variance: Fraction, scale: int
 ) -> Fraction:
-    steps = (cell - variance / scale) ** 2
-    curve = position * (2 * cell + position)
-    return (steps + curve) / (2 * variance)
+    """Return f of `rounded_gaussian` exactly, for s = `variance` and t = `scale`."""
+    squared_gap = (cell - variance / scale) ** 2
+    return (squared_gap + position * (2 * cell + position)) / (2 * variance)
 
 
 def cube_noise(
@@ -475,16 +512,17 @@ def cube_noise(
 ) -> NDArray:
     """Draw integer vectors z with probability exactly proportional to ``e**(-max(abs(z)) / scale)``.
 
-    This is the K-norm mechanism ([1]_) of the maximum norm ([2]_): where a row changes
-    each of several integers by at most s, adding such a vector to them is s /
-    scale-differentially private.
+    This is the K-norm mechanism ([1]_) for the maximum norm ([2]_). If a record changes
+    each of D integers by at most s, adding such a vector gives epsilon-differential
+    privacy with epsilon = s / scale.
 
-    With a = e^(-1/scale), the vector is uniform in a cube {-M, …, M}^D whose radius has
-    the weights ``(2 * M + 1)**D * a**M``: together, the cubes that contain z give it
-    ``a**max(abs(z)) / (1 - a)``. The radius is k plus D + 1 geometric numbers, where k
-    = 0, …, D has the weights ``B(D, k) * a**k`` with the Eulerian numbers of type B:
-    the generating function of (2 M + 1)^D is ``sum_k B(D, k) * x**k / (1 - x)**(D +
-    1)`` ([3]_).
+    Let a = e^(-1/scale). The vector is uniform in a cube {-M, …, M}^D whose random radius
+    M has probabilities proportional to ``(2 * M + 1)**D * a**M``: the cubes that contain z
+    have radius max(abs(z)) or more, so z has probability proportional to
+    ``a**max(abs(z)) / (1 - a)``. The generating function of ``(2 * M + 1)**D`` is
+    ``sum_k B(D, k) * x**k / (1 - x)**(D + 1)`` with the Eulerian numbers B(D, k) of type
+    B ([3]_). So M is a number k = 0, …, D, drawn with weights ``B(D, k) * a**k``, plus
+    D + 1 independent `geometric` numbers.
 
     Parameters
     ----------
@@ -527,7 +565,8 @@ def cube_noise(
     dimension = check_size(dimension, min_val=1, name="dimension")
     n_parts = dimension + 1
     parts = geometric(source, scale, size * n_parts).reshape(size, n_parts)
-    # With smaller scales, a sum exceeds 63 bits with probability below 2**-1000.
+    # If this product is at most 2**52, a sum exceeds 63 bits with probability below
+    # 2**-1000.
     if n_parts * scale > _MAX_INT64_SCALE:
         parts = parts.astype(object)
     cumulated_bounds = partial(_radius_bounds, 1 / scale, dimension)
@@ -540,10 +579,13 @@ def cube_noise(
 def _radius_bounds(
     exponent: Fraction, dimension: int, bits: int
 ) -> list[tuple[int, int]]:
-    """Enclose ``2**bits`` times the probabilities that k is at most 0, …, D."""
+    """Bound the cumulative probabilities of k = 0, …, D with weights ``B(D, k) * a**k``, see `cube_noise`.
+
+    Here ``a = e**-exponent``. Each pair encloses ``2**bits`` times a probability.
+    """
     numbers = _eulerian_numbers(dimension)
-    # The errors of the weights are up to B(D, k) times the errors of the powers; the sum
-    # of the weights is at least B(D, 0) = 1.
+    # The error of a weight is B(D, k) times the error of a**k, and the sum of the weights
+    # is at least B(D, 0) = 1: so many additional bits are sufficient.
     precision = bits + sum(numbers).bit_length() + 8
     below, above = exp_minus_bounds(exponent, precision)
     low_power = high_power = 1 << precision
@@ -555,8 +597,8 @@ def _radius_bounds(
         low_power = low_power * below >> precision
         high_power = (high_power * above >> precision) + 1
 
-    # A probability is smallest if its own weights are at their lower bounds and all
-    # other weights at their upper bounds, and vice versa.
+    # The cumulative probability of k is smallest if the weights up to k are at their lower
+    # bounds and all other weights at their upper bounds, and largest vice versa.
     bounds = []
     for low, high in zip(low_sums[1:], high_sums[1:], strict=True):
         lower = (low << bits) // (low + high_sums[-1] - high)
@@ -567,8 +609,9 @@ def _radius_bounds(
 
 @lru_cache(maxsize=32)
 def _eulerian_numbers(dimension: int) -> tuple[int, ...]:
-    """Return the Eulerian numbers of type B: the coefficients of ``(1 - x)**(D + 1) * sum_M (2 M + 1)**D * x**M``."""
-    # The recurrence follows from F_(D+1) = F_D + 2 x F_D', where F_D is the sum.
+    """Return the Eulerian numbers of type B, the coefficients of ``(1 - x)**(D + 1) * sum_M (2 M + 1)**D * x**M``."""
+    # Let F_D be the sum over M. From F_(D+1) = F_D + 2 x F_D' follows the recurrence
+    # B(d, k) = (2 k + 1) B(d - 1, k) + (2 (d - k) + 1) B(d - 1, k - 1).
     numbers = [1]
     for d in range(1, dimension + 1):
         padded = [0, *numbers, 0]
@@ -581,11 +624,11 @@ def _eulerian_numbers(dimension: int) -> tuple[int, ...]:
 def permute_and_flip(
     source: ByteSource, scores: ArrayLike, rate: Fraction | int
 ) -> int:
-    """Choose a candidate of a high score by permute-and-flip.
+    """Select a candidate with a high score by permute-and-flip.
 
-    The mechanism tosses coins of probability ``e**(-rate * (best - score))`` for the
-    candidates in random order, and stops at the first head ([1]_, algorithm 1). The
-    coins do not depend on the order: all are tossed, and a head is chosen uniformly.
+    The mechanism visits the candidates in random order, and selects each with probability
+    ``e**(-rate * (best - score))`` until one is selected ([1]_, algorithm 1). Equivalently,
+    all these draws are made, and one of the successes is selected uniformly.
 
     With ``rate = epsilon / (2 * sensitivity)``, the choice is epsilon-differentially
     private (without the 2 if one row can only raise the scores, or only lower them). Its
@@ -598,18 +641,17 @@ def permute_and_flip(
     scores : array-like of int, shape (n_candidates,)
         Scores of the candidates, at least one; larger is better.
     rate : Fraction or int
-        Not negative; 0 chooses uniformly.
+        At least 0. With 0, the selection is uniform.
 
     Returns
     -------
     int
-        The index of the chosen candidate.
+        The index of the selected candidate.
 
     Raises
     ------
     TypeError, ValueError
-        If the scores are not integers, there are none, or the rate is not rational, or
-        negative.
+        If `scores` is empty or not of integers, or `rate` is not rational or negative.
 
     References
     ----------
@@ -623,17 +665,17 @@ def permute_and_flip(
     >>> permute_and_flip(SeededSource(0), [10, 40, 20], Fraction(1, 2))
     1
     """
-    heads = np.flatnonzero(bernoulli_exp(source, _score_gaps(scores), rate))
+    accepted = np.flatnonzero(bernoulli_exp(source, _score_gaps(scores), rate))
     with watch_draws(None):
-        index = uniform_integers(source, heads.size, 1)[0]
-    choice = int(heads[index])
+        index = uniform_integers(source, accepted.size, 1)[0]
+    choice = int(accepted[index])
     return notify_watcher("permute_and_flip", choice, scores=scores, rate=rate)
 
 
 def exponential_mechanism(
     source: ByteSource, scores: ArrayLike, rate: Fraction | int
 ) -> int:
-    """Choose a candidate with probability exactly proportional to ``e**(rate * score)``.
+    """Select a candidate with probability exactly proportional to ``e**(rate * score)``.
 
     A candidate is drawn uniformly and accepted with probability ``e**(-rate * (best -
     score))``, until one is accepted. With ``rate = epsilon / (2 * sensitivity)``, the
@@ -649,7 +691,7 @@ def exponential_mechanism(
     Returns
     -------
     int
-        The index of the chosen candidate.
+        The index of the selected candidate.
 
     Raises
     ------
@@ -700,10 +742,11 @@ def unimodal_choice(
     rate: Fraction | int,
     scores: Callable[[], ArrayLike] = tuple,
 ) -> int:
-    """Choose by the exponential mechanism among very many candidates, whose scores rise and then fall.
+    """Select by the exponential mechanism among very many candidates with unimodal scores.
 
-    The probabilities are the same as in `exponential_mechanism`, but only the score of
-    the drawn candidate is computed.
+    Scores increase with the index up to the best candidate, and decrease after it. The
+    probabilities are the same as in `exponential_mechanism`, but only the scores of
+    proposed candidates are computed.
 
     Parameters
     ----------
@@ -712,24 +755,25 @@ def unimodal_choice(
     size : int
         The number of candidates, at least 1.
     within : callable
-        Returns the range (start, stop) of the candidates whose scores are below the best
-        score by at most the argument, an integer >= 0.
+        Function of an integer g >= 0. Returns the range (start, stop) of the candidates
+        whose scores are at least the best score minus g.
     gap : callable
-        Returns the integer by which the score of a candidate is below the best score.
+        Function of an index. Returns the best score minus the score of this candidate,
+        an integer.
     rate : Fraction or int
         Positive.
-    scores : callable, optional
-        Returns the scores of some candidates, for an audit.
+    scores : callable, default=tuple
+        Function without arguments that returns the scores of some candidates, for audits.
 
     Returns
     -------
     int
-        The index of the chosen candidate.
+        The index of the selected candidate.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no candidate, or the rate is not rational, or not positive.
+        If `size` is below 1, or `rate` is not rational or not positive.
 
     Examples
     --------
@@ -744,13 +788,13 @@ def unimodal_choice(
     ... )
     1000000000000365
     """
-    # Rejection sampling by bands: band t has the candidates with ``gap * rate`` from t
-    # log(2) to (t + 1) log(2), or slightly more, and so with a weight ``exp(-gap *
-    # rate)`` of at most 2**-t. A candidate is proposed with a probability in proportion
-    # to 2**-t, and accepted if a uniform number below 2**-t is below its weight: in
-    # about half of the cases or more. The last band has all remaining candidates, which
-    # are rarely accepted: together they are proposed at most 2**-20 times as often as
-    # the best candidate.
+    # Rejection sampling by bands of candidates. Band t contains the candidates with
+    # ``gap * rate`` from t log(2) to (t + 1) log(2), so their weights e**(-gap * rate) are
+    # at most 2**-t, and mostly at least half of it. A candidate of band t is proposed
+    # with probability proportional to 2**-t, and accepted with probability weight * 2**t:
+    # if a uniform number below 2**-t is below its weight. The last band contains all
+    # remaining candidates. They are proposed at most 2**-20 times as often as the best
+    # candidate, and rarely accepted.
     size = check_size(size, min_val=1, max_val=None, name="size")
     rate = check_rational("rate", rate)
     halving = Fraction(711, 1024)  # slightly more than log(2)
@@ -762,21 +806,22 @@ def unimodal_choice(
     else:
         ranges.append((0, size))
 
-    # A band is the part of its range on both sides of the range before. Its weight is
-    # its size times 2**-band, in units of the weight of the last band.
+    # A band is its range without the range of the band before, thus two intervals. Its
+    # integer weight is its number of candidates times 2**(last_band - band).
     inner = [(ranges[0][0], ranges[0][0]), *ranges[:-1]]
     last_band = len(ranges) - 1
-    ends = [0]
+    cumulative = [0]
     for band, (start, stop) in enumerate(ranges):
         inner_start, inner_stop = inner[band]
         n_candidates = stop - start - (inner_stop - inner_start)
-        ends.append(ends[-1] + (n_candidates << last_band - band))
+        cumulative.append(cumulative[-1] + (n_candidates << last_band - band))
     while True:
         with watch_draws(None):
-            word = int(uniform_below(source, np.array([ends[-1]], object))[0])
-        band = bisect_right(ends, word) - 1
-        index = ranges[band][0] + (word - ends[band] >> last_band - band)
+            word = int(uniform_below(source, np.array([cumulative[-1]], object))[0])
+        band = bisect_right(cumulative, word) - 1
+        index = ranges[band][0] + (word - cumulative[band] >> last_band - band)
         inner_start, inner_stop = inner[band]
+        # Skip the range of the band before.
         if index >= inner_start:
             index += inner_stop - inner_start
         weight = partial(exp_minus_bounds, gap(index) * rate)

@@ -26,11 +26,11 @@ from tests.conftest import each
 def test_the_digits_multiply_to_the_law(scale, number):
     """P(g) by the bounds of the coins, digit by digit, is (1 - a) a^g; the coins themselves are tested elsewhere."""
     digits = GeometricDigits(Fraction(scale))
-    high, low = divmod(number, 1 << len(digits._coins))
+    high, low = divmod(number, 1 << len(digits._digits))
     bits = 1_300
     lower = upper = Fraction(1)
-    coins = [*((coin, low >> place & 1) for place, coin in enumerate(digits._coins))]
-    coins += [(digits._more, True)] * high + [(digits._more, False)]
+    coins = [*((coin, low >> place & 1) for place, coin in enumerate(digits._digits))]
+    coins += [(digits._exceeds, True)] * high + [(digits._exceeds, False)]
     for coin, heads in coins:
         bounds = [Fraction(bound, 1 << bits) for bound in coin._bounds(bits)]
         ends = bounds if heads else [1 - bounds[1], 1 - bounds[0]]
@@ -57,9 +57,11 @@ def head(coin):
 @each("scale", [Fraction(1, 5), 1, Fraction(7, 3), 100, 2**30])
 def test_each_digit_and_the_sign_have_their_place(scripted_source, scale):
     digits = GeometricDigits(Fraction(scale))
-    n_digits = len(digits._coins)
+    n_digits = len(digits._digits)
     for place in range(n_digits):
-        script = [byte for i in reversed(range(n_digits)) for byte in (head(digits._coins[i]) if i == place else [255])]
+        script = [
+            byte for i in reversed(range(n_digits)) for byte in (head(digits._digits[i]) if i == place else [255])
+        ]
         assert digits.draw(scripted_source(script, [255]), 1).tolist() == [1 << place]
         assert digits.draw(scripted_source(script, [255], [255]), 1, signed=True).tolist() == [1 << place]
         turned = digits.draw(scripted_source(script, [255], head(digits._sign)), 1, signed=True)
@@ -70,9 +72,9 @@ def test_each_digit_and_the_sign_have_their_place(scripted_source, scale):
 @each("times", [1, 30])
 def test_the_tail_goes_on_for_ever(scripted_source, scale, times):
     digits = GeometricDigits(Fraction(scale))
-    low = [255] * len(digits._coins)
-    far = digits.draw(scripted_source(low, head(digits._more) * times, [255], head(digits._sign)), 1, signed=True)
-    assert far.tolist() == [-1 - times * 2 ** len(digits._coins)]
+    low = [255] * len(digits._digits)
+    far = digits.draw(scripted_source(low, head(digits._exceeds) * times, [255], head(digits._sign)), 1, signed=True)
+    assert far.tolist() == [-1 - times * 2 ** len(digits._digits)]
     assert far.dtype == np.int64
 
 
@@ -134,7 +136,7 @@ def test_exponents_are_rounded_as_little_as_claimed(monkeypatch, variance):
                 assert abs(Fraction(x) - f) < max(1, f) / 2**42
         return np.ones(rounded.size, bool)
 
-    monkeypatch.setattr(module, "draw_exp_coins", check)
+    monkeypatch.setattr(module, "bernoulli_of_exponents", check)
     assert original(SeededSource(0), cells, places, variance, scale).all()
 
 

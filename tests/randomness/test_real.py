@@ -16,7 +16,7 @@ from skdp.exact import exp_minus_bounds
 from skdp.randomness import SecureSource, SeededSource
 from skdp.randomness import _noise as module
 from skdp.randomness._draws import uniform_below
-from skdp.randomness._noise import RealCoin, Uniform, bernoulli_exp, real_categories
+from skdp.randomness._noise import IrrationalBernoulli, Uniform, bernoulli_exp, real_categories
 from tests.conftest import each, often
 
 
@@ -45,7 +45,7 @@ def test_exponents_are_rounded_as_little_as_claimed(exponent, rate):
         return np.ones(1, bool)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "draw_exp_coins", capture)
+        patch.setattr(module, "bernoulli_of_exponents", capture)
         bernoulli_exp(None, [exponent], rate)
     assert exact == [exponent * rate]
     assert rounded[0] == rounded[0] >= 0
@@ -121,7 +121,7 @@ def digits_of(exponent, places):
 @pytest.mark.parametrize("exponent", often(EXPONENTS, EXPONENTS[1::3]))
 @each("filler", [0, 255])
 def test_a_real_coin_compares_all_digits_for_every_pair_of_bytes(scripted_source, exponent, filler):
-    coin = RealCoin(partial(exp_minus_bounds, exponent))
+    coin = IrrationalBernoulli(partial(exp_minus_bounds, exponent))
     digits = digits_of(exponent, 130)
     first, second = np.divmod(np.arange(1 << 16), 256)
     # The coins of the first digit are tied: they alone draw a second byte.
@@ -139,7 +139,7 @@ def test_bounds_are_tightened_until_a_digit_is_certain(scripted_source, share):
         slack = 1 << max(0, min(bits - 40, 200 - bits))  # they tell 40 bits; beyond 120, ever more
         return max(0, int(share * 2**bits) - slack), min(1 << bits, int(share * 2**bits) + slack)
 
-    coin = RealCoin(bounds)
+    coin = IrrationalBernoulli(bounds)
     digits = int(share * 256**20).to_bytes(20, "big")
     for place in range(20):
         assert coin.draw(scripted_source([*digits[:place], max(0, digits[place] - 1)], filler=0), 1)[0]
@@ -162,9 +162,9 @@ def test_categories_at_the_very_bounds(scripted_source):
 
 
 def test_a_uniform_number_is_below_a_bound_with_its_probability(scripted_source):
-    uniform = Uniform(scripted_source([0] * 6, [1, 2]), value=5, bits=3)
+    uniform = Uniform(scripted_source([0] * 6, [1, 2]), prefix=5, bits=3)
     uniform.extend()
-    assert (uniform.value, uniform.bits) == ((5 << 64) + 258, 67)
+    assert (uniform.prefix, uniform.bits) == ((5 << 64) + 258, 67)
     for value in range(16):
         assert Uniform(scripted_source(), value, 4).is_below(lambda bits: (7, 7)) == (value < 7)
 

@@ -42,7 +42,7 @@ def test_the_bytes_are_those_of_shake():
 def test_a_stream_begins_with_bytes_of_its_seed(head):
     seeds = [seed.tobytes() for seed in SEEDS[:3]]
     streams = RowStreams(SEEDS[:3], head=head)
-    first = streams.of(np.array([1])).bytes(4)  # this row is the first one to be stretched
+    first = streams.select(np.array([1])).bytes(4)  # this row is the first one to be stretched
     found = np.hstack([streams.bytes(3 * width).reshape(3, width) for width in (1, 300)])
     for row, seed in enumerate(seeds):
         whole = seed[:head] + hashlib.shake_256(seed).digest(400)
@@ -53,7 +53,7 @@ def test_a_stream_begins_with_bytes_of_its_seed(head):
 
 def test_what_some_rows_read_is_not_read_again():
     streams, alone = RowStreams(SEEDS[:3]), RowStreams(SEEDS[1:2]).bytes(4)
-    some = streams.of(np.array([1])).bytes(2)
+    some = streams.select(np.array([1])).bytes(2)
     rest = streams.bytes(3 * 2).reshape(3, 2)[1]
     assert (np.concatenate([some, rest]) == alone).all()
 
