@@ -41,7 +41,7 @@ def pytest_addoption(parser):
 LONG_EXAMPLES = {
     "skdp.datasets._adult.load_adult_aif360",
     "skdp.evaluation._attacks.attribute_inference",
-    "skdp.evaluation.audits._audit.audit_epsilon",
+    "skdp.evaluation._audit.audit_epsilon",
     "skdp.evaluation._privacy_curve.privacy_curve",
     "skdp.evaluation.report._report.study_report",
     "skdp.metrics._mitigation.private_parity",

@@ -332,7 +332,7 @@ def _add_statement(command: Any) -> None:
 # and the suffix of standard output, its line in ``skdp --help``, and its description.
 COMMANDS = {
     "report": (
-        "_report",
+        "_reports",
         _add_report,
         ("out", ""),
         "study the cost of privacy, on Adult or on your own table",

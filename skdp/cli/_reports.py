@@ -1,4 +1,4 @@
-"""``skdp estimate``, ``skdp tally`` and ``skdp statement``."""
+"""``skdp report``, ``skdp estimate``, ``skdp tally`` and ``skdp statement``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import importlib
 import runpy
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -13,10 +14,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from skdp.cli._options import SOURCES
-from skdp.cli._release import load_protocol_file, write_new_file
+from skdp.cli._release import (
+    load_domain_file,
+    load_protocol_file,
+    write_new_file,
+)
 from skdp.engines import (
     columns_beside_reports,
     estimate_file,
+    read_frame,
     read_protocol,
     tally_files,
 )
@@ -143,3 +149,75 @@ def _import_object(source: str) -> Any:
         raise ValueError(f"{path_or_module} has no {name!r}") from None
     finally:
         sys.path.remove(folder)
+
+
+# Options of ``skdp report`` that describe --data.
+DATA_OPTIONS = ("columns", "domain", "target", "sensitive", "delimiter")
+
+
+def run_report(options: argparse.Namespace) -> Path:
+    """Study the cost of privacy on Adult or on the user's table."""
+    # Imported here because the other commands do not need these packages.
+    from skdp.datasets import load_adult
+    from skdp.evaluation import age_sex_report
+
+    parameters = {
+        "epsilons": options.epsilons,
+        "random_state": options.random_state,
+        "n_jobs": options.n_jobs,
+    }
+    if options.data is not None:
+        return _report_on_table(options, parameters)
+    for name in DATA_OPTIONS:
+        if getattr(options, name):
+            raise ValueError(f"--{name} requires --data")
+    X, y = load_adult(subset="all", dropna=True, return_X_y=True)
+    return age_sex_report(X, y, options.out, **parameters)
+
+
+def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) -> Path:
+    """Study the table of --data, with values converted from text to their types."""
+    from skdp.evaluation import study_report
+
+    if options.domain is None or options.columns is None:
+        raise ValueError("--data requires --domain and --columns; see draft-domain")
+    declared = load_domain_file(options.domain)
+    frame = read_frame(options.data, declared, delimiter=options.delimiter)
+    absent = {*options.columns, *declared.columns, options.target} - {*frame, None}
+    if absent:
+        raise ValueError(
+            f"{options.data.name} must have the columns {sorted(absent)}, got "
+            f"{list(frame)}"
+        )
+    # Other declared columns are synthesized with the protected columns.
+    other_columns = [name for name in declared.columns if name not in options.columns]
+    domain = declared.select([*options.columns, *other_columns])
+    if options.positive_label is not None and options.target is not None:
+        target = frame[options.target]
+        label = _find_value(options.positive_label, target.unique())
+        is_positive = target.astype(object).isin([label])
+        frame[options.target] = is_positive.where(target.notna())
+    privileged = options.privileged
+    if privileged is not None and options.sensitive in domain.columns:
+        labels = domain[options.sensitive].labels
+        privileged = [_find_value(text, labels) for text in privileged]
+    return study_report(
+        frame,
+        domain,
+        options.out,
+        columns=options.columns,
+        target=options.target,
+        sensitive=options.sensitive,
+        privileged=privileged,
+        **parameters,
+    )
+
+
+def _find_value(text: str, values: Iterable[Any]) -> Any:
+    """Return the value that is written as `text`, such as 1 or 1.0 for "1"; otherwise `text`."""
+    # Values of a column may be numbers, but arguments of a shell are text.
+    for value in values:
+        is_number = isinstance(value, float) and text == f"{value:.15g}"
+        if is_number or text == str(value):
+            return value
+    return text

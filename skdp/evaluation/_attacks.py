@@ -1,4 +1,4 @@
-"""Attacks on releases: guesses of a sensitive column, and of the rows behind a synthetic table."""
+"""Attacks on releases: attribute inference and membership inference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class AttackResult:
-    """Accuracy of an attack on a sensitive column, and values to compare it with."""
+    """Accuracy of an attack on a sensitive column, with a baseline and a bound."""
 
     accuracy: float
     std_error: float
@@ -41,7 +41,7 @@ class AttackResult:
 
     @property
     def exceeds_bound(self) -> bool:
-        """True if the lower limit of the 95 % interval of the accuracy exceeds the bound."""
+        """True if the 95 % interval of the accuracy is above `bayes_bound`."""
         n_right = round(self.accuracy * self.n_rows)
         interval = binomtest(n_right, self.n_rows).proportion_ci(0.95)
         return bool(interval.low > self.bayes_bound)
@@ -56,56 +56,58 @@ def attribute_inference(
     cv: int = 5,
     random_state: int | None = None,
 ) -> AttackResult:
-    """Guess the true values of a sensitive column from all released columns.
+    """Measure how well the true values of a column are predicted from a release.
 
     A classifier is trained on rows with their true values, and predicts the values of
-    the other rows (cross-validation).
+    the other rows by cross-validation.
 
     Parameters
     ----------
     released : dataframe or array-like of shape (n_samples, n_features)
-        The released rows: reports, all other released columns, and the label if it is
-        released too.
-    sensitive : 1-D array-like of shape (n_samples,) or dataframe
-        The true values, as they were before privatization. For several columns, combinations of values are guessed.
-    encoder : fitted encoder of categories, optional
-        The encoder that made the reports. It determines their names and the bound.
-    estimator : classifier, optional
-        The model of the attacker. It receives numbers, and other values as integer
-        codes. By default a `HistGradientBoostingClassifier`.
+        Released rows: reports, all other released columns, and the label if it is
+        also released.
+    sensitive : array-like of shape (n_samples,) or dataframe
+        True values before privatization. For several columns, the combinations of
+        their values are predicted.
+    encoder : fitted encoder of categories, default=None
+        Encoder of the reports. It determines the names of the reports and the bound.
+    estimator : classifier, default=None
+        Model of the attacker. Its features are numbers, and integer codes of other
+        values. If None, a `HistGradientBoostingClassifier` is used.
     cv : int, default=5
-        The number of folds.
-    random_state : int, optional
+        Number of folds.
+    random_state : int, default=None
         Seed of the folds and of the default estimator.
 
     Returns
     -------
     AttackResult
-        The outcome, with the attributes
+        Result with the attributes
 
-        - ``accuracy``, ``std_error``: the proportion of correct guesses and its
+        - ``accuracy``, ``std_error``: proportion of correct predictions, and its
           standard error over the rows, given the models;
-        - ``baseline``: the proportion of the most frequent value;
-        - ``bayes_bound``: the largest expected accuracy of a guess from the reports
-          alone; nan without an encoder;
-        - ``accuracy_without_report``: the accuracy of the same attack on the columns
-          that are not reports; nan without an encoder;
-        - ``recall``: a row for each true value, rarest first, with its ``proportion``,
-          the ``recall`` (the proportion of its rows that are guessed correctly) and its
-          95 % Wilson interval, ``lower`` and ``upper``. Values are the declared
-          ones, or numbers without an encoder;
-        - ``n_rows``, and ``exceeds_bound``: whether the 95 % interval of the accuracy
-          lies above the bound.
+        - ``baseline``: proportion of the most frequent value;
+        - ``bayes_bound``: largest expected accuracy of a prediction from the reports
+          alone; nan if `encoder` is None;
+        - ``accuracy_without_report``: accuracy of the same attack without the reports;
+          nan if `encoder` is None;
+        - ``recall``: DataFrame with a row for each true value, rarest first, and the
+          columns ``proportion``, ``recall`` (proportion of its rows that are predicted
+          correctly), ``lower`` and ``upper`` (95 % Wilson interval). The index has the
+          declared values, or integer codes if `encoder` is None;
+        - ``n_rows``: number of rows;
+        - ``exceeds_bound``: True if the 95 % interval of the accuracy is above
+          ``bayes_bound``.
 
     Raises
     ------
     TypeError, ValueError
-        If the rows do not match, the encoder is not fitted or has other columns, or the
-        sensitive column has one value only.
+        If the numbers of rows differ, the encoder is not fitted or has other columns, or
+        the sensitive column has a single value.
 
     See Also
     --------
-    bayes_accuracy : The exact accuracy of the best guess from one report.
+    bayes_accuracy : The exact accuracy of the best prediction from one report.
     audit_epsilon : A lower bound on the epsilon of a transformer.
 
     Notes
@@ -113,15 +115,15 @@ def attribute_inference(
     **Privacy.** The result depends on true values and is not private. Use it for
     experiments on data that are not sensitive.
 
-    **The bound** takes the proportions of the values in `sensitive` as the prior. If
-    the report of the sensitive column is the only visible one, the bound is exact for
-    its channel. Otherwise, and for hashed reports, it is the largest accuracy over all
-    protocols with the epsilon of the visible reports, which may all be correlated with
+    **The bound** uses the proportions of the values in `sensitive` as the prior. It is
+    exact if `released` contains the report of the sensitive column and no other report.
+    Otherwise, and for hashed reports, it is the largest accuracy over all protocols
+    with the epsilon of the released reports, because all of them may be correlated with
     the sensitive column. An accuracy above the bound is due to columns that are not
-    reports. If there are none, the release violates its guarantee.
+    reports. If there are no such columns, the release violates its guarantee.
 
-    **Rare values.** If one value prevails, a constant guess has a high accuracy, and
-    ``recall`` shows the rare values.
+    **Rare values.** If one value is much more frequent than all other values, a
+    constant prediction has a high accuracy. Use ``recall`` for the rare values.
 
     Examples
     --------
@@ -149,67 +151,72 @@ def attribute_inference(
     if isinstance(sensitive, str):
         raise TypeError(
             "sensitive must be the true values, got a str. Pass the column of the table "
-            "before privatization."
+            "before privatization"
         )
     if estimator is not None and not is_classifier(estimator):
         raise TypeError(
-            f"estimator must be a classifier, got {type(estimator).__name__}."
+            f"estimator must be a classifier, got {type(estimator).__name__}"
         )
     check_row_order(released=released, sensitive=sensitive)
     columns = parse_columns(released, "released")
     true_columns = parse_columns(sensitive, "sensitive")
     truth = _code_combinations(true_columns)
+    # Names of columns may be repeated or not be text, so features are numbered.
+    names = [f"x{position}" for position in range(len(columns))]
     coded = map(_code_column, columns.values())
-    frame = pd.DataFrame(
-        {f"x{position}": column for position, column in enumerate(coded)}
-    )
-    if len(truth) != len(frame):
-        raise ValueError(f"released has {len(frame)} rows, sensitive has {len(truth)}.")
+    features = pd.DataFrame(dict(zip(names, coded, strict=True)))
+    if len(truth) != len(features):
+        raise ValueError(
+            "released and sensitive must have the same number of rows, got "
+            f"{len(features)} and {len(truth)}"
+        )
     proportions = np.bincount(truth) / len(truth)
     if proportions.size < 2:
-        raise ValueError("sensitive must have at least two values, got one.")
+        raise ValueError("sensitive must have at least two values, got one")
 
     bound, labels = np.nan, list(range(proportions.size))
     reports: set[Any] = set()
     if encoder is not None:
-        reports = {*_report_names(encoder)} & {*columns}
-        bound, labels = _bound_from_reports(encoder, true_columns, truth, reports)
+        reports = {*_list_report_names(encoder)} & {*columns}
+        bound, labels = _bound_accuracy(encoder, true_columns, truth, reports)
     seed = draw_seed(random_state)
-    is_right = _guess(frame, truth, estimator, cv, seed) == truth
-    without_report = np.nan
+    is_correct = _predict_values(features, truth, estimator, cv, seed) == truth
+    # The same attack on the other columns shows how much the reports add.
+    accuracy_without = np.nan
     if encoder is not None:
         is_other = [name not in reports for name in columns]
-        without_report = float(proportions.max())
+        accuracy_without = float(proportions.max())
         if any(is_other):
-            guesses = _guess(frame.loc[:, is_other], truth, estimator, cv, seed)
-            without_report = float((guesses == truth).mean())
-    accuracy = float(is_right.mean())
+            other_features = features.loc[:, is_other]
+            predicted = _predict_values(other_features, truth, estimator, cv, seed)
+            accuracy_without = float((predicted == truth).mean())
+    accuracy = float(is_correct.mean())
     return AttackResult(
         accuracy=accuracy,
         std_error=float(np.sqrt(accuracy * (1 - accuracy) / len(truth))),
         baseline=float(proportions.max()),
         bayes_bound=bound,
-        accuracy_without_report=without_report,
+        accuracy_without_report=accuracy_without,
         n_rows=len(truth),
-        recall=_recall_table(truth, is_right, labels),
+        recall=_tabulate_recall(truth, is_correct, labels),
     )
 
 
-def _recall_table(
-    truth: Codes, is_right: NDArray[np.bool_], labels: list[Any]
+def _tabulate_recall(
+    truth: Codes, is_correct: NDArray[np.bool_], labels: list[Any]
 ) -> pd.DataFrame:
-    """Return the recall of each value with its interval, rarest first."""
+    """Return the recall of each value with its Wilson interval, rarest value first."""
     n_rows = np.bincount(truth)
-    n_right = np.bincount(truth[is_right], minlength=n_rows.size)
+    n_correct = np.bincount(truth[is_correct], minlength=n_rows.size)
     intervals = []
-    for right, rows in zip(n_right, n_rows, strict=True):
-        interval = binomtest(int(right), int(rows)).proportion_ci(method="wilson")
+    for k, n in zip(n_correct, n_rows, strict=True):
+        interval = binomtest(int(k), int(n)).proportion_ci(method="wilson")
         intervals.append((interval.low, interval.high))
     lower, upper = np.transpose(intervals)
     table = pd.DataFrame(
         {
             "proportion": n_rows / len(truth),
-            "recall": n_right / n_rows,
+            "recall": n_correct / n_rows,
             "lower": lower,
             "upper": upper,
         },
@@ -218,14 +225,14 @@ def _recall_table(
     return table.sort_values("proportion", kind="stable")
 
 
-def _guess(
-    frame: pd.DataFrame, truth: Codes, estimator: Any, cv: int, seed: int | None
+def _predict_values(
+    features: pd.DataFrame, truth: Codes, estimator: Any, cv: int, seed: int | None
 ) -> Any:
-    """Guess the value of each row by a model that was fitted without the row."""
+    """Predict the sensitive value of each row by cross-validation."""
     # Folds cannot be stratified if a value has fewer rows than folds.
     splitter = StratifiedKFold if np.bincount(truth).min() >= cv else KFold
     if estimator is None:
-        # Early stopping sets rows aside, which fails for rare values.
+        # Early stopping uses a stratified validation set, which fails for rare values.
         estimator = HistGradientBoostingClassifier(
             max_iter=60,
             max_leaf_nodes=15,
@@ -234,14 +241,15 @@ def _guess(
             random_state=seed,
         )
     folds = splitter(cv, shuffle=True, random_state=seed)
-    return cross_val_predict(estimator, frame, truth, cv=folds)
+    return cross_val_predict(estimator, features, truth, cv=folds)
 
 
 def _code_column(column: pd.Series) -> pd.Series:
-    """Convert a column to numbers, or to categories with nan for missing values."""
+    """Convert a numeric column to floats, and another column to categories of codes."""
     is_number = pd.api.types.is_numeric_dtype(column.dtype)
     if is_number or column.isna().all():
         return pd.Series(column.to_numpy(float, na_value=np.nan))
+    # pandas codes missing values as -1.
     codes, _ = pd.factorize(column)
     numbers = pd.Series(np.where(codes < 0, np.nan, codes))
     # scikit-learn's histogram trees accept at most 255 categories.
@@ -251,106 +259,117 @@ def _code_column(column: pd.Series) -> pd.Series:
 
 
 def _code_combinations(columns: dict[Any, pd.Series]) -> Codes:
-    """Return a number for the combination of values of each row; missing values are one value."""
+    """Return a code for the combination of values of each row; missing values are equal."""
     rows = pd.DataFrame(dict(enumerate(columns.values())))
     return rows.groupby(list(rows), dropna=False).ngroup().to_numpy().astype(np.int64)
 
 
-def _report_names(encoder: Any) -> list[Any]:
-    """Return the names of all columns that an encoder outputs."""
+def _list_report_names(encoder: Any) -> list[Any]:
+    """Return the output columns of an encoder; raise unless it is a fitted encoder of categories."""
     if getattr(getattr(encoder, "protocol_", None), "strategy", None) is None:
         raise TypeError(
             "encoder must be a fitted encoder of categories, got "
-            f"{type(encoder).__name__}."
+            f"{type(encoder).__name__}"
         )
     return list(encoder.get_feature_names_out())
 
 
-def _bound_from_reports(
+def _bound_accuracy(
     encoder: Any, columns: dict[Any, pd.Series], truth: Codes, reports: set[Any]
 ) -> tuple[float, list[Any]]:
-    """Return the bound on guesses from the visible reports, and the declared labels."""
+    """Return the largest expected accuracy of predictions from reports, and value labels.
+
+    `columns` are the true values, `truth` their codes, and `reports` the names of the
+    released reports. Labels are the declared values in the order of the codes.
+    """
     protocol = encoder.protocol_
     declared = list(protocol.domain.columns)
     names = declared if len(declared) == len(columns) == 1 else list(columns)
     if not {*names} <= {*declared}:
         raise ValueError(
-            f"sensitive must have columns of the encoder, {declared}, got {names}."
+            f"sensitive must have columns of the encoder, {declared}, got {names}"
         )
     domain = protocol.domain.select(names)
     values = dict(zip(names, columns.values(), strict=True))
     cells = _encode_declared(domain, values)
+    # The first row of each code has its declared value.
     _, first_rows = np.unique(truth, return_index=True)
-    labels = [domain.cells()[cell] for cell in cells[first_rows]]
+    labels = list(domain.cells().take(cells[first_rows]))
     prior = np.bincount(cells, minlength=domain.size) / len(cells)
 
+    # The exact accuracy is computed from the channel of the field of the sensitive
+    # columns, if no other report, which may be correlated with them, is released.
     exact = None
-    for part, oracle in zip(protocol.fields, protocol.oracles, strict=True):
-        # Other visible reports may be correlated with the sensitive columns.
-        is_alone = reports <= {*part.names(), SAMPLED}
-        if {*part.columns} == {*names} and (is_alone or len(protocol.fields) == 1):
-            exact = oracle.guess_accuracy(prior)
     n_fields = len(protocol.fields)
+    for field_, oracle in zip(protocol.fields, protocol.oracles, strict=True):
+        is_only_report = reports <= {*field_.names(), SAMPLED}
+        if {*field_.columns} == {*names} and (is_only_report or n_fields == 1):
+            exact = oracle.guess_accuracy(prior)
     if exact is None:
-        return guessing_bound(prior, encoder.guarantee_.epsilon), labels
+        return bound_guess_accuracy(prior, encoder.guarantee_.epsilon), labels
     if protocol.strategy == "sample":
-        # A record reports one field. Otherwise the best guess is the most frequent value.
+        # A record reports one of n_fields fields with equal probability. Without a report
+        # of the field, the best prediction is the most frequent value.
         exact = (exact + (n_fields - 1) * prior.max()) / n_fields
     return float(exact), labels
 
 
 def _encode_declared(domain: Domain, values: dict[Any, pd.Series]) -> Codes:
-    """Return the combination of declared values of each row."""
+    """Return the index of the combination of declared values of each row."""
     codes = domain.encode([values[name] for name in domain.columns])
     for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
         if column.max(initial=0) == size:
             raise ValueError(
-                f"Column {name!r} of sensitive has values outside the declared "
-                "categories. Pass the values as they were before privatization."
+                f"Column {name!r} of sensitive must have only declared values, got "
+                "another value. Pass the values before privatization"
             )
     return domain.join(codes).astype(np.intp)
 
 
-def guessing_bound(prior: ArrayLike, epsilon: float) -> float:
-    """Return the largest expected accuracy of guesses from reports with this epsilon."""
-    # The Bayes guess from a report r is the value v with the largest P(v) P(r | v), and
-    # is right with probability sum_r max_v P(v) P(r | v). Over all epsilon-locally
-    # private protocols the largest one is T = max over m of E P_m / (E + m - 1), with
-    # E = e^epsilon and P_m the sum of the m largest probabilities. Randomized response
-    # among the m most frequent values reaches it; the other values answer uniformly. It
-    # is not exceeded: let y be numbers of at least max(0, (E P(v) - T) / (E - 1)) with
-    # the sum T; these exist, as for any m values the terms add up to at most T. For any
-    # report r and value v, no other value gives r with less than P(r | v) / E, so that
-    # sum_u y_u P(r | u) >= P(r | v) (T + (E - 1) y_v) / E >= P(v) P(r | v). Over all
-    # reports the left side adds up to T.
+def bound_guess_accuracy(prior: ArrayLike, epsilon: float) -> float:
+    """Return the largest accuracy of guesses from reports of any epsilon-private protocol.
+
+    `prior` has the probability of each value.
+    """
+    # The Bayes guess from a report r is the value v with the largest P(v) P(r | v). It is
+    # correct with probability sum_r max_v P(v) P(r | v). The maximum over all protocols
+    # with local epsilon is T = max over m of E P_m / (E + m - 1), where E = e^epsilon and
+    # P_m is the sum of the m largest probabilities.
+    #
+    # T is attained by randomized response among the m most frequent values, with uniform
+    # reports of all other values.
+    #
+    # T is not exceeded: choose numbers y_v >= max(0, (E P(v) - T) / (E - 1)) with the sum
+    # T. They exist because these terms add up to at most T for any m values. For a report
+    # r and a value v, P(r | u) >= P(r | v) / E for all u, so that
+    # sum_u y_u P(r | u) >= P(r | v) (T + (E - 1) y_v) / E >= P(v) P(r | v).
+    # The sum of the left side over all reports is T.
     proportions = _check_prior(prior)
     if isinstance(epsilon, bool | np.bool_) or not isinstance(epsilon, Real):
-        raise TypeError(
-            f"epsilon must be a number, at least 0, got {type(epsilon).__name__}"
-        )
+        raise TypeError(f"epsilon must be a float >= 0, got {type(epsilon).__name__}")
     if not epsilon >= 0:
         raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
     sums = np.cumsum(np.sort(proportions)[::-1])
-    # E P_m / (E + m - 1), divided by E, which may be infinite.
+    # Numerator and denominator are divided by E, which may be infinite.
     terms = sums / (1 + np.arange(proportions.size) * np.exp(-float(epsilon)))
     return min(1.0, float(terms.max()))
 
 
 def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
-    """Return the exact accuracy of the best guess from a report of an oracle.
+    """Compute the exact accuracy of the best guess from a report of an oracle.
 
     Parameters
     ----------
     oracle : FrequencyOracle
-        The protocol.
+        Frequency oracle of the report.
     prior : array-like of shape (k,)
-        The probability of each value; at least 0, with a sum of 1.
+        Probability of each value. The probabilities add up to 1.
 
     Returns
     -------
     float or None
-        ``sum_r max_v P(v) P(r | v)`` over all reports of the channel. None for protocols
-        that hash, and for channels with more than 2**20 entries.
+        ``sum_r max_v P(v) P(r | v)`` over all reports r. None for oracles that hash
+        values, and for channels with more than 2**20 entries.
 
     Raises
     ------
@@ -372,17 +391,17 @@ def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
 
 
 def _check_prior(prior: Any) -> Numbers:
-    """Return probabilities as an array."""
+    """Convert the probabilities of values to an array; raise unless they add up to 1."""
     proportions = np.asarray(prior, float)
     is_list = proportions.ndim == 1 and proportions.size > 0
     if not is_list or not (proportions >= 0).all() or abs(proportions.sum() - 1) > 1e-9:
-        raise ValueError("prior must be probabilities, at least 0, that add up to 1")
+        raise ValueError("prior must be a 1-D array of numbers >= 0 that add up to 1")
     return proportions
 
 
 @dataclass(frozen=True)
 class MembershipResult:
-    """The advantage of an attack that distinguishes members of a table from other rows."""
+    """Advantage of an attack that distinguishes members of a table from other rows."""
 
     auc: float
     advantage: float
@@ -399,36 +418,36 @@ def membership_inference(
     guarantee: PrivacyGuarantee | None = None,
     random_state: int | None = None,
 ) -> MembershipResult:
-    """Distinguish the training rows of a synthesizer from other rows of the population.
+    """Measure how well the training rows of a synthesizer are distinguished from others.
 
-    Rows close to a synthetic row are classified as members.
+    Rows that are close to a synthetic row are classified as members.
 
     Parameters
     ----------
     synthetic : dataframe or array-like of shape (n_synthetic, n_columns)
-        The synthetic rows.
+        Synthetic rows.
     members : dataframe or array-like of shape (n_members, n_columns)
         Rows that the synthesizer was fitted on; at least two.
     non_members : dataframe or array-like of shape (n_non_members, n_columns)
-        Rows of the same population that it was not fitted on; at least two.
-    guarantee : PrivacyGuarantee, optional
-        The guarantee of the rows, such as ``synthesizer.guarantee_``.
-    random_state : int, optional
-        Seed of the split into two halves.
+        Rows of the same population that the synthesizer was not fitted on; at least two.
+    guarantee : PrivacyGuarantee, default=None
+        Guarantee of the synthetic rows, such as ``synthesizer.guarantee_``.
+    random_state : int, default=None
+        Seed of the split of the rows into two halves.
 
     Returns
     -------
     MembershipResult
-        The outcome, with the attributes
+        Result with the attributes
 
-        - ``auc``: the probability that a member is nearer than a non-member, ties
-          counted half; 0.5 if nothing is learned;
-        - ``advantage``, ``advantage_lower``, ``advantage_upper``: the true positive
-          rate minus the false positive rate, at the best threshold for one half of the
-          rows, measured on the other half, with a 95 % interval from the
-          Clopper-Pearson intervals of both rates;
-        - ``advantage_bound``: the largest expected advantage under the guarantee; nan
-          without one.
+        - ``auc``: probability that a member is closer to a synthetic row than a
+          non-member, with ties counted as 1/2; 0.5 for an attack without success;
+        - ``advantage``, ``advantage_lower``, ``advantage_upper``: true positive rate
+          minus false positive rate, with a 95 % interval from the Clopper-Pearson
+          intervals of both rates. The threshold is chosen on one half of the rows, and
+          the rates are measured on the other half;
+        - ``advantage_bound``: largest expected advantage under the guarantee; nan if
+          `guarantee` is None.
 
     Raises
     ------
@@ -440,13 +459,13 @@ def membership_inference(
     **Privacy.** The result depends on true rows and is not private. Use it for
     experiments on data that are not sensitive.
 
-    The distance of Gower [1]_ is the sum over columns of 1 for different categories and
-    of the difference of numbers divided by their range.
+    Rows are compared by Gower's distance [1]_: the sum over columns of 1 for different
+    categories, and of the difference of two numbers divided by the range.
 
     **The bound** is ``(e^epsilon - 1 + 2 delta) / (e^epsilon + 1)`` [2]_, with the
     epsilon for the replacement of a record. It holds on average over rows and noise if
-    members and non-members are independent rows of one population. An attack that fails
-    proves nothing.
+    members and non-members are independent rows of the same population. A small
+    advantage does not prove privacy, because other attacks may succeed.
 
     References
     ----------
@@ -470,15 +489,20 @@ def membership_inference(
     >>> round(result.auc, 2), round(result.advantage, 2)
     (1.0, 1.0)
     """
-    bound = _advantage_bound(guarantee)
-    inside, outside = _nearness(synthetic, members, non_members)
-    if min(len(inside), len(outside)) < 2:
-        raise ValueError("members and non_members must have at least two rows each")
-    is_member = np.repeat([True, False], [len(inside), len(outside)])
+    bound = _bound_advantage(guarantee)
+    member_scores, other_scores = _score_proximity(synthetic, members, non_members)
+    n_members, n_others = len(member_scores), len(other_scores)
+    if min(n_members, n_others) < 2:
+        raise ValueError(
+            "members and non_members must have at least two rows each, got "
+            f"{n_members} and {n_others}"
+        )
+    is_member = np.repeat([True, False], [n_members, n_others])
+    scores = np.concatenate([member_scores, other_scores])
     seed = draw_seed(random_state)
-    advantage, lower, upper = _measure_advantage(inside, outside, seed)
+    advantage, lower, upper = _measure_advantage(member_scores, other_scores, seed)
     return MembershipResult(
-        auc=float(roc_auc_score(is_member, np.concatenate([inside, outside]))),
+        auc=float(roc_auc_score(is_member, scores)),
         advantage=advantage,
         advantage_lower=lower,
         advantage_upper=upper,
@@ -487,18 +511,23 @@ def membership_inference(
 
 
 def _measure_advantage(
-    inside: Numbers, outside: Numbers, seed: int | None
+    member_scores: Numbers, other_scores: Numbers, seed: int | None
 ) -> tuple[float, float, float]:
-    """Choose a threshold on half of the rows; measure the difference of the rates on the other half."""
-    # A threshold that was chosen on the tested rows would look better than it is.
+    """Return the true minus the false positive rate of an attack, and its 95 % interval.
+
+    Rows with scores at or above a threshold are classified as members.
+    """
+    # The threshold is chosen on one half of the rows and evaluated on the other half,
+    # because its advantage on the first half is biased upward.
     rng = np.random.default_rng(seed)
-    members_chosen, members_tested = np.array_split(rng.permutation(inside), 2)
-    others_chosen, others_tested = np.array_split(rng.permutation(outside), 2)
-    candidates = np.unique(np.concatenate([members_chosen, others_chosen]))
-    gains = _rates(members_chosen, candidates) - _rates(others_chosen, candidates)
-    threshold = candidates[np.argmax(gains)]
+    chosen_members, tested_members = np.array_split(rng.permutation(member_scores), 2)
+    chosen_others, tested_others = np.array_split(rng.permutation(other_scores), 2)
+    thresholds = np.unique(np.concatenate([chosen_members, chosen_others]))
+    true_positives = _positive_rates(chosen_members, thresholds)
+    false_positives = _positive_rates(chosen_others, thresholds)
+    threshold = thresholds[np.argmax(true_positives - false_positives)]
     rates, intervals = [], []
-    for scores in (members_tested, others_tested):
+    for scores in (tested_members, tested_others):
         test = binomtest(int((scores >= threshold).sum()), scores.size)
         rates.append(float(test.statistic))
         # Each of the two rates gets half of the error probability of 5 %.
@@ -507,13 +536,13 @@ def _measure_advantage(
     return rates[0] - rates[1], true.low - false.high, true.high - false.low
 
 
-def _rates(scores: Numbers, thresholds: Numbers) -> Numbers:
+def _positive_rates(scores: Numbers, thresholds: Numbers) -> Numbers:
     """Return the proportion of scores at or above each threshold."""
     return 1 - np.searchsorted(np.sort(scores), thresholds) / scores.size
 
 
-def _advantage_bound(guarantee: Any) -> float:
-    """Return the largest expected advantage; nan without a guarantee."""
+def _bound_advantage(guarantee: Any) -> float:
+    """Return the largest expected advantage of any membership attack; nan without a guarantee."""
     if guarantee is None:
         return math.nan
     if not isinstance(guarantee, PrivacyGuarantee):
@@ -521,42 +550,48 @@ def _advantage_bound(guarantee: Any) -> float:
             f"guarantee must be a PrivacyGuarantee, got {type(guarantee).__name__}"
         )
     replaced = guarantee.to("replace")
-    # (e^epsilon - 1 + 2 delta) / (e^epsilon + 1), divided by e^epsilon, which may be
-    # infinite.
+    # Humphries et al. (2023): (e^epsilon - 1 + 2 delta) / (e^epsilon + 1). Numerator and
+    # denominator are divided by e^epsilon, which may be infinite.
     inverse = math.exp(-replaced.epsilon)
     return min(1.0, (1 - inverse + 2 * replaced.delta * inverse) / (1 + inverse))
 
 
-def _nearness(
+def _score_proximity(
     synthetic: Any, members: Any, non_members: Any
 ) -> tuple[Numbers, Numbers]:
-    """Score rows by the negative distance to the nearest synthetic row."""
+    """Score members and non-members by the negative distance to the nearest synthetic row."""
     tables = {"synthetic": synthetic, "members": members, "non_members": non_members}
-    read = {label: parse_columns(table, label) for label, table in tables.items()}
-    names = list(read["synthetic"])
-    for label, columns in read.items():
+    parsed = {label: parse_columns(table, label) for label, table in tables.items()}
+    names = list(parsed["synthetic"])
+    for label, columns in parsed.items():
         if {*columns} != {*names}:
             raise ValueError(
                 f"{label} must have the columns of synthetic, {names}, got "
                 f"{list(columns)}"
             )
+    # Coordinates of a column are computed for all tables together, so that codes and
+    # ranges are the same: (n_synthetic + n_members + n_non_members, n_coordinates).
     coordinates = []
     for name in names:
-        parts = [columns[name] for columns in read.values()]
-        coordinates.append(_coordinates(pd.concat(parts, ignore_index=True)))
-    # (n_synthetic + n_members + n_non_members, n_coordinates)
+        parts = [columns[name] for columns in parsed.values()]
+        coordinates.append(_embed_column(pd.concat(parts, ignore_index=True)))
     points = np.column_stack(coordinates)
-    n_synthetic, n_members, _ = (len(columns[names[0]]) for columns in read.values())
+    n_synthetic = len(parsed["synthetic"][names[0]])
+    n_members = len(parsed["members"][names[0]])
     _, distances = pairwise_distances_argmin_min(
         points[n_synthetic:], points[:n_synthetic], metric="manhattan"
     )
     return -distances[:n_members], -distances[n_members:]
 
 
-def _coordinates(column: pd.Series) -> Numbers:
-    """Return coordinates in which different categories have distance 1, and numbers are scaled by their range."""
+def _embed_column(column: pd.Series) -> Numbers:
+    """Return coordinates whose Manhattan distance is Gower's distance: (n_rows, n_coordinates).
+
+    Different categories have distance 1, and numbers their difference divided by the range.
+    """
     coded = _code_column(column)
     if isinstance(coded.dtype, pd.CategoricalDtype):
+        # Two rows with different categories differ by 1/2 in two indicators.
         codes = coded.cat.codes.to_numpy() + 1
         return (codes[:, np.newaxis] == np.unique(codes)) / 2
     numbers = coded.to_numpy(float)

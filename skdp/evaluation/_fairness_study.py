@@ -1,4 +1,4 @@
-"""Accuracy and fairness of models that learn from reports, beside the baselines."""
+"""Accuracy and fairness of models that learn from reports, compared with baselines."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ from skdp.base import (
     draw_seed,
 )
 from skdp.domain import Domain, DomainLike, Interval
-from skdp.evaluation._common import check_count, read_epsilons
-from skdp.evaluation._privacy_curve import COLUMNS, seed_of
+from skdp.evaluation._privacy_curve import COLUMNS, check_epsilons, derive_seed
 from skdp.local import OracleEncoder
 from skdp.metrics import (
     fairness_report,
@@ -39,14 +38,17 @@ from skdp.metrics import (
     parse_classes,
     private_parity,
 )
+from skdp.randomness import check_size
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 
+# Metrics of `fairness_report` that a study computes.
 FAIRNESS = (
     "statistical_parity_difference",
     "disparate_impact",
     "equal_opportunity_difference",
     "average_odds_difference",
 )
+# Column of the label in tables that are synthesized.
 LABEL = "label of the study"
 
 
@@ -65,83 +67,81 @@ def fairness_study(
     n_jobs: int | None = None,
     random_state: int | None = None,
 ) -> pd.DataFrame:
-    """Compare models that learn from reports of protected columns with the baselines.
+    """Compare models that are trained on reports of protected columns with baselines.
 
-    All methods and epsilons are fitted on the same random splits. The baselines
-    show whether a model is fairer because of the reports, or would be as fair without
-    these columns.
+    All methods are fitted at all epsilons on the same random splits. The baselines show
+    whether a model is fairer because of the reports, or as fair without the columns.
 
     Parameters
     ----------
     estimator : classifier
-        A classifier for a table of numbers.
+        Classifier for numeric features.
     X : pandas.DataFrame of shape (n_samples, n_features)
-        The true rows. Columns that the domain declares as categories become a feature
-        for each value; all other columns must be numbers.
+        True rows. Columns that the domain declares as categories are one-hot encoded;
+        all other columns must be numeric.
     y : array-like of shape (n_samples,)
-        The true labels, 0 and 1, of which 1 is favorable; such as
-        ``income == ">50K"``.
+        True labels, 0 and 1, where 1 is favorable; such as ``income == ">50K"``.
     encoder : encoder of categories
-        The encoder of the protected columns, which each person reports. If it has
-        `categories`, these are the protected columns, otherwise `sensitive` alone. Its
-        epsilon and seed are set by the study.
+        Encoder of the protected columns. If it has `categories`, these are the protected
+        columns, otherwise only `sensitive` is protected. The study sets its epsilon and
+        its seed.
     epsilons : iterable of float
-        The values of epsilon: finite, > 0, all different.
+        Distinct values of epsilon, > 0.
     domain : Domain or mapping
-        The declared values of the protected columns and of other categories.
+        Declared values of the protected columns and of other categories.
     sensitive : column name
-        The protected column whose groups are compared.
+        Protected column whose groups are compared.
     privileged : value or list of values
-        Its privileged values.
+        Privileged values of `sensitive`.
     methods : sequence of str, default=("without privacy", "columns excluded", "reported")
-        The methods to compare. Test rows have the true values.
+        Methods to compare. All of them predict test rows with true values.
 
-        - ``"without privacy"``: the true columns;
-        - ``"columns excluded"``: no protected columns;
-        - ``"post-processed"``: the true columns, with a threshold for each true group
-          (fairlearn's ``ThresholdOptimizer``, demographic parity);
-        - ``"reported"``: reports. A feature is 1 for each value that a report supports
-          [1]_;
-        - ``"private parity"``: no protected columns, under demographic parity estimated
-          from reports of `sensitive` (`skdp.metrics.private_parity`);
-        - ``"synthetic rows"``: rows of a `DPMarginalSynthesizer`, whose epsilon is for
-          whole records. All columns must be declared;
-        - ``"resampled columns"``: protected columns resampled by a
+        - ``"without privacy"``: train on the true columns;
+        - ``"columns excluded"``: train without the protected columns;
+        - ``"post-processed"``: train on the true columns and choose a threshold for each
+          true group (fairlearn's ``ThresholdOptimizer``, demographic parity);
+        - ``"reported"``: train on reports, with a 0/1 feature for each value that a
+          report supports [1]_;
+        - ``"private parity"``: train without the protected columns, under demographic
+          parity estimated from reports of `sensitive` (`skdp.metrics.private_parity`);
+        - ``"synthetic rows"``: train on rows of a `DPMarginalSynthesizer`, whose epsilon
+          is for whole records. All columns must be declared;
+        - ``"resampled columns"``: train on protected columns that are resampled by a
           `DPColumnSynthesizer`. All columns must be declared.
     n_splits : int, default=20
-        Number of random splits, stratified by label, with a fifth of test rows.
-    n_jobs : int, optional
-        Number of processes.
-    random_state : int, optional
-        None for secure randomness; an int makes the study reproducible.
+        Number of random splits, stratified by label, with 20 % test rows.
+    n_jobs : int, default=None
+        Number of jobs to run in parallel.
+    random_state : int, default=None
+        None uses secure randomness. Pass an int for reproducible output.
 
     Returns
     -------
     pandas.DataFrame
-        ``method, epsilon, split, metric, value, n_train, n_test``, one row for each
-        score. The epsilon of methods without privacy is infinite.
-        ``compare_to_baseline(study, baseline="columns excluded")`` estimates
+        Columns ``method, epsilon, split, metric, value, n_train, n_test``, one row for
+        each score. Methods without privacy have an infinite epsilon. Use
+        ``compare_to_baseline(study, baseline="columns excluded")`` to estimate
         differences with intervals.
 
     Raises
     ------
     ImportError
-        If a method needs fairlearn and it is not installed.
+        If a method requires fairlearn, and fairlearn is not installed.
     TypeError, ValueError
-        If a parameter is out of range, or a column or value is not declared. Then
-        nothing is fitted.
+        If a parameter is out of range, or a column or value is not declared. The error
+        is raised before a model is fitted.
 
     See Also
     --------
-    privacy_curve : Any model and any metric.
-    skdp.datasets.load_acs_public_coverage : A table on which reports change much.
+    privacy_curve : Scores of any model with any metric.
+    skdp.datasets.load_acs_public_coverage : Table on which reports change fairness.
 
     Notes
     -----
     **Privacy.** Scores are computed from true rows and groups and are not private.
 
-    Differences are unprivileged minus privileged, by the true groups. An undefined score
-    is nan or infinite.
+    Differences are unprivileged minus privileged, for the true groups. An undefined
+    score is nan or infinite.
 
     References
     ----------
@@ -180,8 +180,8 @@ def fairness_study(
     without privacy    -0.4
     Name: value, dtype: float64
     """
-    losses = read_epsilons(epsilons)
-    check_count(n_splits, "n_splits", least=2)
+    losses = check_epsilons(epsilons)
+    check_size(n_splits, min_val=2, max_val=None, name="n_splits")
     if isinstance(methods, str):
         raise TypeError("methods must be a list of names, got str")
     for name in methods:
@@ -196,8 +196,9 @@ def fairness_study(
     for position, name in enumerate(methods):
         for epsilon in losses if METHODS[name].is_private else [math.inf]:
             for split in range(n_splits):
-                own_seed = seed_of(seed, epsilon, split, position)
-                arguments = name, clone(estimator), encoder, epsilon, own_seed
+                # Each fit has its own noise; all methods have the same splits.
+                fit_seed = derive_seed(seed, epsilon, split, position)
+                arguments = name, clone(estimator), encoder, epsilon, fit_seed
                 calls.append(delayed(_score_method)(table, split, *arguments))
                 keys.append((name, epsilon, split))
     rows = []
@@ -209,7 +210,7 @@ def fairness_study(
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """The rows of a study: their features, protected columns, groups and labels."""
+    """Rows of a study, with their labels, protected columns and groups."""
 
     X: pd.DataFrame
     labels: NDArray[np.int64]
@@ -219,20 +220,20 @@ class _Table:
     privileged: list[Any]
 
     def take(self, positions: NDArray[np.intp]) -> _Table:
-        """Return some rows."""
+        """Return the rows at some positions."""
         X = self.X.iloc[positions].reset_index(drop=True)
         return replace(self, X=X, labels=self.labels[positions])
 
     def features(self) -> pd.DataFrame:
-        """Return the features without the protected columns."""
+        """Return numeric features without the protected columns."""
         return self._encode([name for name in self.X if name not in self.protected])
 
     def true_features(self) -> pd.DataFrame:
-        """Return the features with the true protected columns."""
+        """Return numeric features with the true protected columns."""
         return self.features().join(self._encode(self.protected))
 
     def _encode(self, names: list[Any]) -> pd.DataFrame:
-        """Return numbers as they are, and 0 and 1 for each declared value of other columns."""
+        """Encode columns as numeric features: keep numbers, and one-hot encode categories."""
         columns: dict[str, Any] = {}
         for name in names:
             if name not in self.protected and not _is_categorical(self.domain, name):
@@ -258,12 +259,13 @@ def _read_table(
     privileged: Any,
     methods: Sequence[str],
 ) -> _Table:
-    """Check the rows, the groups and the labels."""
+    """Check the parameters of `fairness_study`, and return its rows, labels and groups."""
     if not isinstance(X, pd.DataFrame):
         raise TypeError(f"X must be a pandas DataFrame, got {type(X).__name__}")
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
     domain = domain if isinstance(domain, Domain) else Domain(domain)
+    # The encoder declares the protected columns, or encodes only `sensitive`.
     protected = [sensitive]
     if isinstance(encoder.categories, Domain):
         protected = list(encoder.categories.columns)
@@ -271,32 +273,36 @@ def _read_table(
         protected = list(encoder.categories)
     if sensitive not in protected:
         raise ValueError(
-            f"sensitive must be one of the encoder's columns {protected}, got "
-            f"{sensitive!r}"
+            f"sensitive must be a column of encoder, {protected}, got {sensitive!r}"
         )
     for name in protected:
         if name not in X.columns or name not in domain.columns:
-            raise ValueError(f"column {name!r} must be in X and declared in domain")
+            raise ValueError(f"Column {name!r} must be in X and declared in domain")
     is_synthesized = not {"synthetic rows", "resampled columns"}.isdisjoint(methods)
+    # Synthesizers require all columns to be declared; other methods accept numbers that
+    # are not declared.
     for name in X.columns:
         is_number = pd.api.types.is_numeric_dtype(X[name].dtype)
         if name in domain.columns and (is_synthesized or name in protected):
             if (domain[name].encode(X[name].to_numpy()) >= len(domain[name])).any():
-                raise ValueError(f"column {name!r} has values outside the domain")
+                raise ValueError(
+                    f"Column {name!r} must have only values in the domain, got another "
+                    "value"
+                )
         elif is_synthesized or not (is_number or _is_categorical(domain, name)):
-            raise ValueError(f"column {name!r} must be declared in domain")
+            raise ValueError(f"Column {name!r} must be declared in domain")
     true = parse_classes(y, "y")
     if set(true.unique()) != {0, 1}:
         raise ValueError(
-            "y must have both labels 0 and 1. Convert other labels with y == "
-            "favorable_label"
+            "y must have both labels 0 and 1, got other labels. Convert them with "
+            "`y == favorable_label`"
         )
     labels = true.to_numpy().astype(np.int64)
     (values,) = list_privileged(privileged, [sensitive])
     if X[sensitive].isin(values).nunique() < 2:
         raise ValueError(
-            f"column {sensitive!r} must have both privileged and unprivileged values "
-            "in X"
+            f"Column {sensitive!r} of X must have both privileged and unprivileged "
+            "values, got only one of them"
         )
     return _Table(
         X.reset_index(drop=True), labels, domain, protected, sensitive, values
@@ -312,8 +318,8 @@ def _score_method(
     epsilon: float,
     seed: int | None,
 ) -> tuple[dict[str, float], int, int]:
-    """Learn and predict on a split; return the scores and the numbers of rows."""
-    # The number of the split is its seed, so that all methods have the same rows.
+    """Train and score a method on a split; return scores and numbers of training and test rows."""
+    # The seed of the split is its number, so that all methods use the same rows.
     positions = train_test_split(
         np.arange(len(table.X)),
         test_size=0.2,
@@ -322,12 +328,13 @@ def _score_method(
     )
     train, test = map(table.take, positions)
     task = _Task(train, test, encoder, epsilon, seed)
-    predicted, chances = METHODS[name].run(model, task)
+    predicted, probabilities = METHODS[name].run(model, task)
     scores = {"accuracy": accuracy_score(test.labels, predicted)}
-    if chances is not None:
-        scores["roc_auc"] = roc_auc_score(test.labels, chances)
+    if probabilities is not None:
+        scores["roc_auc"] = roc_auc_score(test.labels, probabilities)
     groups = test.X[test.sensitive]
     values: dict[Any, float] = dict.fromkeys(FAIRNESS, math.nan)
+    # A small test split may have rows of one group only.
     if groups.isin(test.privileged).nunique() == 2:
         with warnings.catch_warnings(action="ignore", category=UndefinedMetricWarning):
             report = fairness_report(
@@ -344,7 +351,7 @@ def _score_method(
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """Training and test rows, and the encoder of the reports."""
+    """Training and test rows of a split, and the encoder of the reports."""
 
     train: _Table
     test: _Table
@@ -353,7 +360,7 @@ class _Task:
     seed: int | None
 
     def fit_encoder(self, names: list[Any]) -> Any:
-        """Fit the encoder to the declared values of some columns."""
+        """Fit a clone of the encoder, with the epsilon of the task, to some columns."""
         encoder = clone(self.encoder).set_params(
             epsilon=self.epsilon,
             random_state=self.seed,
@@ -362,39 +369,39 @@ class _Task:
         return encoder.fit(self.train.X[names])
 
 
-# The methods. Each learns from the training rows and returns the predicted labels of
-# the test rows, and scores if the model has any.
+# Methods of the study. Each is trained on the training rows and returns the predicted
+# labels of the test rows, and their probabilities of label 1 if the model has any.
 
 Predictions = tuple[NDArray[Any], NDArray[Any] | None]
 
 
 def _fit_and_predict(model: Any, train: Any, labels: Any, test: Any) -> Predictions:
-    """Fit a model and predict."""
+    """Fit a model to training features and labels; predict labels and probabilities of test rows."""
     if train.shape[1] == 0:
-        # Without features, only the proportions of the labels can be predicted.
-        model, train, test = (
-            DummyClassifier(),
-            np.zeros((len(train), 1)),
-            test.assign(x=0),
-        )
+        # Without features, the best prediction is the most frequent label.
+        model = DummyClassifier()
+        train, test = np.zeros((len(train), 1)), test.assign(x=0)
     model.fit(train, labels)
-    chances = None
+    probabilities = None
     if hasattr(model, "predict_proba"):
-        chances = np.asarray(model.predict_proba(test))[:, 1]
-    return np.asarray(model.predict(test)), chances
+        probabilities = np.asarray(model.predict_proba(test))[:, 1]
+    return np.asarray(model.predict(test)), probabilities
 
 
-def _learn_truth(model: Any, task: _Task) -> Predictions:
+def _train_on_truth(model: Any, task: _Task) -> Predictions:
+    """Train on the true columns ("without privacy")."""
     train, test = task.train.true_features(), task.test.true_features()
     return _fit_and_predict(model, train, task.train.labels, test)
 
 
 def _exclude_columns(model: Any, task: _Task) -> Predictions:
+    """Train without the protected columns ("columns excluded")."""
     train, test = task.train.features(), task.test.features()
     return _fit_and_predict(model, train, task.train.labels, test)
 
 
 def _choose_thresholds(model: Any, task: _Task) -> Predictions:
+    """Train on the true columns and choose a threshold per group ("post-processed")."""
     postprocessing = import_optional("fairlearn.postprocessing")
     optimizer = postprocessing.ThresholdOptimizer(
         estimator=model, constraints="demographic_parity", predict_method="auto"
@@ -413,22 +420,26 @@ def _choose_thresholds(model: Any, task: _Task) -> Predictions:
     return np.asarray(labels), None
 
 
-def _weight_parameter(model: Any) -> str:
-    """Return the name of the weight parameter of `fit`; in a pipeline, of its last step."""
+def _name_weight_parameter(model: Any) -> str:
+    """Return the name of the sample weights in `fit` of a model, or of a pipeline's last step."""
     is_pipeline = isinstance(model, Pipeline)
     return f"{model.steps[-1][0]}__sample_weight" if is_pipeline else "sample_weight"
 
 
-def _learn_reports(model: Any, task: _Task) -> Predictions:
+def _train_on_reports(model: Any, task: _Task) -> Predictions:
+    """Train on reports of the protected columns ("reported").
+
+    A training feature is 1 if the report supports a value. Test rows are one-hot encoded.
+    """
     encoder = task.fit_encoder(task.train.protected)
     protocol = encoder.protocol_
     arrays = protocol.read(encoder.transform(task.train.X[task.train.protected]))
-    drawn = protocol.report_mask(arrays)  # (n_rows, n_fields)
+    is_reported = protocol.report_mask(arrays)  # (n_rows, n_fields)
     train, test = task.train.features(), task.test.features()
     for position, field in enumerate(protocol.fields):
         supports = field.oracle.supports(arrays[position])
         # A record that does not report the field supports none of its values.
-        supports = supports & drawn[:, position, np.newaxis]
+        supports = supports & is_reported[:, position, np.newaxis]
         codes = field.domain.encode([task.test.X[name] for name in field.columns])
         true = np.equal.outer(field.domain.join(codes), np.arange(field.oracle.k))
         names = [f"protected {position} {cell}" for cell in range(field.oracle.k)]
@@ -437,14 +448,15 @@ def _learn_reports(model: Any, task: _Task) -> Predictions:
     return _fit_and_predict(model, train, task.train.labels, test)
 
 
-def _constrain_reports(model: Any, task: _Task) -> Predictions:
+def _constrain_parity(model: Any, task: _Task) -> Predictions:
+    """Train with demographic parity of reported groups ("private parity")."""
     reductions = import_optional("fairlearn.reductions")
     encoder = task.fit_encoder([task.train.sensitive])
     reports = encoder.transform(task.train.X[[task.train.sensitive]])
     learner = reductions.ExponentiatedGradient(
         model,
         private_parity(encoder, constraints="demographic_parity"),
-        sample_weight_name=_weight_parameter(model),
+        sample_weight_name=_name_weight_parameter(model),
     )
     features = task.train.features()
     learner.fit(features, task.train.labels, sensitive_features=reports)
@@ -452,34 +464,36 @@ def _constrain_reports(model: Any, task: _Task) -> Predictions:
     return np.asarray(labels).astype(np.int64), None
 
 
-def _labelled_rows(task: _Task) -> tuple[pd.DataFrame, Domain]:
-    """Return the training rows with their label, and the domain of all columns."""
+def _add_label(task: _Task) -> tuple[pd.DataFrame, Domain]:
+    """Return the training rows with their label as a column, and the domain of all columns."""
     X, domain = task.train.X, task.train.domain
     declared = {name: domain[name] for name in X}
     return X.assign(**{LABEL: task.train.labels}), Domain(declared | {LABEL: [0, 1]})
 
 
 def _synthesize_rows(model: Any, task: _Task) -> Predictions:
-    rows, domain = _labelled_rows(task)
+    """Train on synthetic rows ("synthetic rows")."""
+    rows, domain = _add_label(task)
     synthesizer = DPMarginalSynthesizer(
         task.epsilon, domain=domain, target=LABEL, random_state=task.seed
     )
-    return _learn_released(model, task, synthesizer.fit(rows).sample(len(rows)))
+    return _train_on_release(model, task, synthesizer.fit(rows).sample(len(rows)))
 
 
 def _resample_columns(model: Any, task: _Task) -> Predictions:
-    rows, domain = _labelled_rows(task)
+    """Train on rows with resampled protected columns ("resampled columns")."""
+    rows, domain = _add_label(task)
     synthesizer = DPColumnSynthesizer(
         task.train.protected, task.epsilon, domain=domain, random_state=task.seed
     )
-    return _learn_released(model, task, synthesizer.fit_transform(rows))
+    return _train_on_release(model, task, synthesizer.fit_transform(rows))
 
 
-def _learn_released(model: Any, task: _Task, rows: pd.DataFrame) -> Predictions:
-    """Train on rows of a central-model release, and predict the true test rows."""
+def _train_on_release(model: Any, task: _Task, rows: pd.DataFrame) -> Predictions:
+    """Train on released rows with a label column, and predict the true test rows."""
     labels = rows[LABEL].to_numpy().astype(np.int64)
     if labels.min() == labels.max():
-        # With much noise, all synthetic rows may have a single label.
+        # With large noise, all synthetic rows may have the same label.
         predicted = np.full(len(task.test.X), labels[0])
         return predicted, predicted.astype(float)
     train = replace(task.train, X=rows[list(task.train.X)], labels=labels)
@@ -489,18 +503,18 @@ def _learn_released(model: Any, task: _Task, rows: pd.DataFrame) -> Predictions:
 
 @dataclass(frozen=True)
 class _Method:
-    """A method of a study, and whether it has an epsilon."""
+    """Function that trains and predicts; `is_private` is True if it depends on epsilon."""
 
     run: Callable[[Any, _Task], Predictions]
     is_private: bool
 
 
 METHODS = {
-    "without privacy": _Method(_learn_truth, False),
+    "without privacy": _Method(_train_on_truth, False),
     "columns excluded": _Method(_exclude_columns, False),
     "post-processed": _Method(_choose_thresholds, False),
-    "reported": _Method(_learn_reports, True),
-    "private parity": _Method(_constrain_reports, True),
+    "reported": _Method(_train_on_reports, True),
+    "private parity": _Method(_constrain_parity, True),
     "synthetic rows": _Method(_synthesize_rows, True),
     "resampled columns": _Method(_resample_columns, True),
 }

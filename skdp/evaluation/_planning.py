@@ -1,4 +1,4 @@
-"""The smallest epsilon, or number of rows, at which an estimate is precise enough or an effect is found."""
+"""Smallest epsilon or number of rows that achieves a given precision or power."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from sklearn.base import clone
 
 from skdp.central import DPHistogram, planned_half_width
 from skdp.domain import Domain
-from skdp.evaluation._common import check_count
 from skdp.local import OracleEncoder
 from skdp.privacy import WeakGuaranteeWarning
+from skdp.randomness import check_size
 from skdp.survey import ReportDesign
 
-# Coverage of the intervals, and its quantile of the normal distribution.
+# Coverage of the intervals, and half their width in standard errors.
 LEVEL = 0.95
 Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
-# All numbers of three significant digits from 0.001 to 64 are tried.
+# Candidates: all numbers with three significant digits from 0.001 to 64.
 EPSILONS = [
     epsilon
     for epsilon in (np.arange(100, 1000) * 10.0 ** np.arange(-5, 0)[:, None]).ravel()
@@ -48,27 +48,26 @@ def plan_epsilon(
     Parameters
     ----------
     source : encoder of categories or DPHistogram
-        The estimator, fitted or not, with the values of its columns declared by name.
-        Its epsilon is ignored, but `Rho` and `Mu` are kept.
-    n_rows : int, optional
-        The number of rows. Counts of a `DPHistogram` do not depend on it.
-    within : float or int, optional
-        The largest margin of error, which is half the width of the 95 % interval. A
-        float between 0 and 1 is for a proportion in the population, or a difference of
-        proportions; an int is for the count of a value in the table.
-    power : float, optional
-        In place of `within`: the probability with which a two-sided test at the level
-        0.05 detects the difference of `rates`, such as 0.8.
-    rates : float or tuple of two floats, optional
-        The assumed proportion, from public knowledge, between 0 and 1; by default the worst case.
-        With two proportions, their difference is estimated, in two groups of equal size that are
-        known.
+        Estimator, fitted or not, with declared values for each column name. Its epsilon
+        is ignored; if it is a `Rho` or `Mu`, rho or mu is planned.
+    n_rows : int, default=None
+        Number of rows. Not required for counts of a `DPHistogram`.
+    within : float or int, default=None
+        Largest margin of error, which is half the width of the 95 % interval: a float
+        between 0 and 1 for a proportion in the population or a difference of
+        proportions, an int for the count of a value in the table.
+    power : float, default=None
+        Probability that a two-sided test at level 0.05 detects the difference of
+        `rates`, such as 0.8. Either `within` or `power` is required.
+    rates : float or tuple of two floats, default=None
+        Assumed proportion between 0 and 1, from public knowledge. If None, the worst
+        case is used. For two proportions, their difference is estimated, in two
+        non-private groups of equal size.
 
     Returns
     -------
     float
-        The smallest epsilon with three significant digits; for `Rho` or `Mu`, the
-        number in it.
+        Smallest epsilon with three significant digits, or rho or mu.
 
     Raises
     ------
@@ -80,13 +79,13 @@ def plan_epsilon(
 
     See Also
     --------
-    plan_rows : The number of rows for a given epsilon.
-    skdp.evaluation.privacy_curve : The score of a model at each epsilon.
+    plan_rows : Number of rows for a given epsilon.
+    skdp.evaluation.privacy_curve : Scores of a model at several epsilons.
 
     Notes
     -----
-    **Privacy.** Computed from declared values and public guesses. No data is read and
-    nothing is charged. Guesses from private data are not protected.
+    **Privacy.** The result is computed from declared values and `rates`. No data is read
+    and no ledger is charged. If `rates` come from private data, they are not protected.
 
     An unbiased value of one record has the variance ``v(f) + f (1 - f)``, where v is
     the variance of the mechanism (``count_variances``) and f the proportion. The margin
@@ -97,8 +96,8 @@ def plan_epsilon(
 
     Examples
     --------
-    Which epsilon estimates the proportion of smokers among 20,000 people within two
-    percentage points?
+    Find the epsilon that estimates the proportion of smokers among 20,000 people within
+    two percentage points:
 
     >>> from skdp import RandomizedResponseEncoder, plan_epsilon
     >>> encoder = RandomizedResponseEncoder(categories={"smokes": ["yes", "no"]})
@@ -108,27 +107,27 @@ def plan_epsilon(
     if isinstance(source, ReportDesign):
         raise TypeError(
             "source must be an encoder or a DPHistogram, got a ReportDesign, whose "
-            "epsilon is fixed. Use plan_rows."
+            "epsilon is fixed. Use plan_rows"
         )
     quantity, margin = _read_precision(within, power, rates)
     _check_source(source, quantity)
     if n_rows is not None:
-        check_count(n_rows, "n_rows", least=1)
+        check_size(n_rows, min_val=1, max_val=None, name="n_rows")
     elif not isinstance(source, DPHistogram) or quantity != "count":
-        raise ValueError(f"n_rows is required for a {quantity}, got None.")
+        raise ValueError(f"n_rows is required for a {quantity}, got None")
     n = n_rows or 1
 
     def is_enough(epsilon: float) -> bool:
         release = _set_epsilon(source, epsilon)
         error = _margin_of_error(release, quantity, n, rates)
-        return error <= margin * (1 + 1e-9)
+        return error <= margin * (1 + 1e-9)  # rounding errors of floats
 
-    # The margin of error falls with epsilon.
+    # Bisection, because the margin of error decreases with epsilon.
     position = bisect_left(EPSILONS, True, key=is_enough)
     if position == len(EPSILONS):
         raise ValueError(
             f"No epsilon up to {EPSILONS[-1]:g} achieves this precision with "
-            f"{n:,} rows. Use plan_rows to find the number of rows."
+            f"{n:,} rows. Use plan_rows to find the number of rows"
         )
     return float(EPSILONS[position])
 
@@ -145,21 +144,21 @@ def plan_rows(
     Parameters
     ----------
     source : encoder of categories, DPHistogram or ReportDesign
-        The estimator or questionnaire, with its epsilon. A `ReportDesign` has two
-        values, no group and no unknown number; its proportion is of the second value,
-        such as "yes".
-    within : float, optional
-        As for `plan_epsilon`, between 0 and 1. The error of a count does not fall with
-        the number of rows.
-    power : float, optional
+        Estimator or questionnaire, with its epsilon. A `ReportDesign` must have two
+        values, no group and no unknown parameter. The proportion is of its second
+        value, such as "yes".
+    within : float, default=None
+        As for `plan_epsilon`, between 0 and 1. Counts are not supported, because their
+        error does not decrease with the number of rows.
+    power : float, default=None
         As for `plan_epsilon`.
-    rates : float or tuple of two floats, optional
+    rates : float or tuple of two floats, default=None
         As for `plan_epsilon`.
 
     Returns
     -------
     int
-        The number of rows; for a difference, of both groups together.
+        Number of rows; for a difference, of both groups together.
 
     Raises
     ------
@@ -168,24 +167,24 @@ def plan_rows(
 
     See Also
     --------
-    plan_epsilon : The epsilon for a given number of rows.
+    plan_epsilon : Epsilon for a given number of rows.
 
     Notes
     -----
-    **Privacy.** Computed from declared values and public guesses, as `plan_epsilon`.
+    **Privacy.** As for `plan_epsilon`.
 
     Examples
     --------
-    How many people are needed to estimate the proportion of smokers within two
-    percentage points at epsilon 1?
+    Find the number of people that estimates the proportion of smokers within two
+    percentage points at epsilon 1:
 
     >>> from skdp import RandomizedResponseEncoder, plan_rows
     >>> encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]})
     >>> plan_rows(encoder, within=0.02)
     11243
 
-    And to detect in four of five surveys that 35 % of the young smoke and 25 % of the
-    old?
+    Find the number of people that detects, in 80 % of surveys, that 35 % of younger and
+    25 % of older people smoke:
 
     >>> plan_rows(encoder, rates=(0.25, 0.35), power=0.8)
     3542
@@ -193,26 +192,32 @@ def plan_rows(
     quantity, margin = _read_precision(within, power, rates)
     _check_source(source, quantity)
     if quantity == "count":
-        raise ValueError(f"within must be a float between 0 and 1, got {within!r}.")
-    # The margin of error is Z sqrt(variance / n), but width / n for a histogram.
+        raise ValueError(f"within must be a float between 0 and 1, got {within!r}")
+    # The margin of error of n rows is the margin of one row divided by sqrt(n), or by n
+    # for a histogram.
     ratio = _margin_of_error(source, quantity, 1, rates) / margin
     return math.ceil((ratio if isinstance(source, DPHistogram) else ratio**2) - 1e-9)
 
 
 def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
-    """Check the required precision; return the estimated quantity and the margin of error."""
+    """Check `within`, `power` and `rates`; return the estimated quantity and the margin of error.
+
+    The quantity is "proportion", "difference" (of two proportions) or "count". The power
+    of a test is converted to a margin of error.
+    """
     is_pair = isinstance(rates, tuple | list)
-    guesses = list(rates) if is_pair else [0 if rates is None else rates]
-    if not all(_is_number(rate) and 0 <= rate <= 1 for rate in guesses) or (
-        is_pair and len(guesses) != 2
-    ):
+    proportions = list(rates) if is_pair else [0 if rates is None else rates]
+    is_valid = not is_pair or len(proportions) == 2
+    for rate in proportions:
+        is_valid = is_valid and _is_number(rate) and 0 <= rate <= 1
+    if not is_valid:
         raise ValueError(
             "rates must be a proportion between 0 and 1, or two for a difference, got "
-            f"{rates!r}."
+            f"{rates!r}"
         )
     if (within is None) == (power is None) or (power is not None and not is_pair):
         raise ValueError(
-            "Exactly one of `within` and, with two `rates`, `power` is required."
+            "Exactly one of `within` and, with two `rates`, `power` is required"
         )
     if power is None:
         is_count = isinstance(within, Integral) and not is_pair
@@ -221,64 +226,66 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
         )
         if not is_in_range:
             raise ValueError(
-                "within must be a float between 0 and 1, or for a count an int of at "
-                f"least 1, got {within!r}."
+                "within must be a float between 0 and 1, or an int >= 1 for a count, got "
+                f"{within!r}"
             )
         quantity = "difference" if is_pair else "count" if is_count else "proportion"
         return quantity, float(within)
     if not _is_number(power) or not 1 - LEVEL < power < 1:
         raise ValueError(
             f"power must be between {1 - LEVEL:.3g}, the level of the test, and 1, got "
-            f"{power!r}."
+            f"{power!r}"
         )
     first, second = rates
     if first == second:
-        raise ValueError(f"rates must differ for a test, got {rates!r}.")
+        raise ValueError(f"rates must be distinct for a test, got {rates!r}")
     return "difference", abs(second - first) * Z / _effect_ratio(power)
 
 
 def _effect_ratio(power: float) -> float:
-    """Return the ratio of an effect to its standard error at which a test has this power."""
+    """Return the ratio of an effect to its standard error at which a two-sided test has this power."""
     normal = NormalDist()
 
-    def excess(ratio: float) -> float:
+    def excess_power(ratio: float) -> float:
+        # The estimate is significant on the right or on the wrong side.
         return normal.cdf(ratio - Z) + normal.cdf(-ratio - Z) - power
 
-    # In double precision, a test finds every effect of 40 standard errors.
-    return float(brentq(excess, 0, 40))
+    # The power of an effect of 40 standard errors is 1 in double precision.
+    return float(brentq(excess_power, 0, 40))
 
 
 def _is_number(value: Any) -> bool:
+    """Return True for a real number that is not a Boolean."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _check_source(source: Any, quantity: str) -> None:
-    """Check that the variance of the source is known."""
-    kinds = OracleEncoder, DPHistogram, ReportDesign
-    if isinstance(source, type) or not isinstance(source, kinds):
+    """Raise unless the error of `quantity` has a closed form for the source."""
+    types = OracleEncoder, DPHistogram, ReportDesign
+    if isinstance(source, type) or not isinstance(source, types):
         raise TypeError(
             "source must be an encoder of categories, a DPHistogram or a ReportDesign, "
-            f"got {getattr(source, '__name__', type(source).__name__)}."
+            f"got {getattr(source, '__name__', type(source).__name__)}"
         )
     if isinstance(source, DPHistogram) and quantity == "difference":
         raise ValueError(
-            "rates must be one proportion for a DPHistogram, which has no groups."
+            "rates must be one proportion for a DPHistogram, which has no groups"
         )
     if isinstance(source, ReportDesign):
         if source.group is not None:
             raise ValueError(
                 "source must be a ReportDesign without groups. Simulate the error of "
-                "other designs."
+                "other designs"
             )
         if len(source.values) != 2:
             raise ValueError(
                 "source must be a ReportDesign with two values, got "
-                f"{len(source.values)}. Simulate the error of other designs."
+                f"{len(source.values)}. Simulate the error of other designs"
             )
 
 
 def _set_epsilon(source: Any, epsilon: float) -> Any:
-    """Return a copy of an estimator with another epsilon, rho or mu."""
+    """Return a clone of an estimator with another epsilon, or with another rho or mu."""
     amount: Any = float(epsilon)
     if is_dataclass(source.epsilon):
         name = "rho" if hasattr(source.epsilon, "rho") else "mu"
@@ -288,58 +295,67 @@ def _set_epsilon(source: Any, epsilon: float) -> Any:
 
 
 def _margin_of_error(source: Any, quantity: str, n_rows: int, rates: Any) -> float:
-    """Return half the width of the interval of an estimate, the largest over its cells."""
+    """Return half the width of the 95 % interval of `quantity`, the largest over all values."""
     if isinstance(source, DPHistogram):
         width = planned_half_width(source, _declared_domain(source), LEVEL)
         return width if quantity == "count" else width / n_rows
-    noise: Any = _design_variance
+    noise_variance: Any = _design_variance
     if not isinstance(source, ReportDesign):
-        source, noise = _fit_to_declared(source), _report_variance
+        source, noise_variance = _fit_to_declared(source), _report_variance
+    # If no proportion is given, the largest variance on a grid is used; the variance is
+    # a quadratic function of the proportion.
+    proportions = np.linspace(0, 1, 101) if rates is None else np.ravel(rates)
+    variances = np.array([noise_variance(source, f) for f in proportions.tolist()])
+    if quantity == "count":
+        return Z * math.sqrt(n_rows * variances.max())
+    variances += proportions * (1 - proportions)
     if quantity == "difference":
         # Each of two groups has half of the rows.
-        variances = [noise(source, rate) + rate * (1 - rate) for rate in rates]
-        return Z * math.sqrt(2 * sum(variances) / n_rows)
-    # Without a rate, the worst one counts. The variance is a quadratic function of it.
-    proportions = np.linspace(0, 1, 101) if rates is None else [float(rates)]
-    if quantity == "count":
-        return Z * math.sqrt(n_rows * max(noise(source, f) for f in proportions))
-    variance = max(noise(source, f) + f * (1 - f) for f in proportions)
-    return Z * math.sqrt(variance / n_rows)
+        return Z * math.sqrt(2 * variances.sum() / n_rows)
+    return Z * math.sqrt(variances.max() / n_rows)
 
 
 def _design_variance(design: ReportDesign, rate: float) -> float:
-    """Return the variance that a questionnaire adds to one answer: inverse information less ``f (1 - f)``."""
-    of_first, of_second = design.channels[None]
-    expected = (1 - rate) * of_first + rate * of_second
-    slope = of_second - of_first
-    is_given = expected > 0
-    # At 0 or 1, a report that only the other value gives estimates the rate exactly.
-    if slope[~is_given].any():
+    """Return the variance that a questionnaire adds to one answer.
+
+    This is the inverse Fisher information of one report, minus ``rate * (1 - rate)``.
+    """
+    # Probability of each report under either value, and under the mixture of values.
+    p_first, p_second = design.channels[None]
+    expected = (1 - rate) * p_first + rate * p_second
+    slope = p_second - p_first
+    is_possible = expected > 0
+    # If the rate is 0 or 1 and a report is possible under the other value only, the
+    # absence of this report estimates the rate exactly.
+    if slope[~is_possible].any():
         return 0.0
-    information = float((slope[is_given] ** 2 / expected[is_given]).sum())
+    information = float((slope[is_possible] ** 2 / expected[is_possible]).sum())
     return 1 / information - rate * (1 - rate)
 
 
 def _report_variance(encoder: Any, rate: float) -> float:
-    """Return the largest variance that the mechanism adds to a value with this proportion."""
+    """Return the variance that reports add to the indicator of a value with this proportion.
+
+    This is the largest variance over the columns.
+    """
     domain = encoder.protocol_.domain
     sizes = list(domain.sizes)
     if encoder.protocol_.strategy == "joint":
         sizes = [domain.size]
     # The first value has the proportion, and the other values are equally frequent.
-    first: list[int] = []
-    counts: list[float] = []
+    first_positions: list[int] = []
+    proportions: list[float] = []
     for size in sizes:
-        first.append(len(counts))
-        counts += [rate] + [(1 - rate) / max(size - 1, 1)] * (size - 1)
-    # The finite sample of strategy="sample" is negligible with so many rows.
+        first_positions.append(len(proportions))
+        proportions += [rate] + [(1 - rate) / max(size - 1, 1)] * (size - 1)
+    # The finite-sample term of strategy="sample" is negligible with this many rows.
     n_rows = 1e9
-    variances = encoder.count_variances(n_rows * np.array(counts))
-    return float(variances[first].max()) / n_rows
+    variances = encoder.count_variances(n_rows * np.array(proportions))
+    return float(variances[first_positions].max()) / n_rows
 
 
 def _fit_to_declared(source: Any) -> Any:
-    """Fit a copy of an encoder to a row of declared values. Fitting charges nothing."""
+    """Fit a clone of an encoder to one row of declared values, without a charge."""
     domain = _declared_domain(source)
     row = {name: [domain[name].values[0]] for name in domain.columns}
     encoder = clone(source).set_params(categories=domain, ledger=None)
@@ -348,12 +364,12 @@ def _fit_to_declared(source: Any) -> Any:
 
 
 def _domain_parameter(source: Any) -> str:
-    """Return the name of the parameter that declares the values."""
+    """Return the name of the parameter that declares the values of the columns."""
     return "domain" if isinstance(source, DPHistogram) else "categories"
 
 
 def _declared_domain(source: Any) -> Domain:
-    """Return the declared values of an estimator, by the names of its columns."""
+    """Return the domain of an estimator; raise unless it is declared by column name."""
     name = _domain_parameter(source)
     declared = getattr(source, "domain_", getattr(source, name))
     if isinstance(declared, Domain):
@@ -362,5 +378,5 @@ def _declared_domain(source: Any) -> Domain:
         return Domain(declared)
     raise TypeError(
         f"{name} of {type(source).__name__} must be a mapping or a Domain, got "
-        f"{type(declared).__name__}."
+        f"{type(declared).__name__}"
     )

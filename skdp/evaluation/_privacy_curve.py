@@ -1,4 +1,4 @@
-"""Scores by epsilon: a curve, and the difference from the scores without privacy."""
+"""Scores of an estimator at several epsilons, and their differences from a baseline."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ from skdp.base import (
     check_row_order,
     draw_seed,
 )
-from skdp.evaluation._common import check_table, read_epsilons
 from skdp.local import OnFitOnly, PosteriorFeatures
-from skdp.privacy import WeakGuaranteeWarning
+from skdp.privacy import WeakGuaranteeWarning, check_epsilon
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 
+# Columns of the result of `privacy_curve`.
 COLUMNS = ["epsilon", "split", "metric", "value", "n_train", "n_test"]
+
+# An epsilon and the number of a split.
 Cell = tuple[float, int]
 
-# Steps whose `transform` does not release the rows to predict.
+# Steps whose `transform` does not release the rows that are predicted.
 NOT_REPEATED = (OnFitOnly, DPColumnSynthesizer, DPMarginalSynthesizer)
 
 
@@ -53,48 +55,48 @@ def privacy_curve(
 ) -> pd.DataFrame:
     """Score an estimator by cross-validation at several epsilons, and without privacy.
 
-    All epsilons and the baseline are fitted and scored on the same splits.
+    The estimator and the baseline are fitted and scored on the same splits at all
+    epsilons.
 
     Parameters
     ----------
     estimator : estimator
-        A model with a private step, such as a Pipeline with a local transformer or a
+        Model with a private step, such as a Pipeline with a local transformer or a
         private scaler. Wrap a local transformer in `OnFitOnly` to predict from true
         rows.
     X : dataframe or array of shape (n_samples, n_features)
-        The true rows.
+        True rows.
     y : array-like or series of shape (n_samples,)
-        The true targets.
+        True targets.
     param_name : str
-        The nested name of the epsilon of the private step, such as
+        Nested name of the epsilon of the private step, such as
         ``"columns__private__epsilon"``.
     epsilons : iterable of float
-        The values of epsilon: finite, > 0, all different.
-    scoring : str, callable, list, tuple or dict, optional
+        Distinct values of epsilon, > 0.
+    scoring : str, callable, list, tuple or dict, default=None
         As for `sklearn.model_selection.cross_validate`. A callable
-        ``scorer(estimator, X, y)`` gets the true test rows and returns a number or a
-        dict of numbers, such as fairness metrics by the true groups in X. By default
-        accuracy for a classifier and R² for a regressor.
+        ``scorer(estimator, X, y)`` is called with the true test rows and returns a
+        number or a dict of numbers, such as fairness metrics of the true groups in X.
+        If None, accuracy is used for a classifier and R² for a regressor.
     cv : int, splitter or iterable of (train, test), default=5
-        An int is the number of folds, shuffled and stratified for a classifier. Repeat
-        the cross-validation with a splitter such as
-        ``RepeatedStratifiedKFold(random_state=0)``. Each split has independent noise.
+        Cross-validation splits. An int is the number of folds, which are shuffled, and
+        stratified for a classifier. To repeat the cross-validation, use a splitter such
+        as ``RepeatedStratifiedKFold(random_state=0)``. Each split has independent
+        noise.
     baseline : "auto", estimator or None, default="auto"
-        The model without privacy: by default the same estimator with an epsilon of 1e9
-        and no ledger. For fairness, compare with a model without the sensitive columns,
-        too.
-    n_jobs : int, optional
-        Number of processes.
-    random_state : int, optional
-        None for secure randomness. An int gives each fit its own seed, which does not
-        change when epsilons or splits are added.
+        Model without privacy. "auto" uses the same estimator with epsilon=1e9 and no
+        ledger. For fairness, also compare with a model without the sensitive columns.
+    n_jobs : int, default=None
+        Number of jobs to run in parallel.
+    random_state : int, default=None
+        None uses secure randomness. With an int, each fit has its own seed, which does
+        not change when epsilons or splits are added.
 
     Returns
     -------
     pandas.DataFrame
         Columns ``epsilon, split, metric, value, n_train, n_test``, one row for each
-        combination of the first three. The baseline has an infinite epsilon and
-        comes first.
+        epsilon, split and metric. The baseline has an infinite epsilon and is first.
 
     Raises
     ------
@@ -106,16 +108,16 @@ def privacy_curve(
 
     See Also
     --------
-    PrivacyCurveDisplay : Draws it.
+    PrivacyCurveDisplay : Plot of the scores.
     compare_to_baseline : Differences from the baseline, with intervals.
 
     Notes
     -----
     **Privacy.** The result is computed from true rows and is not private.
 
-    The ledger of the step is charged once for each fit, and once more for the test rows
-    of a local transformer, which are released once for all scorers. The baseline is
-    fitted first, so that most errors are raised before anything is charged.
+    The ledger of the private step is charged once for each fit. It is charged once more
+    for the test rows of a local transformer, which are released once for all scorers.
+    The baseline is fitted first, so that most errors are raised before a charge.
 
     Examples
     --------
@@ -145,46 +147,45 @@ def privacy_curve(
     inf    0.8
     Name: value, dtype: float64
     """
-    losses = read_epsilons(epsilons)
+    losses = check_epsilons(epsilons)
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
     seed = draw_seed(random_state)
     if param_name not in estimator.get_params():
         raise ValueError(
-            f"param_name must be a parameter of the estimator, got {param_name!r}."
+            f"param_name must be a parameter of the estimator, got {param_name!r}"
         )
     if scoring is None:
         scoring = "accuracy" if is_classifier(estimator) else "r2"
     splits = _list_splits(estimator, y, cv)
     if isinstance(baseline, str) and baseline == "auto":
         baseline = _set_epsilon(estimator, param_name, math.inf, None)
-    levels = losses if baseline is None else [math.inf, *losses]
-    cells = list(itertools.product(levels, range(len(splits))))
 
-    def call(cell: Cell) -> Any:
+    def make_task(cell: Cell) -> Any:
+        # The delayed fit and score of one epsilon on one split.
         epsilon, number = cell
         model = baseline
         if epsilon < math.inf:
-            model = _set_epsilon(estimator, param_name, epsilon, seed_of(seed, *cell))
+            fit_seed = derive_seed(seed, *cell)
+            model = _set_epsilon(estimator, param_name, epsilon, fit_seed)
         return delayed(_score_split)(model, X, y, splits[number], scoring, epsilon)
 
     rows = []
-    # The baseline comes first, and is finished before anything is charged.
-    for is_private in (False, True):
-        chosen = [cell for cell in cells if (cell[0] < math.inf) == is_private]
-        results = Parallel(n_jobs=n_jobs)(map(call, chosen))
-        for cell, scores in zip(chosen, results, strict=True):
+    # All fits of the baseline are finished before a charge.
+    for levels in ([] if baseline is None else [math.inf], losses):
+        cells = list(itertools.product(levels, range(len(splits))))
+        results = Parallel(n_jobs=n_jobs)(map(make_task, cells))
+        for cell, scores in zip(cells, results, strict=True):
             sizes = tuple(map(len, splits[cell[1]]))
             rows += [(*cell, name, value, *sizes) for name, value in scores.items()]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:
-    """Return the training and test rows of each split."""
+    """Return the positions of the training and test rows of each split."""
     folds = check_cv(cv, y, classifier=is_classifier(estimator))
     if isinstance(cv, Integral):
-        # Every call has the same splits, so that values of epsilon can be added to a
-        # curve later.
+        # All calls use the same splits, so that epsilons can be added to a curve later.
         folds = type(folds)(folds.n_splits, shuffle=True, random_state=0)
     return [tuple(map(np.asarray, split)) for split in folds.split(np.zeros(len(y)), y)]
 
@@ -192,15 +193,16 @@ def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:
 def _score_split(
     model: Any, X: Any, y: Any, split: Any, scoring: Any, epsilon: float
 ) -> dict[str, float]:
-    """Fit and score a model on one split."""
+    """Fit and score a model on one split; return the value of each metric by name."""
     name = scoring if isinstance(scoring, str) else "score"
     with warnings.catch_warnings():
         if epsilon == math.inf:
-            # The user did not choose this epsilon.
+            # The user did not choose the large epsilon of the baseline.
             warnings.simplefilter("ignore", WeakGuaranteeWarning)
         result = cross_validate(
             model, X, y, cv=[split], scoring=scoring, error_score="raise"
         )
+    # cross_validate also returns times, and names a single score "test_score".
     scores = {}
     for key, values in result.items():
         if key.startswith("test_"):
@@ -209,10 +211,11 @@ def _score_split(
     return scores
 
 
-def seed_of(seed: int | None, epsilon: float, *numbers: int) -> int | None:
-    """Return a seed that is unique to an epsilon and the numbers."""
+def derive_seed(seed: int | None, epsilon: float, *numbers: int) -> int | None:
+    """Derive a seed from a seed, an epsilon and further numbers; None without a seed."""
     if seed is None:
         return None
+    # The bits of the float, because SeedSequence requires integers.
     bits = int(np.float64(epsilon).view(np.uint64))
     sequence = np.random.SeedSequence([seed, bits, *numbers])
     return int(sequence.generate_state(1)[0])
@@ -221,22 +224,24 @@ def seed_of(seed: int | None, epsilon: float, *numbers: int) -> int | None:
 def _set_epsilon(
     estimator: Any, param_name: str, epsilon: float, seed: int | None
 ) -> Any:
-    """Return a clone with another epsilon; without noise and ledger if it is infinite."""
+    """Return a clone with another epsilon and seed; inf is the baseline without a ledger."""
     model = clone(estimator)
     params = model.get_params()
-    # Reports with an epsilon of 1e9 are the true values.
+    # Reports with an epsilon of 1e9 are equal to the true values.
     changes: dict[str, Any] = {param_name: min(epsilon, 1e9)}
     for name in params:
-        prefix, _, last = name.rpartition("__")
+        prefix, _, parameter = name.rpartition("__")
         prefix = f"{prefix}__" if prefix else ""
         is_private = f"{prefix}epsilon" in params or f"{prefix}ledger" in params
-        if last == "random_state" and is_private:
-            # Each private step has its own noise.
-            own = zlib.crc32(name.encode())
-            changes[name] = None if seed is None else (seed ^ own) % (1 << 32)
-        elif last == "ledger" and epsilon == math.inf:
+        if parameter == "random_state" and is_private:
+            # The name is hashed into the seed, so that each private step has its own
+            # noise.
+            name_hash = zlib.crc32(name.encode())
+            changes[name] = None if seed is None else (seed ^ name_hash) % (1 << 32)
+        elif parameter == "ledger" and epsilon == math.inf:
             changes[name] = None
     model.set_params(**changes)
+    # The step with the epsilon, or the skdp wrapper around it, releases rows.
     owner = param_name.rpartition("__")[0]
     parent = owner.rpartition("__")[0]
     if isinstance(model.get_params().get(parent), PosteriorFeatures | OnFitOnly):
@@ -244,45 +249,51 @@ def _set_epsilon(
     step = model.get_params().get(owner)
     is_released = hasattr(step, "transform") and getattr(step, "protects_rows", True)
     if is_released and not isinstance(step, NOT_REPEATED):
-        model.set_params(**{owner: OneRelease(step)})
+        model.set_params(**{owner: CachedRelease(step)})
     return model
 
 
-class OneRelease(MetaEstimatorMixin, BaseEstimator):
-    """Return the same release for the same rows as in the last call."""
+class CachedRelease(MetaEstimatorMixin, BaseEstimator):
+    """Transformer that repeats its last release if it is called with the same rows."""
 
-    # A model is evaluated by labels and by probabilities, which would release its rows
-    # twice.
+    # Scorers call `predict` and `predict_proba`, which would release the test rows twice.
 
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
 
     def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a clone of the transformer."""
         self.transformer_ = clone(self.transformer).fit(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """Fit a clone of the transformer and release X."""
         self.transformer_ = clone(self.transformer)
         return self.transformer_.fit_transform(X, y, **params)
 
     def transform(self, X: Any) -> Any:
-        # Rows are identified by content, because a meta-estimator may pass a copy.
-        key = joblib.hash(X)
-        if getattr(self, "_last", (None,))[0] != key:
-            self._last = key, self.transformer_.transform(X)
-        return self._last[1]
+        """Release X, or return the last release if it was a release of the same rows."""
+        # Rows are compared by a hash, because a meta-estimator may pass a copy.
+        rows_hash = joblib.hash(X)
+        if getattr(self, "_last_release", (None,))[0] != rows_hash:
+            self._last_release = rows_hash, self.transformer_.transform(X)
+        return self._last_release[1]
 
     def set_output(self, *, transform: Any = None) -> Self:
+        """Set the output container of the transformer."""
         self.transformer.set_output(transform=transform)
         return self
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> Any:
+        """Return the output feature names of the fitted transformer."""
         return self.transformer_.get_feature_names_out(input_features)
 
     def __sklearn_is_fitted__(self) -> bool:
+        """Return True after `fit`."""
         return hasattr(self, "transformer_")
 
     def __sklearn_tags__(self) -> Any:
+        """Return the tags of the transformer."""
         return get_tags(self.transformer)
 
 
@@ -294,36 +305,38 @@ def compare_to_baseline(
     Parameters
     ----------
     curve : pandas.DataFrame
-        The result of `privacy_curve`, with a baseline, or of `fairness_study`.
-    baseline : str, optional
-        For `fairness_study`: the method to compare all others with.
+        Result of `privacy_curve` with a baseline, or of `fairness_study`.
+    baseline : str, default=None
+        Baseline method of a `fairness_study`. If None, rows with an infinite epsilon
+        are the baseline.
 
     Returns
     -------
     pandas.DataFrame
-        One row for each metric and epsilon, and each method if any: ``metric, epsilon,
-        difference, std_error, lower, upper, n_pairs``, with 95 % intervals. The
-        difference is the mean over the splits in which both scores are finite;
-        ``n_pairs`` is their number. With less than two, error and interval are nan.
+        One row for each metric and epsilon (and method, if `baseline` is given), with
+        the columns ``metric, epsilon, difference, std_error, lower, upper, n_pairs``
+        and 95 % intervals. The difference is the mean over the ``n_pairs`` splits in
+        which both scores are finite. If there are fewer than two such splits,
+        ``std_error``, ``lower`` and ``upper`` are nan.
 
     Raises
     ------
     TypeError, ValueError
-        If the curve lacks a column or the baseline, or has a split twice.
+        If the curve lacks a column or the baseline, or has a repeated split.
 
     See Also
     --------
-    PrivacyCurveDisplay : Draws it, with ``kind="difference"``.
+    PrivacyCurveDisplay : Plot of the differences, with ``kind="difference"``.
 
     Notes
     -----
     **Privacy.** Scores are computed from true rows and are not private.
 
-    Splits share most of their rows, so the usual standard error is too
-    small. With n pairs, whose differences have the variance s², and m test rows for
-    each training row, the standard error is ``sqrt((1 / n + m) s²)``, with Student's t
-    with n - 1 degrees of freedom [1]_, [2]_. Where most of the variance is noise, which
-    is new in each split, the intervals are conservative.
+    Splits have most of their rows in common, so the usual standard error is too small.
+    For n pairs whose differences have the variance s², and m test rows per training
+    row, the corrected standard error is ``sqrt((1 / n + m) s²)``, with Student's t with
+    n - 1 degrees of freedom [1]_, [2]_. The intervals are conservative if most of the
+    variance is due to the noise, which is independent in each split.
 
     References
     ----------
@@ -356,12 +369,16 @@ def compare_to_baseline(
         keys = ["method", *keys]
     if not is_baseline.any():
         raise ValueError(
-            "curve must have a baseline: rows with an infinite epsilon, or of the method "
-            "`baseline`."
+            "curve must have a baseline: rows with an infinite epsilon, or rows of the "
+            "method `baseline`, got none"
         )
     private = curve[~is_baseline]
     if private.duplicated([*keys, "split"]).any():
-        raise ValueError("curve must have each split once for each epsilon and metric.")
+        raise ValueError(
+            "curve must have each split once for each epsilon and metric, got a repeated "
+            "split"
+        )
+    # Each score is paired with the score of the baseline on the same split.
     pairs = private.merge(
         curve.loc[is_baseline, ["metric", "split", "value"]],
         on=["metric", "split"],
@@ -371,6 +388,7 @@ def compare_to_baseline(
     )
     pairs["value"] -= pairs["value_baseline"]
     pairs.loc[~np.isfinite(pairs["value"]), "value"] = np.nan
+    # The standard error of Nadeau and Bengio (2003).
     pairs["ratio"] = pairs["n_test"] / pairs["n_train"]
     grouped = pairs.groupby(keys, sort=False)
     table = grouped["value"].agg(["mean", "var", "count"])
@@ -385,8 +403,43 @@ def compare_to_baseline(
 
 
 def check_curve(curve: Any) -> None:
-    """Check the result of `privacy_curve`."""
+    """Raise unless an argument is a result of `privacy_curve` with a finite epsilon."""
     numbers = ("epsilon", "value", "n_train", "n_test")
     check_table(curve, "curve", COLUMNS, numbers=numbers)
     if not np.isfinite(curve["epsilon"]).any():
-        raise ValueError("curve must have rows of a finite epsilon")
+        raise ValueError("curve must have rows with a finite epsilon, got none")
+
+
+def check_epsilons(epsilons: Any) -> list[float]:
+    """Return the values of epsilon to compare; raise unless they are valid and distinct."""
+    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
+        raise TypeError(
+            f"epsilons must be a list of numbers, got {type(epsilons).__name__}"
+        )
+    values = list(epsilons)
+    for epsilon in values:
+        check_epsilon(epsilon, name="each of epsilons")
+    if not values:
+        raise ValueError("epsilons must have at least one number, got none")
+    values = list(map(float, values))
+    if len(set(values)) < len(values):
+        raise ValueError("epsilons must be distinct, got a repeated number")
+    return values
+
+
+def check_table(
+    table: Any, name: str, columns: Iterable[str], *, numbers: Iterable[str] = ()
+) -> None:
+    """Raise unless an argument is a DataFrame with some columns, of which `numbers` are numeric."""
+    required = list(columns)
+    if not isinstance(table, pd.DataFrame) or not {*required} <= {*table.columns}:
+        raise TypeError(
+            f"{name} must be a DataFrame with the columns {', '.join(required)}, got "
+            f"{type(table).__name__} without all of them"
+        )
+    for column in numbers:
+        dtype = table[column].dtype
+        if not pd.api.types.is_numeric_dtype(dtype):
+            raise TypeError(
+                f"{name} must have numbers in the column {column}, got dtype {dtype}"
+            )

@@ -1,4 +1,4 @@
-"""Common parts of figures: colors, panels and legends."""
+"""Colors, markers, panels, legends and labels of the figures."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Okabe and Ito (2008): distinguishable for color-blind readers, too. Each series also
-# has its own marker.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Palette of Okabe and Ito (2008), which color-blind readers can distinguish. Each series
+# also has its own marker.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK = "#333333"
 
-# Values of a column that are drawn: the most frequent ones.
+# Largest number of values of a column in a figure; the most frequent values are drawn.
 MAX_VALUES = 20
 
 
 class PanelDisplay:
-    """The panels of a display, in a new figure or given by the caller."""
+    """Base class of displays: panels of a new figure, or axes of the caller."""
 
     ax_: NDArray[Any]
     figure_: Any
@@ -29,25 +29,25 @@ class PanelDisplay:
     def _use_panels(
         self, ax: Any, number: int, *, width: float = 4.0, height: float = 3.2
     ) -> list[Any]:
-        """Set `ax_` and `figure_`; sizes of new panels are in inches."""
+        """Set `ax_` and `figure_`, and return `number` panels; sizes are in inches."""
         if ax is None:
-            ax = new_panels(number, width=width, height=height)
+            ax = make_panels(number, width=width, height=height)
         panels = list(np.ravel(ax))
         if len(panels) != number:
-            raise ValueError(f"ax must have {number} panels, got {len(panels)}.")
+            raise ValueError(f"ax must have {number} panels, got {len(panels)}")
         self.ax_ = np.array(panels, dtype=object)
         self.figure_ = panels[0].get_figure(root=True)
         return panels
 
     def _draw_legend(self, ax: Any, handles: Sequence[Any]) -> None:
-        """Draw a legend below a new figure, or in the first of given panels."""
+        """Draw a legend below a new figure, or in the first panel of the caller (`ax`)."""
         owner = self.figure_ if ax is None else self.ax_[0]
         layout = {"loc": "outside lower center", "ncols": min(len(handles), 2)}
         owner.legend(handles=handles, frameon=False, **(layout if ax is None else {}))
 
 
 def draw_plain_text(plot: Any) -> Any:
-    """Draw texts literally, without math mode between dollar signs."""
+    """Decorate a plot method to draw dollar signs of texts literally, not as math mode."""
 
     @wraps(plot)
     def plot_plainly(*args: Any, **options: Any) -> Any:
@@ -58,55 +58,58 @@ def draw_plain_text(plot: Any) -> Any:
 
 
 def import_pyplot() -> Any:
-    """Import a dependency of the extra "plot"."""
+    """Import matplotlib.pyplot, an optional dependency."""
     try:
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError(
-            "Plots require matplotlib. Use pip install matplotlib (extra 'plot')"
+            "Plots require matplotlib, which is not installed. Use `pip install "
+            "matplotlib`"
         ) from error
     return pyplot
 
 
-def new_panels(number: int, *, width: float, height: float) -> list[Any]:
-    """Return new panels, at most three in a row."""
-    across = min(number, 3)
-    down = math.ceil(number / across)
-    size = max(width * across, 5.5), height * down + 0.5
+def make_panels(number: int, *, width: float, height: float) -> list[Any]:
+    """Make a figure with `number` panels, at most three per row; sizes are in inches."""
+    n_columns = min(number, 3)
+    n_rows = math.ceil(number / n_columns)
+    size = max(width * n_columns, 5.5), height * n_rows + 0.5
     _, panels = import_pyplot().subplots(
-        down, across, figsize=size, squeeze=False, layout="constrained"
+        n_rows, n_columns, figsize=size, squeeze=False, layout="constrained"
     )
+    # The grid may have more panels than required.
     for unused in panels.flat[number:]:
         unused.remove()
     return list(panels.flat[:number])
 
 
-def legend_entry(label: Any, **style: Any) -> Any:
-    """Return a line for a legend."""
+def make_legend_entry(label: Any, **style: Any) -> Any:
+    """Return an invisible line whose style and label appear in a legend."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], label=str(label), **{"color": INK} | style)
 
 
-def series_style(position: int) -> dict[str, Any]:
-    """Return a color and a marker, which differ for 36 series."""
-    turn, colour = divmod(position, len(COLOURS))
-    marker = MARKERS[(colour + turn) % len(MARKERS)]
-    return {"color": COLOURS[colour], "marker": marker}
+def choose_series_style(position: int) -> dict[str, Any]:
+    """Return the color and marker of a series; the first 36 combinations are distinct."""
+    # Markers are shifted by one each time that all colors have been used.
+    n_rounds, color = divmod(position, len(COLORS))
+    marker = MARKERS[(color + n_rounds) % len(MARKERS)]
+    return {"color": COLORS[color], "marker": marker}
 
 
 def format_label(value: Any) -> str:
-    """Format a value, or a combination of values."""
+    """Format a value, or a tuple of values, as text of at most 40 characters per value."""
     if isinstance(value, tuple):
         return ", ".join(map(format_label, value))
-    if value is None or value != value:
+    if value is None or value != value:  # nan differs from itself
         return "missing"
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def label_rows(axes: Any, labels: Sequence[str]) -> None:
-    """Label rows of bars or dots, from the top down."""
+    """Label horizontal rows of bars or dots on the y axis, the first at the top."""
     axes.grid(False, axis="y")
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
@@ -114,7 +117,7 @@ def label_rows(axes: Any, labels: Sequence[str]) -> None:
 
 
 def tidy_axes(axes: Any, title: str) -> None:
-    """Write a title at the left, remove the upper and right edges, and add a faint grid."""
+    """Set the title at the left, remove the top and right spines, and add a light grid."""
     axes.set_title(title, loc="left", fontsize="medium")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, color="#dddddd", lw=0.8)

@@ -37,5 +37,5 @@ def few_trees():
 def no_figures():
     """Leave figures out where a page is read for its words: they take half of the time."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(_report, "_write_figure", lambda figure: "")
+        patched.setattr(_report, "_encode_figure", lambda figure: "")
         yield

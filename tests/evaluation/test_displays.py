@@ -222,10 +222,10 @@ def with_true(counts, labels):
 @each(
     "make error message",
     [
-        (lambda: CountEstimateDisplay(COUNTS.assign(lower="secret")), TypeError, "in the columns lower"),
+        (lambda: CountEstimateDisplay(COUNTS.assign(lower="secret")), TypeError, "in the column lower"),
         (lambda: with_true(["secret"], ["a"]), TypeError, "true_counts must be numeric"),
-        (lambda: with_true([1], ["secret"]), ValueError, "all of them labels of estimates"),
-        (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon="secret")), TypeError, "in the columns epsilon"),
+        (lambda: with_true([1], ["secret"]), ValueError, "distinct labels of estimates"),
+        (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon="secret")), TypeError, "in the column epsilon"),
         (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon=np.inf)), ValueError, "rows of a finite epsilon"),
         (lambda: PrivacyCurveDisplay.from_curve(CURVE, kind="line"), ValueError, "kind must be one of"),
         (lambda: MarginalDisplay({}), TypeError, "marginals must be a mapping"),

@@ -166,7 +166,7 @@ LEVELS = ReportDesign.by_group({1: ReportDesign.warner("a", 0.9), 2: ReportDesig
         (ENCODER, {"within": 20, "rates": (0.2, 0.3)}, ValueError, "within must be a float between 0 and 1"),
         (ENCODER, {"rates": 2}, ValueError, "rates must be a proportion between 0 and 1, or two .*, got 2"),
         (ENCODER, TEST | {"power": 0.05}, ValueError, "power must be between 0.05, the level of the test, and 1"),
-        (ENCODER, TEST | {"rates": (0.3, 0.3)}, ValueError, "rates must differ"),
+        (ENCODER, TEST | {"rates": (0.3, 0.3)}, ValueError, "rates must be distinct"),
         (ENCODER, TEST, ValueError, "No epsilon up to 64 .* with 9 rows. Use plan_rows"),
     ],
 )

@@ -224,7 +224,7 @@ def test_each_release_is_charged_and_a_refusal_passes():
     "parameters error message",
     [
         ({"param_name": "epsilon"}, ValueError, "param_name must be a parameter of the estimator, got 'epsilon'"),
-        ({"epsilons": [1, 1.0]}, ValueError, "epsilons must all be different"),
+        ({"epsilons": [1, 1.0]}, ValueError, "epsilons must be distinct"),
         ({"epsilons": 1.0}, TypeError, "epsilons must be a list of numbers, got float"),
         ({"scoring": "no such"}, ValueError, "scoring"),
         ({"data": (table()[0], table(9)[1])}, ValueError, "inconsistent numbers of samples"),

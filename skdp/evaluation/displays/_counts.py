@@ -1,4 +1,4 @@
-"""Plot of estimated counts with intervals, and of the true counts if known."""
+"""Plot of estimated counts with intervals, and of true counts if available."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from skdp.base import AxesLike
-from skdp.evaluation._common import check_table
+from skdp.evaluation._privacy_curve import check_table
 from skdp.evaluation._style import (
-    COLOURS,
+    COLORS,
     INK,
     MAX_VALUES,
     PanelDisplay,
@@ -23,21 +23,21 @@ from skdp.metrics import convert_labels
 
 
 class CountEstimateDisplay(PanelDisplay):
-    """Bar plot of estimated counts with intervals, a panel for each column.
+    """Bar plot of estimated counts with intervals, with one panel for each column.
 
-    Use `from_estimates`.
+    Use `from_estimates` to create the display.
 
     Parameters
     ----------
     estimates : DataFrame
-        ``count, lower, upper``, and ``true`` if the true counts are known.
+        Columns ``count, lower, upper``, and optionally ``true``.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes
-        The panels.
+        Axes with the panels.
     figure_ : matplotlib Figure
-        The figure.
+        Figure containing the panels.
 
     Notes
     -----
@@ -64,7 +64,7 @@ class CountEstimateDisplay(PanelDisplay):
         columns = ("count", "lower", "upper")
         check_table(estimates, "estimates", columns, numbers=columns)
         if estimates.empty:
-            raise ValueError("estimates must have at least one row")
+            raise ValueError("estimates must have at least one row, got none")
         self.estimates = estimates
 
     @classmethod
@@ -80,22 +80,22 @@ class CountEstimateDisplay(PanelDisplay):
         Parameters
         ----------
         estimates : DataFrame
-            ``count, lower, upper``, indexed by value, by (column, category), or by the
-            values of several columns that are reported together.
-        true_counts : Series, optional
-            The true counts with the same labels; an absent label has the count 0.
-        ax : matplotlib Axes or array of them, optional
-            The axes to draw on, one for each column. By default axes of a new figure.
+            Columns ``count, lower, upper``, indexed by value, by (column, category), or
+            by the values of several columns that are reported together.
+        true_counts : Series, default=None
+            True counts with the same labels. An absent label has the count 0.
+        ax : matplotlib Axes or array of Axes, default=None
+            Axes to draw on, one for each column. If None, a new figure is created.
 
         Returns
         -------
         CountEstimateDisplay
-            The display.
+            Object that stores the figure.
 
         Raises
         ------
         ImportError, TypeError, ValueError
-            If matplotlib is not installed, or a table does not fit.
+            If matplotlib is not installed, or a table has the wrong columns or labels.
         """
         display = cls(estimates)
         if true_counts is not None:
@@ -105,20 +105,22 @@ class CountEstimateDisplay(PanelDisplay):
 
     @draw_plain_text
     def plot(self, ax: AxesLike | None = None) -> CountEstimateDisplay:
-        """Draw the estimates.
+        """Plot the estimates.
 
         Parameters
         ----------
-        ax : matplotlib Axes or array of them, optional
+        ax : matplotlib Axes or array of Axes, default=None
             As for `from_estimates`.
 
         Returns
         -------
         CountEstimateDisplay
-            The display.
+            Object that stores the figure.
         """
         tables = _split_columns(self.estimates)
-        n_rows = max(2, *(min(len(table), MAX_VALUES) for _, table in tables))
+        # The height of all panels is the height of the largest one.
+        n_values = max(len(table) for _, table in tables)
+        n_rows = min(max(2, n_values), MAX_VALUES)
         panels = self._use_panels(
             ax, len(tables), width=4.6, height=1.1 + 0.28 * n_rows
         )
@@ -129,28 +131,28 @@ class CountEstimateDisplay(PanelDisplay):
 
 
 def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
-    """Draw a column, and return the entries of the legend."""
-    n_hidden = len(table) - MAX_VALUES
-    if n_hidden > 0:
+    """Draw bars of a column with intervals and true counts; return the handles of the legend."""
+    n_excluded = len(table) - MAX_VALUES
+    if n_excluded > 0:
         largest = table["count"].nlargest(MAX_VALUES).index
         table = table[table.index.isin(largest)]
-        title = f"{title} ({n_hidden} smaller estimates not drawn)"
+        title = f"{title} ({n_excluded} smaller estimates not drawn)"
     positions = np.arange(len(table))
     bars = axes.barh(
-        positions, table["count"], height=0.7, color=COLOURS[5], label="estimate"
+        positions, table["count"], height=0.7, color=COLORS[5], label="estimate"
     )
-    # The interval of an unknown value has no limits.
+    # matplotlib cannot draw infinite limits, so they are missing.
     limits = (
         table[["lower", "upper"]].replace([-np.inf, np.inf], np.nan).to_numpy(float)
     )
     intervals = axes.hlines(
-        positions, *limits.T, color=COLOURS[0], lw=2, label="95 % interval"
+        positions, *limits.T, color=COLORS[0], lw=2, label="95 % interval"
     )
     for limit in limits.T:
-        axes.plot(limit, positions, "|", color=COLOURS[0], ms=7)
+        axes.plot(limit, positions, "|", color=COLORS[0], ms=7)
     handles = [bars, intervals]
     if "true" in table:
-        style = {"color": COLOURS[1], "mec": "white", "ms": 5.5}
+        style = {"color": COLORS[1], "mec": "white", "ms": 5.5}
         handles += axes.plot(table["true"], positions, "D", label="true count", **style)
     axes.axvline(0, color=INK, lw=1)
     tidy_axes(axes, title)
@@ -161,26 +163,27 @@ def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
 
 
 def _match_labels(true_counts: Any, index: pd.Index) -> pd.Series:
-    """Find the true count of each label; 0 if it is absent."""
+    """Return the true counts in the order of `index`, 0 for absent labels."""
     if not isinstance(true_counts, pd.Series):
         raise TypeError(
             f"true_counts must be a Series, got {type(true_counts).__name__}"
         )
     if not pd.api.types.is_numeric_dtype(true_counts.dtype):
-        raise TypeError("true_counts must be numeric")
-    # By label and not by position: `value_counts` sorts by frequency.
+        raise TypeError(f"true_counts must be numeric, got dtype {true_counts.dtype}")
+    # Counts are matched by label, because `value_counts` of pandas sorts by frequency.
     numbers = true_counts.to_numpy(dtype=float)
     by_label = dict(zip(convert_labels(true_counts.index), numbers, strict=True))
     labels = convert_labels(index)
     if len(by_label) < len(true_counts) or not set(by_label) <= set(labels):
         raise ValueError(
-            "true_counts must have distinct labels, all of them labels of estimates"
+            "true_counts must have distinct labels of estimates, got a repeated or "
+            "another label"
         )
     return pd.Series([by_label.get(label, 0.0) for label in labels], index=index)
 
 
 def _split_columns(estimates: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Split estimates into one table for each column that was estimated separately."""
+    """Return the title and the table of each column that was estimated separately."""
     index = estimates.index
     if list(index.names) == ["column", "category"]:
         tables = estimates.groupby(level="column", sort=False, dropna=False)

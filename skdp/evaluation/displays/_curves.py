@@ -10,39 +10,39 @@ import pandas as pd
 from skdp.base import AxesLike, check_choice
 from skdp.evaluation._privacy_curve import check_curve, compare_to_baseline
 from skdp.evaluation._style import (
-    COLOURS,
+    COLORS,
     INK,
     PanelDisplay,
     draw_plain_text,
-    legend_entry,
+    make_legend_entry,
     tidy_axes,
 )
 
 
 class PrivacyCurveDisplay(PanelDisplay):
-    """Plot of scores against epsilon, a panel for each metric.
+    """Plot of scores against epsilon, with one panel for each metric.
 
-    Use `from_curve`. A line is the mean over the splits, the dashed line is the baseline
-    without privacy. The band of scores is one standard deviation over the splits, as in
-    scikit-learn's `ValidationCurveDisplay`. It is not a confidence interval. Scores that
-    are not finite are excluded.
+    Use `from_curve` to create the display. The line is the mean over the splits, and the
+    dashed line is the baseline without privacy. The band of scores is one standard
+    deviation over the splits, as in scikit-learn's `ValidationCurveDisplay`; it is not a
+    confidence interval. Scores that are not finite are excluded.
 
     Parameters
     ----------
     curve : pandas.DataFrame
-        The result of `privacy_curve`.
+        Result of `privacy_curve`.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes
-        The panels.
+        Axes with the panels.
     figure_ : matplotlib Figure
-        The figure.
+        Figure containing the panels.
 
     See Also
     --------
-    privacy_curve : The scores.
-    compare_to_baseline : The differences, as a table.
+    privacy_curve : Compute the scores.
+    compare_to_baseline : Table of the differences.
 
     Notes
     -----
@@ -80,16 +80,16 @@ class PrivacyCurveDisplay(PanelDisplay):
         Parameters
         ----------
         curve : pandas.DataFrame
-            The result of `privacy_curve`.
+            Result of `privacy_curve`.
         kind : {"score", "difference"}, default="score"
-            The scores, or their differences from the baseline with 95 % intervals.
-        ax : matplotlib Axes or array of them, optional
-            The axes to draw on, one for each metric. By default axes of a new figure.
+            Plot the scores, or their differences from the baseline with 95 % intervals.
+        ax : matplotlib Axes or array of Axes, default=None
+            Axes to draw on, one for each metric. If None, a new figure is created.
 
         Returns
         -------
         PrivacyCurveDisplay
-            The display.
+            Object that stores the figure.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         *,
         kind: Literal["score", "difference"] = "score",
     ) -> PrivacyCurveDisplay:
-        """Draw the scores.
+        """Plot the scores or their differences.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         Returns
         -------
         PrivacyCurveDisplay
-            The display.
+            Object that stores the figure.
         """
         check_choice("kind", kind, ("score", "difference"))
         metrics = list(dict.fromkeys(self.curve["metric"]))
@@ -133,22 +133,22 @@ class PrivacyCurveDisplay(PanelDisplay):
             if kind == "difference":
                 axes.axhline(0, color=INK, ls="--", lw=1.2)
                 axes.set_ylabel("difference from no privacy")
-        handles = [legend_entry("with privacy", color=COLOURS[0], marker="o")]
+        handles = [make_legend_entry("with privacy", color=COLORS[0], marker="o")]
         if np.isinf(self.curve["epsilon"]).any():
-            handles.append(legend_entry("without privacy", ls="--", lw=1.2))
-        handles.append(legend_entry(label, color=COLOURS[0], alpha=0.25, lw=6))
+            handles.append(make_legend_entry("without privacy", ls="--", lw=1.2))
+        handles.append(make_legend_entry(label, color=COLORS[0], alpha=0.25, lw=6))
         self._draw_legend(ax, handles)
         return self
 
 
 def _draw_metric(axes: Any, table: pd.DataFrame) -> None:
-    """Draw the line, the band and the baseline of a metric."""
+    """Draw the means, the band from "lower" to "upper", and the baseline (epsilon inf) of a metric."""
     line = table[np.isfinite(table["epsilon"])].sort_values("epsilon")
     epsilons = line["epsilon"].to_numpy()
     axes.fill_between(
-        epsilons, line["lower"], line["upper"], color=COLOURS[0], alpha=0.18, lw=0
+        epsilons, line["lower"], line["upper"], color=COLORS[0], alpha=0.18, lw=0
     )
-    axes.plot(epsilons, line["mean"], "o-", color=COLOURS[0], lw=1.6, ms=5)
+    axes.plot(epsilons, line["mean"], "o-", color=COLORS[0], lw=1.6, ms=5)
     for level in table.loc[np.isinf(table["epsilon"]), "mean"].dropna():
         axes.axhline(level, color=INK, ls="--", lw=1.2)
     axes.set_xscale("log")
@@ -158,7 +158,7 @@ def _draw_metric(axes: Any, table: pd.DataFrame) -> None:
 
 
 def _summarize(curve: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean and the band of each metric and epsilon."""
+    """Return the mean of the finite scores of each metric and epsilon, ± 1 standard deviation."""
     finite = curve.assign(value=curve["value"].where(np.isfinite(curve["value"])))
     grouped = finite.groupby(["metric", "epsilon"], sort=False)["value"]
     table = grouped.agg(["mean", "std"])

@@ -9,18 +9,19 @@ import numpy as np
 import pandas as pd
 
 from skdp.base import AxesLike
-from skdp.evaluation._common import check_table
+from skdp.evaluation._privacy_curve import check_table
 from skdp.evaluation._style import (
     INK,
     PanelDisplay,
+    choose_series_style,
     draw_plain_text,
     format_label,
     label_rows,
-    legend_entry,
-    series_style,
+    make_legend_entry,
     tidy_axes,
 )
 
+# Titles of the panels of comparisons, and the value of each that means parity.
 DIFFERENCES, RATIOS = "Differences (0 is parity)", "Ratios (1 is parity)"
 PARITY = {DIFFERENCES: 0.0, RATIOS: 1.0}
 
@@ -28,25 +29,25 @@ PARITY = {DIFFERENCES: 0.0, RATIOS: 1.0}
 class FairnessDisplay(PanelDisplay):
     """Plot of rates of groups, their differences and ratios, for one or several reports.
 
-    Use `from_reports`. Each rate has a panel with a row for each group. The differences
-    are together in a panel, and so are the ratios.
+    Use `from_reports` to create the display. Each rate has a panel with a row for each
+    group. All differences are in one panel, and all ratios in another panel.
 
     Parameters
     ----------
     reports : mapping of str to DataFrame
-        Reports by name, with the columns ``metric, value`` and, if any, ``group, lower,
-        upper``.
+        Reports by name, with the columns ``metric, value`` and optionally ``group,
+        lower, upper``.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes
-        The panels: rates, differences, ratios.
+        Axes with the panels: rates, differences, ratios.
     figure_ : matplotlib Figure
-        The figure.
+        Figure containing the panels.
 
     See Also
     --------
-    skdp.metrics.fairness_report : The numbers.
+    skdp.metrics.fairness_report : Compute the metrics.
 
     Notes
     -----
@@ -70,7 +71,8 @@ class FairnessDisplay(PanelDisplay):
     def __init__(self, reports: Mapping[str, pd.DataFrame]) -> None:
         if not isinstance(reports, Mapping) or not reports:
             raise TypeError(
-                "reports must be a mapping of name to report, with at least one report"
+                "reports must be a mapping of name to DataFrame with at least one item, "
+                f"got {type(reports).__name__}"
             )
         tables = []
         for name, report in reports.items():
@@ -80,15 +82,18 @@ class FairnessDisplay(PanelDisplay):
             table = report.reindex(columns=columns).astype({"group": object})
             tables.append(table.assign(report=str(name)))
         table = pd.concat(tables, ignore_index=True)
-        table["panel"] = table["metric"].map(_panel_of)
-        table["label"] = table["metric"].map(_metric_label)
+        table["panel"] = table["metric"].map(_choose_panel)
+        # Rows of rates are labeled by the group, other rows by the metric.
+        table["label"] = table["metric"].map(_format_metric)
         is_rate = ~table["panel"].isin(PARITY)
         groups = table["group"].map(format_label)
         table["label"] = groups.where(is_rate, table["label"])
         # A rate without a group is the rate of all rows, and is not compared.
         self.table = table[~is_rate | table["group"].notna()]
         if self.table.empty:
-            raise ValueError("reports must have rates by group, differences or ratios")
+            raise ValueError(
+                "reports must have rates by group, differences or ratios, got none"
+            )
 
     @classmethod
     def from_reports(
@@ -99,15 +104,15 @@ class FairnessDisplay(PanelDisplay):
         Parameters
         ----------
         reports : mapping of str to DataFrame
-            As returned by `fairness_report` or `debiased_fairness`, such as the reports
-            of several models.
-        ax : matplotlib Axes or array of them, optional
-            The axes to draw on, one for each panel. By default axes of a new figure.
+            Results of `fairness_report` or `debiased_fairness` by name, such as the
+            reports of several models.
+        ax : matplotlib Axes or array of Axes, default=None
+            Axes to draw on, one for each panel. If None, a new figure is created.
 
         Returns
         -------
         FairnessDisplay
-            The display.
+            Object that stores the figure.
 
         Raises
         ------
@@ -118,22 +123,22 @@ class FairnessDisplay(PanelDisplay):
 
     @draw_plain_text
     def plot(self, ax: AxesLike | None = None) -> FairnessDisplay:
-        """Draw values as dots and intervals as lines.
+        """Plot values as dots and intervals as lines.
 
         Parameters
         ----------
-        ax : matplotlib Axes or array of them, optional
+        ax : matplotlib Axes or array of Axes, default=None
             As for `from_reports`.
 
         Returns
         -------
         FairnessDisplay
-            The display.
+            Object that stores the figure.
         """
-        # Rates come first.
-        ranks = {title: rank for rank, title in enumerate(PARITY, start=1)}
-        titles = list(dict.fromkeys(self.table["panel"]))
-        titles.sort(key=lambda title: ranks.get(title, 0))
+        # The panels of rates are first, then differences and ratios.
+        panels_of_table = list(dict.fromkeys(self.table["panel"]))
+        titles = [title for title in panels_of_table if title not in PARITY]
+        titles += [title for title in PARITY if title in panels_of_table]
         names = list(dict.fromkeys(self.table["report"]))
         n_rows = self.table.groupby("panel")["label"].nunique().max()
         height = 0.9 + n_rows * (0.2 + 0.06 * len(names))
@@ -146,44 +151,44 @@ class FairnessDisplay(PanelDisplay):
             if title in PARITY:
                 axes.axvline(PARITY[title], color=INK, lw=1.2)
         handles = [
-            legend_entry(name, ls="none", **series_style(position))
+            make_legend_entry(name, ls="none", **choose_series_style(position))
             for position, name in enumerate(names)
         ]
         if self.table["lower"].notna().any():
-            handles.append(legend_entry("95 % interval", lw=2, alpha=0.6))
+            handles.append(make_legend_entry("95 % interval", lw=2, alpha=0.6))
         self._draw_legend(ax, handles)
         return self
 
 
-def _panel_of(metric: Any) -> str:
-    """Return the panel of a metric."""
-    label = _metric_label(metric)
+def _choose_panel(metric: Any) -> str:
+    """Return the title of the panel of a metric: differences, ratios, or the name of a rate."""
+    label = _format_metric(metric)
     if "difference" in label:
         return DIFFERENCES
     return RATIOS if "impact" in label or "ratio" in label else label
 
 
-def _metric_label(metric: Any) -> str:
-    """Return the name for people."""
+def _format_metric(metric: Any) -> str:
+    """Replace the underscores of a metric's name by spaces."""
     return str(metric).replace("_", " ")
 
 
 def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
-    """Draw the reports beside one another in each row."""
+    """Draw values and intervals of all reports, with one row for each label."""
     rows = list(dict.fromkeys(table["label"]))
     for position, name in enumerate(names):
         report = table[table["report"] == name]
-        # From -0.3 to 0.3 within the row, so that reports do not cover each other.
+        # Reports are shifted by -0.3 to 0.3 rows, so that they do not overlap.
         shift = 0.6 * ((position + 0.5) / len(names) - 0.5)
         heights = report["label"].map(rows.index).to_numpy(float) + shift
-        # Unbounded intervals are clipped beyond the range of any axis.
+        # matplotlib cannot draw infinite limits, so they are clipped far outside the axes.
         limits = report[["lower", "upper"]].to_numpy(float).clip(-1e6, 1e6)
-        style = series_style(position)
+        style = choose_series_style(position)
         axes.hlines(heights, *limits.T, color=style["color"], lw=2, alpha=0.6)
         axes.plot(report["value"], heights, ls="none", ms=5.5, **style)
-    # An unbounded interval would shrink all other intervals to points.
+    # The axis excludes very large limits, which would make all other intervals invisible.
     limits = table[["value", "lower", "upper"]].to_numpy(float)
-    near = limits[np.isfinite(limits) & (np.abs(limits) <= 3)]
-    if near.size:
-        margin = 0.05 * max(np.ptp(near), 0.1)
-        axes.set_xlim(min(near.min(), 0) - margin, near.max() + margin)
+    visible = limits[np.isfinite(limits) & (np.abs(limits) <= 3)]
+    if visible.size:
+        margin = 0.05 * max(np.ptp(visible), 0.1)
+        axes.set_xlim(min(visible.min(), 0) - margin, visible.max() + margin)

@@ -12,46 +12,48 @@ import pandas as pd
 
 from skdp.base import AxesLike, TableLike
 from skdp.domain import Domain, DomainLike, Interval
-from skdp.evaluation._common import check_table
+from skdp.evaluation._privacy_curve import check_table
 from skdp.evaluation._style import (
-    COLOURS,
+    COLORS,
     MAX_VALUES,
     PanelDisplay,
     draw_plain_text,
     format_label,
-    legend_entry,
+    make_legend_entry,
     tidy_axes,
 )
 from skdp.metrics import count_error, marginal_errors, marginal_table
 
-SIDES = {"real": COLOURS[5], "synthetic": COLOURS[1]}
+# Columns of a table of proportions, and their colors.
+SIDES = {"real": COLORS[5], "synthetic": COLORS[1]}
 
 
 class MarginalDisplay(PanelDisplay):
     """Plot of marginals of a real and a synthetic table.
 
-    Use `from_tables`. One column is drawn as bars, or as steps if it has bins; two
-    columns as two heat maps. Titles state the total-variation distance (TVD): half the
-    sum of the absolute differences of the proportions.
+    Use `from_tables` to create the display. A marginal of one column is drawn as bars,
+    or as steps if the column has bins. A marginal of two columns is drawn as two heat
+    maps. Titles state the total-variation distance (TVD), which is half the sum of the
+    absolute differences of the proportions.
 
     Parameters
     ----------
     marginals : mapping of tuple of column names to DataFrame
-        The proportions of one or two columns each, with the columns ``real`` and
+        Proportions of the cells of one or two columns, with the columns ``real`` and
         ``synthetic`` and a row for each cell.
-    edges : mapping of column name to tuple of numbers or dates, optional
-        The edges of columns with bins.
+    edges : mapping of column name to tuple of numbers or dates, default=None
+        Edges of the bins of numeric columns.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes
-        The panels, two for a marginal of two columns.
+        Axes with the panels, two for a marginal of two columns.
     figure_ : matplotlib Figure
-        The figure.
+        Figure containing the panels.
 
     See Also
     --------
-    skdp.metrics.marginal_error : The mean distance over all marginals.
+    skdp.metrics.marginal_error : Mean distance over all marginals.
 
     Notes
     -----
@@ -77,11 +79,13 @@ class MarginalDisplay(PanelDisplay):
         if not isinstance(marginals, Mapping) or not marginals:
             raise TypeError(
                 "marginals must be a mapping of tuples of column names to tables, got "
-                f"{type(marginals).__name__}. Use MarginalDisplay.from_tables."
+                f"{type(marginals).__name__}. Use MarginalDisplay.from_tables"
             )
         for names, table in marginals.items():
             if not isinstance(names, tuple) or len(names) not in (1, 2):
-                raise TypeError("marginals must have tuples of one or two columns")
+                raise TypeError(
+                    f"marginals must have tuples of one or two columns, got {names!r}"
+                )
             check_table(table, f"the marginal of {names}", SIDES, numbers=SIDES)
         self.marginals = dict(marginals)
         self.edges = dict(edges or {})
@@ -101,29 +105,29 @@ class MarginalDisplay(PanelDisplay):
         Parameters
         ----------
         real : dataframe or 2-D array-like of shape (n_real, n_columns)
-            The real rows.
+            Real rows.
         synthetic : dataframe or 2-D array-like of shape (n_synthetic, n_columns)
-            The synthetic rows.
-        columns : list of column names and pairs of them, optional
-            The marginals: a name for one column, a tuple of two names for both
-            together. By default each column.
-        domain : Domain or mapping of column name to values or Interval, optional
-            The declared values. By default the values that occur; declare an `Interval`
-            for numbers.
-        ax : matplotlib Axes or array of them, optional
-            The axes to draw on, one for each marginal of one column and two for each of
-            two columns. By default axes of a new figure.
+            Synthetic rows.
+        columns : list of column names and of tuples of two names, default=None
+            Marginals to draw: a name for one column, a tuple for two columns. If None,
+            each column is drawn.
+        domain : Domain or mapping of column name to values or Interval, default=None
+            Declared values. If None, the occurring values are used; declare an
+            `Interval` for numbers.
+        ax : matplotlib Axes or array of Axes, default=None
+            Axes to draw on, one for each marginal of one column and two for each
+            marginal of two columns. If None, a new figure is created.
 
         Returns
         -------
         MarginalDisplay
-            The display.
+            Object that stores the figure.
 
         Raises
         ------
         ImportError, TypeError, ValueError
-            If matplotlib is not installed, or the tables, columns or the domain do not
-            fit.
+            If matplotlib is not installed, or the tables, the columns or the domain do
+            not match.
         """
         if columns is None:
             errors = marginal_errors(real, synthetic, order=1, domain=domain)
@@ -131,30 +135,31 @@ class MarginalDisplay(PanelDisplay):
         if isinstance(columns, str):
             raise TypeError("columns must be a list of names and pairs, got str")
         marginals: dict[tuple[Any, ...], pd.DataFrame] = {}
-        declared = _read_domain(domain)
-        for names in [name if isinstance(name, tuple) else (name,) for name in columns]:
+        declared = _list_declared(domain)
+        for name in columns:
+            names = name if isinstance(name, tuple) else (name,)
             marginals[names] = marginal_table(real, synthetic, names, domain=declared)
-        edges = {
-            name: values.edges
-            for name, values in declared.items()
-            if isinstance(values, Interval)
-        }
+        edges = {}
+        for name, values in declared.items():
+            if isinstance(values, Interval):
+                edges[name] = values.edges
         return cls(marginals, edges=edges).plot(ax)
 
     @draw_plain_text
     def plot(self, ax: AxesLike | None = None) -> MarginalDisplay:
-        """Draw the marginals.
+        """Plot the marginals.
 
         Parameters
         ----------
-        ax : matplotlib Axes or array of them, optional
+        ax : matplotlib Axes or array of Axes, default=None
             As for `from_tables`.
 
         Returns
         -------
         MarginalDisplay
-            The display.
+            Object that stores the figure.
         """
+        # A marginal has as many panels as columns.
         panels = self._use_panels(ax, sum(map(len, self.marginals)))
         remaining = iter(panels)
         for names, table in self.marginals.items():
@@ -174,15 +179,15 @@ class MarginalDisplay(PanelDisplay):
                 _draw_bars(axes, table)
             tidy_axes(axes, f"{names[0]}, {title}")
         handles = [
-            legend_entry(side, color=colour, lw=6) for side, colour in SIDES.items()
+            make_legend_entry(side, color=color, lw=6) for side, color in SIDES.items()
         ]
         if any(len(names) == 1 for names in self.marginals):
             self._draw_legend(ax, handles)
         return self
 
 
-def _read_domain(domain: Any) -> dict[Any, Any]:
-    """Return the declared values by column."""
+def _list_declared(domain: Any) -> dict[Any, Any]:
+    """Return the declared values of each column of a Domain, a mapping or None."""
     if domain is None:
         return {}
     if not isinstance(domain, Domain | Mapping):
@@ -195,12 +200,12 @@ def _read_domain(domain: Any) -> dict[Any, Any]:
 
 
 def _draw_bars(axes: Any, table: pd.DataFrame) -> None:
-    """Draw the proportions of values as bars; rare values together."""
+    """Draw the proportions of values as bars, with one bar for all rare values."""
     if len(table) > MAX_VALUES:
         frequent = table["real"].nlargest(MAX_VALUES - 1).index
-        rare = table[~table.index.isin(frequent)]
-        others = rare.sum().to_frame(f"({len(rare)} others)").T
-        table = pd.concat([table[table.index.isin(frequent)], others])
+        is_rare = ~table.index.isin(frequent)
+        sums = table[is_rare].sum().to_frame(f"({is_rare.sum()} others)").T
+        table = pd.concat([table[~is_rare], sums])
     positions = np.arange(len(table))
     for side, shift in (("real", -0.2), ("synthetic", 0.2)):
         axes.barh(positions + shift, table[side], height=0.4, color=SIDES[side])
@@ -210,7 +215,10 @@ def _draw_bars(axes: Any, table: pd.DataFrame) -> None:
 
 
 def _draw_steps(axes: Any, edges: Any, table: pd.DataFrame) -> None:
-    """Draw the proportions of bins as steps, and write those outside of the bins below."""
+    """Draw the proportions of bins as steps.
+
+    Proportions of values without a bin, such as missing values, are written below the axis.
+    """
     from matplotlib.dates import date2num
 
     if isinstance(edges[0], date):
@@ -237,13 +245,14 @@ def _draw_pair(
     """Draw the proportions of two columns as heat maps with a common color scale."""
     from matplotlib.colors import PowerNorm
 
-    # A square-root scale keeps rare values visible beside a frequent one.
+    # On a square-root scale, rare values are visible beside a frequent value.
     norm = PowerNorm(0.5, vmin=0, vmax=float(table.to_numpy().max()))
     levels = [table.index.unique(level) for level in (0, 1)]
     shape = tuple(map(len, levels))
     for axes, side in zip(panels, SIDES, strict=True):
         proportions = table[side].to_numpy().reshape(shape)
         image = axes.imshow(proportions, norm=norm, cmap="Blues", aspect="auto")
+        # Label at most MAX_VALUES values of each column.
         for axis, values in zip((axes.yaxis, axes.xaxis), levels, strict=True):
             step = math.ceil(len(values) / MAX_VALUES)
             positions = range(0, len(values), step)

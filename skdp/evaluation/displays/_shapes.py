@@ -1,4 +1,4 @@
-"""Plot of the functions of an additive model, with their errors."""
+"""Plot of the functions of an additive model, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -15,40 +15,42 @@ from skdp.evaluation._style import (
     INK,
     MAX_VALUES,
     PanelDisplay,
+    choose_series_style,
     draw_plain_text,
     format_label,
     label_rows,
-    legend_entry,
-    series_style,
+    make_legend_entry,
     tidy_axes,
 )
 
+# Style of bins whose standard error is not reliable.
 HATCH = {"facecolor": "none", "edgecolor": INK, "alpha": 0.25, "hatch": "///", "lw": 0}
 
 
 class ShapeDisplay(PanelDisplay):
-    """Plot of the functions of an additive model, a panel for each column.
+    """Plot of the functions of an additive model, with one panel for each column.
 
-    Use `from_estimator`. Bins of numbers are drawn as steps, other values as dots, with
-    95 % intervals given the other functions. Bins without a reliable error are hatched.
+    Use `from_estimator` to create the display. Bins of numbers are drawn as steps, and
+    other values as dots, with 95 % intervals given the other functions. Bins whose
+    standard error is not reliable are hatched.
 
     Parameters
     ----------
     shapes : mapping of column name to Shape
-        The functions, as returned by `skdp.DPAdditiveClassifier.shape_`.
-    classes : sequence, optional
-        The classes of a classifier.
+        Functions, as returned by `skdp.DPAdditiveClassifier.shape_`.
+    classes : sequence, default=None
+        Classes of a classifier.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes
-        The panels.
+        Axes with the panels.
     figure_ : matplotlib Figure
-        The figure.
+        Figure containing the panels.
 
     Notes
     -----
-    **Privacy.** The functions are released by `fit`. A figure is post-processing.
+    **Privacy.** The functions are released by `fit`. The figure is post-processing.
 
     Examples
     --------
@@ -92,16 +94,16 @@ class ShapeDisplay(PanelDisplay):
         Parameters
         ----------
         estimator : DPAdditiveClassifier or DPAdditiveRegressor
-            The fitted model.
-        features : list of column names, optional
-            The columns to draw. By default all.
-        ax : matplotlib Axes or array of them, optional
-            The axes to draw on, one for each column. By default axes of a new figure.
+            Fitted model.
+        features : list of column names, default=None
+            Columns to draw. If None, all columns are drawn.
+        ax : matplotlib Axes or array of Axes, default=None
+            Axes to draw on, one for each column. If None, a new figure is created.
 
         Returns
         -------
         ShapeDisplay
-            The display.
+            Object that stores the figure.
 
         Raises
         ------
@@ -119,47 +121,49 @@ class ShapeDisplay(PanelDisplay):
         if isinstance(features, str):
             raise TypeError(
                 f"features must be a list of column names, such as [{features!r}], "
-                "got a str"
+                "got str"
             )
         if features is None:
+            # The scope also contains the target.
             features = estimator.guarantee_.scope[: estimator.n_features_in_]
         shapes = {feature: estimator.shape_(feature) for feature in features}
         return cls(shapes, classes=getattr(estimator, "classes_", None)).plot(ax)
 
     @draw_plain_text
     def plot(self, ax: AxesLike | None = None) -> ShapeDisplay:
-        """Draw the functions.
+        """Plot the functions.
 
         Parameters
         ----------
-        ax : matplotlib Axes or array of them, optional
+        ax : matplotlib Axes or array of Axes, default=None
             As for `from_estimator`.
 
         Returns
         -------
         ShapeDisplay
-            The display.
+            Object that stores the figure.
         """
         panels = self._use_panels(ax, len(self.shapes), width=3.8)
-        added = "added to the prediction"
+        axis_label = "added to the prediction"
         labels = ["95 % interval"]
         if self.classes is not None and len(self.classes) == 2:
-            added = f"added to the logit of '{self.classes[1]}'"
+            axis_label = f"added to the logit of '{self.classes[1]}'"
         elif self.classes is not None:
-            added = "added to the logit of the class"
+            # With more than two classes, each class has a function.
+            axis_label = "added to the logit of the class"
             labels = [f"{label}, 95 % interval" for label in self.classes]
         for axes, (name, shape) in zip(panels, self.shapes.items(), strict=True):
             if isinstance(shape.bins, Interval):
                 _draw_steps(axes, shape)
-                axes.set_ylabel(added)
+                axes.set_ylabel(axis_label)
                 axes.axhline(0, color=INK, lw=1)
             else:
                 _draw_dots(axes, shape)
-                axes.set_xlabel(added)
+                axes.set_xlabel(axis_label)
                 axes.axvline(0, color=INK, lw=1)
             tidy_axes(axes, str(name))
         handles = [
-            legend_entry(label, **series_style(position))
+            make_legend_entry(label, **choose_series_style(position))
             for position, label in enumerate(labels)
         ]
         if any(patch.get_hatch() for axes in panels for patch in axes.patches):
@@ -171,30 +175,33 @@ class ShapeDisplay(PanelDisplay):
 
 
 def _select_bins(shape: Any, bins: Any) -> tuple[Any, Any]:
-    """Return values and margins of error of 95 % intervals of some bins: (n_bins, n_outputs)."""
+    """Return the values and margins of error (95 %) of some bins: (n_bins, n_outputs).
+
+    There is one output for regression and two classes, and otherwise one for each class.
+    """
     values = shape.values.reshape(len(shape.values), -1)[bins]
     std_errors = shape.std_error.reshape(len(shape.values), -1)[bins]
     return values, 1.96 * std_errors
 
 
 def _draw_steps(axes: Any, shape: Any) -> None:
-    """Draw a function of a number or a date, for each class."""
+    """Draw the function of a column of numbers or dates as steps, with one line per output."""
     edges = np.array(shape.bins.edges)
     if isinstance(shape.bins.edges[0], date):
         edges = edges.astype("datetime64[D]")
     n_bins = len(edges) - 1
     values, errors = _select_bins(shape, slice(n_bins))
     for position, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
-        colour = series_style(position)["color"]
+        color = choose_series_style(position)["color"]
         low, high = value - error, value + error
-        axes.stairs(high, edges, baseline=low, fill=True, color=colour, alpha=0.25)
-        axes.stairs(value, edges, color=colour, lw=1.6, baseline=None)
+        axes.stairs(high, edges, baseline=low, fill=True, color=color, alpha=0.25)
+        axes.stairs(value, edges, color=color, lw=1.6, baseline=None)
     for unsupported in np.flatnonzero(~shape.is_supported[:n_bins]):
         axes.axvspan(edges[unsupported], edges[unsupported + 1], **HATCH)
 
 
 def _draw_dots(axes: Any, shape: Any) -> None:
-    """Draw a function of the declared values with the most records, for each class."""
+    """Draw the function of a column of categories as dots, for the values with most records."""
     positions = np.sort(np.argsort(-shape.counts, kind="stable")[:MAX_VALUES])
     values, errors = _select_bins(shape, positions)
     for position, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
@@ -205,7 +212,7 @@ def _draw_dots(axes: Any, shape: Any) -> None:
             ls="",
             ms=5,
             capsize=2,
-            **series_style(position),
+            **choose_series_style(position),
         )
     label_rows(
         axes, [format_label(shape.bins.labels[position]) for position in positions]

@@ -1,4 +1,4 @@
-"""The experiments of the report: counts, classifiers and their fairness, attacks, and synthetic rows."""
+"""Experiments of the report: counts, classifiers and their fairness, attacks, synthetic rows."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from sklearn.model_selection import (
 
 from skdp.domain import Domain
 from skdp.evaluation._attacks import AttackResult, attribute_inference
-from skdp.evaluation._common import check_count, read_epsilons
-from skdp.evaluation._privacy_curve import privacy_curve
+from skdp.evaluation._privacy_curve import check_epsilons, privacy_curve
 from skdp.evaluation.report._study import (
     PARAM_NAME,
     Study,
@@ -44,9 +43,11 @@ from skdp.metrics import (
 )
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import local_epsilon
+from skdp.randomness import check_size
 from skdp.synthesis import DPMarginalSynthesizer
 from skdp.tables import wrap_table
 
+# Names of three fairness audits of the same predictions.
 TRUE_GROUPS, NAIVE, DEBIASED = (
     "true groups",
     "reports taken for groups",
@@ -58,13 +59,14 @@ FAIRNESS = (
     "equal opportunity difference",
     "average odds difference",
 )
+# Proportion of test rows.
 TEST_SIZE = 0.25
 
-# Keys of the seeds of the parts of the study.
+# Keys from which the seeds of the experiments are derived.
 MODELS, ATTACKS, SYNTHESIS = 1, 2, 3
 
 
-def score(
+def score_model(
     model: Any,
     X: pd.DataFrame,
     y: Any,
@@ -72,9 +74,9 @@ def score(
     sensitive: Any = None,
     privileged: Any = None,
 ) -> dict[str, float]:
-    """Return the accuracy, the AUC and, with groups, the metrics of fairness of a model."""
-    predicted, chances = model.predict(X), model.predict_proba(X)
-    positive = chances[:, list(model.classes_).index(True)]
+    """Compute the accuracy, the AUC and, if `sensitive` is given, the fairness of a model."""
+    predicted, probabilities = model.predict(X), model.predict_proba(X)
+    positive = probabilities[:, list(model.classes_).index(True)]
     scores = {
         "accuracy": float(accuracy_score(y, predicted)),
         "AUC": float(roc_auc_score(y, positive)),
@@ -85,16 +87,19 @@ def score(
     if X[sensitive].isin(privileged).nunique() < 2:
         return scores | dict.fromkeys(FAIRNESS, np.nan)
     options: dict[str, Any] = {"privileged": privileged, "positive_label": True}
-    report = _quietly(fairness_report, y, predicted, X[sensitive], **options)
+    report = _compute_metrics(fairness_report, y, predicted, X[sensitive], **options)
     values = report.set_index("metric")["value"]
     return scores | dict(zip(FAIRNESS, values[list(FAIRNESS)], strict=True))
 
 
 def score_models(study: Study, n_splits: int) -> tuple[pd.DataFrame, pd.Series]:
-    """Return the curve of a classifier with the protected columns reported, and its mean scores without them."""
+    """Score a classifier with and without the protected columns.
+
+    Return the privacy curve of reported columns, and the mean scores without the columns.
+    """
     options: dict[str, Any] = {
         "scoring": partial(
-            score, sensitive=study.sensitive, privileged=study.privileged
+            score_model, sensitive=study.sensitive, privileged=study.privileged
         ),
         "cv": StratifiedShuffleSplit(n_splits, test_size=TEST_SIZE, random_state=0),
         "n_jobs": study.n_jobs,
@@ -119,10 +124,13 @@ def score_models(study: Study, n_splits: int) -> tuple[pd.DataFrame, pd.Series]:
     return curve, excluded.rename(lambda name: name.removeprefix("test_"))
 
 
-def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
-    """Audit one classifier whose groups are known from reports only."""
-    # The classifier does not use the protected columns: its predictions must be
-    # independent of the noise of the reports, or the estimates would be biased.
+def audit_fairness(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
+    """Compute fairness metrics of one classifier at each epsilon, by true and reported groups.
+
+    Return the reports of the true groups, of reports used as groups, and of debiased reports.
+    """
+    # Debiased estimates require predictions that are independent of the noise of the
+    # reports, so the classifier does not use the protected columns.
     n_folds = 5 if study.y.value_counts().min() >= 5 else 2
     folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
     model = study.model(protected="excluded")
@@ -131,15 +139,14 @@ def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
     )
     labels: dict[str, Any] = {"privileged": study.privileged, "positive_label": True}
     true_groups = study.frame[study.sensitive]
-    # At each epsilon, the same predictions are audited in three ways.
-    true = _quietly(fairness_report, study.y, predicted, true_groups, **labels)
+    true = _compute_metrics(fairness_report, study.y, predicted, true_groups, **labels)
     audits = {}
     for epsilon in study.epsilons:
         encoder = study.encoder(epsilon, MODELS, 100)
         reports = encoder.transform(study.frame[study.columns])
         groups = reports[study.sensitive]
-        naive = _quietly(fairness_report, study.y, predicted, groups, **labels)
-        debiased = _quietly(
+        naive = _compute_metrics(fairness_report, study.y, predicted, groups, **labels)
+        debiased = _compute_metrics(
             debiased_fairness,
             study.y,
             predicted,
@@ -153,18 +160,24 @@ def fairness_audits(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
     return audits
 
 
-def _quietly(
+def _compute_metrics(
     function: Callable[..., pd.DataFrame], *values: Any, **options: Any
 ) -> pd.DataFrame:
-    """Compute metrics with readable names, without warnings of undefined metrics, which the page lists."""
+    """Call a function of fairness metrics without warnings, and replace underscores of names by spaces.
+
+    Undefined metrics are visible as nan on the page.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         report = function(*values, **options)
     return report.assign(metric=report["metric"].str.replace("_", " "))
 
 
-def attacked_column(study: Study) -> Any:
-    """Choose the protected column to attack: the sensitive one, otherwise the first with several values."""
+def choose_attacked_column(study: Study) -> Any:
+    """Return the sensitive column, or else the first protected column with at least two values.
+
+    None if there is no such column.
+    """
     if study.sensitive is not None:
         return study.sensitive
     # A column with a single value cannot be attacked.
@@ -174,34 +187,34 @@ def attacked_column(study: Study) -> Any:
     return None
 
 
-def attacked_rows(study: Study) -> pd.DataFrame:
-    """Draw the rows to attack."""
-    # Boosting fits a tree for each value, so that many values need fewer rows.
-    n_values = study.domain.select([attacked_column(study)]).size
+def sample_attacked_rows(study: Study) -> pd.DataFrame:
+    """Sample the rows to attack: 4,000, or fewer for a column with many values."""
+    # Boosting fits a tree for each value, so its time is proportional to the product.
+    n_values = study.domain.select([choose_attacked_column(study)]).size
     n_rows = max(1_000, min(4_000, 20 * 4_000 // n_values))
     return study.frame.sample(min(len(study.frame), n_rows), random_state=0)
 
 
 def attack_releases(study: Study) -> dict[float, AttackResult]:
-    """Guess a protected column from the release: the reports, and all other columns unprotected."""
-    rows = attacked_rows(study)
+    """Attack the releases at all epsilons: reports of the protected columns, and all other columns."""
+    rows = sample_attacked_rows(study)
     calls = [delayed(_attack)(study, rows, epsilon) for epsilon in study.epsilons]
     results = Parallel(n_jobs=study.n_jobs)(calls)
     return dict(zip(study.epsilons, results, strict=True))
 
 
 def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
-    """Attack the release at an epsilon."""
-    column = attacked_column(study)
+    """Predict the attacked column from a release with one epsilon."""
+    column = choose_attacked_column(study)
     encoder = study.encoder(epsilon, ATTACKS)
     reports = encoder.transform(rows[study.columns])
     released = rows[[*study.columns, *study.others]].copy()
-    # The release has the reports, and all other columns unchanged.
+    # Protected columns are replaced by reports; other columns are released unchanged.
     for name in study.columns:
         released[name] = reports[name]
     if study.target is not None:
         released[study.target] = rows[study.target]
-    # The same folds at each epsilon, so that only the reports differ.
+    # All epsilons have the same folds, so that only the reports differ.
     return attribute_inference(
         released, rows[[column]], encoder=encoder, cv=3, random_state=0
     )
@@ -210,18 +223,19 @@ def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
 def synthesize(
     study: Study, delta: float
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return the errors of synthetic rows by epsilon, the real rows and an example."""
-    # A model that is trained on synthetic rows is tested on rows that were not
-    # synthesized.
+    """Return the errors of synthetic rows by epsilon, the real rows and one synthetic table."""
+    # A model that is trained on synthetic rows is tested on real rows that the synthesizer
+    # does not use.
     real, test = study.frame[list(study.domain.columns)], None
     if study.target is not None:
         real, test = train_test_split(
             real, test_size=TEST_SIZE, random_state=0, stratify=study.y
         )
-    calls = [delayed(_synthesize_at)(study, e, delta, real) for e in study.epsilons]
-    tables = dict(
-        zip(study.epsilons, Parallel(n_jobs=study.n_jobs)(calls), strict=True)
-    )
+    calls = []
+    for epsilon in study.epsilons:
+        calls.append(delayed(_draw_synthetic)(study, epsilon, delta, real))
+    drawn = Parallel(n_jobs=study.n_jobs)(calls)
+    tables = dict(zip(study.epsilons, drawn, strict=True))
     rows = []
     for epsilon, synthetic in tables.items():
         row = {"epsilon": epsilon}
@@ -230,15 +244,15 @@ def synthesize(
                 real, synthetic, order=order, domain=study.domain
             )
         if test is not None and len(real.columns) > 1:
-            row |= _train(study, real, synthetic, test)
+            row |= _score_training(study, real, synthetic, test)
         rows.append(row)
     return pd.DataFrame(rows), real, tables[study.example]
 
 
-def _synthesize_at(
+def _draw_synthetic(
     study: Study, epsilon: float, delta: float, real: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return as many synthetic rows as there are real ones."""
+    """Fit a synthesizer and draw as many synthetic rows as there are real rows."""
     seed = study.seed(SYNTHESIS, study.epsilons.index(epsilon))
     synthesizer = DPMarginalSynthesizer(
         epsilon, delta=delta, domain=study.domain, random_state=seed
@@ -247,18 +261,18 @@ def _synthesize_at(
         return synthesizer.fit(real).sample(len(real))
 
 
-def _train(
+def _score_training(
     study: Study, real: pd.DataFrame, synthetic: pd.DataFrame, test: pd.DataFrame
 ) -> dict[str, float]:
-    """Return the accuracy and the AUC of models that were trained on synthetic and on real rows."""
+    """Return test scores of a model that is trained on synthetic rows, and on real rows."""
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         scores = train_on_synthetic(
             study.model(protected="as they are"),
-            synthetic=study.coded(synthetic),
-            real_test=study.coded(test),
-            real_train=study.coded(real),
+            synthetic=study.encode(synthetic),
+            real_test=study.encode(test),
+            real_train=study.encode(real),
             target=study.target,
-            scoring=score,
+            scoring=score_model,
         )
     row = {}
     for name, values in scores.iterrows():
@@ -269,14 +283,15 @@ def _train(
 
 @dataclass(frozen=True)
 class CountStudy:
-    """Estimated counts of one release, and the errors of many, at each epsilon."""
+    """Estimated counts of one release, and errors of many releases, at each epsilon."""
 
+    # Estimates of the first release, errors of all releases, and expected errors.
     releases: pd.DataFrame
     errors: pd.DataFrame
     expected: pd.DataFrame
 
     def summary(self) -> pd.DataFrame:
-        """Summarize the errors over the repeats."""
+        """Return means and quantiles of the errors over the repeats, by epsilon."""
         grouped = self.errors.groupby("epsilon", sort=False)
         table = pd.DataFrame({"n_repeats": grouped.size()})
         for name in ("l1", "l2"):
@@ -296,16 +311,16 @@ def count_study(
     n_repeats: int = 500,
     random_state: int | None = None,
 ) -> CountStudy:
-    """Release the joint counts of some columns many times and measure the errors."""
-    epsilons = read_epsilons(epsilons)
-    check_count(n_repeats, "n_repeats", least=1)
+    """Release the joint counts of the columns of a domain many times and compute the errors."""
+    epsilons = check_epsilons(epsilons)
+    check_size(n_repeats, min_val=1, max_val=None, name="n_repeats")
     codes = encode_declared(domain, wrap_table(frame).columns)
     true = np.bincount(domain.join(codes), minlength=domain.size)
     truth = pd.Series(true, index=domain.cells(), name="true")
     releases, errors, expected = [], [], []
     for index, epsilon in enumerate(epsilons):
-        # Each epsilon has its own seed; otherwise all releases would use the same
-        # noise.
+        # Each epsilon has its own seed. With the same noise, the errors at different
+        # epsilons would be correlated.
         seed = None if random_state is None else random_state + index
         encoder = RandomizedResponseEncoder(
             epsilon, strategy="joint", categories=domain, random_state=seed
@@ -313,15 +328,12 @@ def count_study(
         expected.append(_expected_errors(encoder, truth))
         protocol, (oracle,) = encoder.protocol_, encoder.oracles_
         for repeat in range(n_repeats):
-            # Same as `transform` and `estimate_counts`, but the rows are encoded only
-            # once.
-            tally = protocol.tally(
-                protocol.randomize(list(codes), [], encoder._randomness())
-            )
+            # Equal to `transform` and `estimate_counts`, but the rows are encoded once.
+            reports = protocol.randomize(list(codes), [], encoder._randomness())
+            tally = protocol.tally(reports)
             if repeat == 0:
-                releases.append(
-                    pd.concat([truth, encoder.estimate_counts(tally)], axis=1)
-                )
+                estimates = encoder.estimate_counts(tally)
+                releases.append(pd.concat([truth, estimates], axis=1))
             counts = oracle.estimate(tally.counts[0], tally.n_reports)
             std_errors = np.sqrt(oracle.variance(counts, tally.n_reports))
             margin = NormalDist().inv_cdf(0.975) * std_errors
@@ -343,38 +355,38 @@ def count_study(
 
 
 def _expected_errors(encoder: Any, truth: pd.Series) -> tuple[float, float]:
-    """Return the mean L1 error, and the root mean square L2 error, of unbiased estimates."""
-    # The variances of the estimates at the true counts, in closed form.
+    """Return the mean L1 error and the root mean square L2 error of estimated counts."""
+    # Variances of the estimates in closed form.
     variances = encoder.count_variances(truth)
-    # The mean of |N(0, s)| is s sqrt(2 / pi).
+    # The mean of |x| for a normal x with mean 0 and variance v is sqrt(2 v / pi).
     l1_mean = float(np.sqrt(variances * 2 / np.pi).sum())
     return l1_mean, float(np.sqrt(variances.sum()))
 
 
-def errors_by_trust(
+def compute_errors_by_model(
     true: NDArray[np.int64], *, epsilons: Sequence[float], delta: float
 ) -> pd.DataFrame:
-    """Compute the expected L2 errors of counts by epsilon in the local, shuffle and central model."""
+    """Compute the expected L2 errors of counts in the local, shuffle and central models, by epsilon."""
     n, k = int(true.sum()), true.size
     rows = []
     for epsilon in epsilons:
-        # The larger local epsilon of n reports that have this one after shuffling.
+        # Local epsilon of n reports that have this epsilon after shuffling.
         shuffled = local_epsilon(
             epsilon, delta=delta, n=n, reporter=partial(RandomizedResponse, k)
         )
-        # The variance of discrete Laplace noise of ratio r is 2 r / (1 - r)**2.
-        deviation = math.sqrt(2 * math.exp(-epsilon)) / -math.expm1(-epsilon)
+        # Discrete Laplace noise with r = e^-epsilon has variance 2 r / (1 - r)**2.
+        std = math.sqrt(2 * math.exp(-epsilon)) / -math.expm1(-epsilon)
         rows.append(
             {
-                "local": _error_of_reports(true, epsilon),
-                "shuffled": _error_of_reports(true, shuffled),
-                "central": math.sqrt(k) * deviation,
+                "local": _expected_l2_error(true, epsilon),
+                "shuffled": _expected_l2_error(true, shuffled),
+                "central": math.sqrt(k) * std,
             }
         )
     return pd.DataFrame(rows, index=pd.Index(epsilons, name="epsilon"))
 
 
-def _error_of_reports(true: Any, epsilon: float) -> float:
-    """Return the expected L2 error of counts by randomized response."""
+def _expected_l2_error(true: Any, epsilon: float) -> float:
+    """Return the root mean square L2 error of counts from randomized response."""
     oracle = RandomizedResponse(true.size, epsilon)
     return math.sqrt(oracle.variance(true, int(true.sum())).sum())

@@ -1,4 +1,4 @@
-"""The report of any table, and of Adult: run the studies, write the page and the tables."""
+"""Report of any table, and of Adult: run the experiments, write the page and the tables."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from skdp.base import ColumnName, Privileged
 from skdp.domain import Domain, Interval
 from skdp.evaluation._privacy_curve import compare_to_baseline
 from skdp.evaluation._style import (
-    COLOURS,
+    COLORS,
+    choose_series_style,
     import_pyplot,
-    series_style,
     tidy_axes,
 )
 from skdp.evaluation.displays import (
@@ -37,33 +36,35 @@ from skdp.evaluation.report._experiments import (
     DEBIASED,
     FAIRNESS,
     attack_releases,
-    attacked_column,
+    audit_fairness,
+    choose_attacked_column,
+    compute_errors_by_model,
     count_study,
-    errors_by_trust,
-    fairness_audits,
     score_models,
     synthesize,
 )
 from skdp.evaluation.report._study import Study
 from skdp.tables import index_to_columns
 
-# Releases of the counts at each epsilon, splits of the rows for classifiers, and the
-# delta of synthetic rows.
+# Number of releases of the counts at each epsilon, number of splits of the rows for
+# classifiers, and delta of synthetic rows.
 N_RELEASES, N_SPLITS = 500, 5
 DELTA = 1e-9
 
-# Rows of a table on the page. The files have all rows.
+# Largest number of rows of a table on the page. The CSV files have all rows.
 MAX_TABLE_ROWS = 24
 
+# Titles of sections.
 COUNTS, MODELS = "Counts, errors and accuracy", "Accuracy and fairness by epsilon"
 
 
 @dataclass
 class Section:
-    """A part of the page: figures and tables."""
+    """Section of the page."""
 
     title: str
     text: str = ""
+    # Figures are SVG in base64 by caption, and tables are HTML.
     figures: dict[str, str] = field(default_factory=dict)
     tables: list[str] = field(default_factory=list)
 
@@ -86,46 +87,47 @@ def study_report(
     Parameters
     ----------
     frame : pandas.DataFrame
-        The true rows.
+        True rows.
     domain : Domain
-        The declared columns: those to protect, and others to synthesize.
-    out : str or path
-        The folder to write to, created if missing.
+        Declared values of the columns to protect and of other columns to synthesize.
+    out : str or path-like
+        Folder to write to. It is created if it does not exist.
     epsilons : sequence of float, default=(0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
-        The values of epsilon to try.
-    columns : list of column names, optional
-        The columns that are reported together. By default all of the domain.
-    target : column name, optional
-        The column that classifiers predict from all others; 0 and 1, of which 1 is
-        favorable.
-    sensitive : column name, optional
-        The protected column whose groups are compared.
-    privileged : value or list of values, optional
-        Its privileged values; of bins, their labels.
-    n_jobs : int, optional
-        Number of processes.
-    random_state : int, optional
-        None for secure randomness; an int makes the report reproducible.
+        Distinct values of epsilon, > 0.
+    columns : list of column names, default=None
+        Protected columns, which are reported together. If None, all columns of the
+        domain.
+    target : column name, default=None
+        Column that classifiers predict from all other columns: 0 or 1, where 1 is
+        favorable. If None, no classifier is trained.
+    sensitive : column name, default=None
+        Protected column whose groups are compared. If None, no fairness is computed.
+    privileged : value or list of values, default=None
+        Privileged values of `sensitive`; for an `Interval`, labels of bins.
+    n_jobs : int, default=None
+        Number of jobs to run in parallel.
+    random_state : int, default=None
+        None uses secure randomness. Pass an int for reproducible output.
 
     Returns
     -------
     Path
-        The page, ``index.html``. Its tables are CSV files beside it.
+        Path of the page, ``index.html``. Its tables are CSV files in the same folder.
 
     Raises
     ------
     ImportError
-        If matplotlib or jinja2 is missing.
+        If matplotlib or jinja2 is not installed.
     TypeError, ValueError
-        If a column is missing, a value is not declared, the folder cannot be written
-        to, or options contradict each other. Then nothing is computed or written.
+        If a column is missing, a value is not declared, the folder is not writable, or
+        parameters are inconsistent. The error is raised before the experiments.
 
     Notes
     -----
-    **Privacy.** The report compares with the truth and is not private.
+    **Privacy.** The report contains statistics of the true rows and is not private.
 
-    Errors of counts are from 500 releases, scores of classifiers from 5 splits with a
-    quarter of test rows, and synthetic rows have a delta of 1e-9.
+    Errors of counts are from 500 releases, scores of classifiers are from 5 splits with
+    25 % test rows, and synthetic rows have a delta of 1e-9.
 
     Examples
     --------
@@ -154,13 +156,13 @@ def study_report(
         random_state=random_state,
         n_jobs=n_jobs,
     )
-    _check_folder(out)
+    _check_output(out)
     parts = [_study_counts]
     if study.target is not None:
         parts.append(_study_models)
     if study.sensitive is not None:
         parts.append(_study_fairness)
-    if attacked_column(study) is not None:
+    if choose_attacked_column(study) is not None:
         parts.append(_study_leakage)
     parts.append(_study_synthesis)
     sections: list[Section] = []
@@ -170,8 +172,7 @@ def study_report(
         sections.append(section)
         tables |= part_tables
     if study.target is not None:
-        # The accuracy is moved to the first section, so that the first screen shows it
-        # beside the errors of counts.
+        # The first section has the errors of counts and the accuracy.
         accuracy = sections[1].figures.pop("accuracy by epsilon")
         sections[0].figures["accuracy by epsilon"] = accuracy
     page = _render_page(
@@ -183,7 +184,7 @@ def study_report(
         sections=sections,
         files=[f"{name}.csv" for name in tables],
     )
-    # Files are written after all computations, so that an error leaves none.
+    # Files are written after all computations, so that an error leaves no files.
     out.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         table.to_csv(out / f"{name}.csv", index=False)
@@ -192,30 +193,31 @@ def study_report(
     return path
 
 
-def _check_folder(out: Path) -> None:
-    """Check the folder and the optional packages before the experiments."""
+def _check_output(out: Path) -> None:
+    """Raise unless the folder is writable and the optional packages are installed."""
     # If a folder does not exist, the nearest existing parent must be writable.
     folder = next(filter(Path.exists, (out, *out.absolute().parents)))
     if not folder.is_dir():
-        raise ValueError(f"`out` must be a folder, but {folder.name!r} is a file")
+        raise ValueError(f"`out` must be a folder, got the file {folder.name!r}")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ValueError(
-            f"`out` must be a folder that can be written to; {folder.name!r} cannot"
+            f"`out` must be a writable folder, and {folder.name!r} is not writable"
         )
     import_pyplot()
     try:
         import jinja2  # noqa: F401
     except ImportError:
         raise ImportError(
-            "The report requires jinja2. Use pip install jinja2 (extra 'plot')"
+            "The report requires jinja2, which is not installed. Use `pip install jinja2`"
         ) from None
 
 
+# A section, and the tables that are written to files by name.
 Part = tuple[Section, dict[str, pd.DataFrame]]
 
 
 def _study_counts(study: Study) -> Part:
-    """Study the errors of counts."""
+    """Return the section of estimated counts and their errors."""
     counts = count_study(
         study.frame[study.columns],
         study.protected,
@@ -226,7 +228,7 @@ def _study_counts(study: Study) -> Part:
     errors = counts.summary()
     errors["l2_rms_local"] = errors["l2_rms_expected"]
     true = counts.releases["true"].xs(study.epsilons[0]).to_numpy()
-    by_trust = errors_by_trust(true, epsilons=study.epsilons, delta=DELTA)
+    by_trust = compute_errors_by_model(true, epsilons=study.epsilons, delta=DELTA)
     errors["l2_rms_shuffled"] = by_trust["shuffled"].to_numpy()
     errors["l2_rms_curator"] = by_trust["central"].to_numpy()
     example = pd.DataFrame(counts.releases.loc[study.example])
@@ -235,17 +237,17 @@ def _study_counts(study: Study) -> Part:
     )
     title = f"One release at epsilon {study.example:g}"
     display.figure_.suptitle(title, fontsize="medium")
-    section = Section(COUNTS, figures={"counts": _write_figure(display.figure_)})
-    section.figures["errors by epsilon"] = _write_figure(_draw_errors(errors))
+    section = Section(COUNTS, figures={"counts": _encode_figure(display.figure_)})
+    section.figures["errors by epsilon"] = _encode_figure(_draw_errors(errors))
     releases = index_to_columns(counts.releases)
     columns = ["l1_mean", "l1_mean_expected", "l2_rms", "l2_rms_expected", "coverage"]
     section.tables = [
-        _write_table(
+        _format_table(
             errors[["epsilon", *columns, "l2_rms_shuffled", "l2_rms_curator"]],
             f"Errors of the counts over {N_RELEASES} releases, and coverage of the 95 % "
             "intervals",
         ),
-        _write_table(
+        _format_table(
             releases[releases["epsilon"] == study.example],
             f"One release at epsilon {study.example:g}",
         ),
@@ -254,7 +256,7 @@ def _study_counts(study: Study) -> Part:
 
 
 def _study_models(study: Study) -> Part:
-    """Study the accuracy and the fairness of a classifier."""
+    """Return the section of accuracy and fairness of a classifier by epsilon."""
     curve, excluded = score_models(study, N_SPLITS)
     means = curve.groupby(["metric", "epsilon"], sort=False)["value"].mean()
     scores = means.rename("mean").reset_index()
@@ -271,19 +273,20 @@ def _study_models(study: Study) -> Part:
     metrics = ["accuracy", *(FAIRNESS[:1] if study.sensitive is not None else [])]
     for metric in metrics:
         display = PrivacyCurveDisplay.from_curve(curve[curve["metric"] == metric])
-        # A color of its own, because the two horizontal lines may coincide.
-        style = {"color": COLOURS[1], "ls": ":", "lw": 2.5}
+        # The lines of both baselines may coincide, so they differ in color and width.
+        style = {"color": COLORS[1], "ls": ":", "lw": 2.5}
         display.ax_[0].axhline(excluded[metric], label="columns excluded", **style)
         display.ax_[0].legend(frameon=False)
-        section.figures[f"{metric} by epsilon"] = _write_figure(display.figure_)
-    shown = scores[scores["metric"].isin(["accuracy", "AUC", *metrics])]
-    section.tables.append(_write_table(shown, "Scores by epsilon"))
+        section.figures[f"{metric} by epsilon"] = _encode_figure(display.figure_)
+    # The page has the main metrics, and the file has all of them.
+    main_scores = scores[scores["metric"].isin(["accuracy", "AUC", *metrics])]
+    section.tables.append(_format_table(main_scores, "Scores by epsilon"))
     return section, {"model_scores": scores}
 
 
 def _study_fairness(study: Study) -> Part:
-    """Audit predictions whose groups are known from reports only."""
-    audits = fairness_audits(study)
+    """Return the section of fairness metrics by true and by reported groups."""
+    audits = audit_fairness(study)
     rows = []
     for epsilon, reports in audits.items():
         for name, report in reports.items():
@@ -296,69 +299,70 @@ def _study_fairness(study: Study) -> Part:
         f"A logistic regression without the protected columns, audited at epsilon "
         f"{study.example:g}: by the true groups, by reports taken for groups, and by "
         "debiased reports, with 95 % intervals over their noise.",
-        {"fairness": _write_figure(display.figure_)},
+        {"fairness": _encode_figure(display.figure_)},
     )
     compared = table[table["group"].isna()]
     index = ["epsilon", "metric"]
     wide = compared.pivot(index=index, columns="groups", values="value")
     intervals = compared[compared["groups"] == DEBIASED].set_index(index)
     wide = wide.join(intervals[["lower", "upper"]]).reset_index()
-    section.tables.append(_write_table(wide, "Differences and ratios by epsilon"))
+    section.tables.append(_format_table(wide, "Differences and ratios by epsilon"))
     return section, {"fairness_audits": table}
 
 
 def _study_leakage(study: Study) -> Part:
-    """Guess a protected column from all released columns."""
+    """Return the section of attacks that predict a protected column from a release."""
     results = attack_releases(study)
-    table = pd.DataFrame(
-        {
-            "epsilon": list(results),
-            "accuracy": [result.accuracy for result in results.values()],
-            "std_error": [result.std_error for result in results.values()],
-            "accuracy without the report": [
-                result.accuracy_without_report for result in results.values()
-            ],
-            "most frequent value": [result.baseline for result in results.values()],
-            "bound of guesses from the report": [
-                result.bayes_bound for result in results.values()
-            ],
-        }
-    )
+    rows = []
+    for epsilon, result in results.items():
+        rows.append(
+            {
+                "epsilon": epsilon,
+                "accuracy": result.accuracy,
+                "std_error": result.std_error,
+                "accuracy without the report": result.accuracy_without_report,
+                "most frequent value": result.baseline,
+                "bound of guesses from the report": result.bayes_bound,
+            }
+        )
+    table = pd.DataFrame(rows)
     recall = results[study.example].recall.reset_index()
-    name = attacked_column(study)
+    name = choose_attacked_column(study)
     section = Section(
         "Leakage",
         f"A classifier guesses {name} from the report and all columns that are not "
         "protected.",
         tables=[
-            _write_table(table, f"Guesses of {name}"),
-            _write_table(recall, f"Recall of each value at epsilon {study.example:g}"),
+            _format_table(table, f"Guesses of {name}"),
+            _format_table(recall, f"Recall of each value at epsilon {study.example:g}"),
         ],
     )
     return section, {"leakage": table}
 
 
 def _study_synthesis(study: Study) -> Part:
-    """Synthesize the declared columns."""
+    """Return the section of synthetic rows and their errors."""
     table, real, example = synthesize(study, DELTA)
     section = Section(
         "Synthetic rows",
         f"A curator publishes synthetic rows of {', '.join(study.domain.columns)} "
         f"(add or remove one record, delta = {DELTA:g}).",
-        tables=[_write_table(table, "Errors by epsilon, tested on real rows")],
+        tables=[_format_table(table, "Errors by epsilon, tested on real rows")],
     )
     names = study.columns[:3]
     display = MarginalDisplay.from_tables(real, example, names, domain=study.domain)
-    section.figures["marginals"] = _write_figure(display.figure_)
+    section.figures["marginals"] = _encode_figure(display.figure_)
     return section, {"synthesis": table}
 
 
 def _draw_errors(errors: pd.DataFrame) -> Any:
-    """Draw the errors of counts by epsilon on logarithmic axes."""
+    """Plot the errors of counts in three privacy models by epsilon, on logarithmic axes."""
     figure, axes = import_pyplot().subplots(figsize=(4.6, 3.6), layout="constrained")
     for position, name in enumerate(["local", "shuffled", "curator"]):
         values = errors[f"l2_rms_{name}"]
-        axes.plot(errors["epsilon"], values, label=name, **series_style(position))
+        axes.plot(
+            errors["epsilon"], values, label=name, **choose_series_style(position)
+        )
     axes.set(xscale="log", yscale="log", xlabel="epsilon (smaller is more private)")
     axes.set_xticks(
         errors["epsilon"], [f"{epsilon:g}" for epsilon in errors["epsilon"]]
@@ -369,48 +373,50 @@ def _draw_errors(errors: pd.DataFrame) -> Any:
     return figure
 
 
-def _write_figure(figure: Any) -> str:
-    """Return a figure as SVG in base64."""
+def _encode_figure(figure: Any) -> str:
+    """Return a figure as SVG in base64, and close it."""
     pyplot = import_pyplot()
-    written = io.BytesIO()
-    # Texts are drawn by the font of the reader, which may have more letters. Without a
-    # date and random identifiers, equal reports are equal files.
+    buffer = io.BytesIO()
+    # Text is rendered by a font of the browser, which may have more characters. Without
+    # a date and random identifiers, equal reports have equal files.
     style = {"svg.fonttype": "none", "svg.hashsalt": "skdp"}
     with pyplot.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        figure.savefig(written, format="svg", metadata={"Date": None})
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
     pyplot.close(figure)
-    return base64.b64encode(written.getvalue()).decode()
+    return base64.b64encode(buffer.getvalue()).decode()
 
 
-def _write_table(table: pd.DataFrame, caption: str) -> str:
-    """Return a table as HTML, with names and values escaped."""
-    shown = table.head(MAX_TABLE_ROWS).rename(columns=str)
+def _format_table(table: pd.DataFrame, caption: str) -> str:
+    """Return the first rows of a table as HTML, with names and values escaped."""
+    rows = table.head(MAX_TABLE_ROWS).rename(columns=str)
     if len(table) > MAX_TABLE_ROWS:
         caption += f" (the first {MAX_TABLE_ROWS} of {len(table)} rows)"
-    styler = shown.style.format(na_rep="", escape="html", thousands=",")
+    styler = rows.style.format(na_rep="", escape="html", thousands=",")
     styler = styler.format_index(axis="columns", escape="html")
-    styler = styler.format(_format_number, subset=list(shown.select_dtypes("float")))
-    if "epsilon" in shown:
-        names: dict[Any, str] = {np.inf: "no privacy"}
-        styler = styler.format(
-            lambda value: names.get(value, f"{value:g}"), subset=["epsilon"]
-        )
+    styler = styler.format(_format_number, subset=list(rows.select_dtypes("float")))
+    if "epsilon" in rows:
+        styler = styler.format(_format_epsilon, subset=["epsilon"])
     styler = styler.hide(axis="index").set_caption(escape(caption))
-    # An identifier that equal reports share.
+    # The identifier follows from the caption, so that equal reports have equal files.
     return str(styler.to_html(table_uuid=f"{zlib.crc32(caption.encode()):x}"))
 
 
+def _format_epsilon(epsilon: float) -> str:
+    """Format an epsilon; inf is the model without privacy."""
+    return "no privacy" if epsilon == math.inf else f"{epsilon:g}"
+
+
 def _format_number(value: Any) -> str:
-    """Write three significant digits, and at most three decimals."""
-    if not math.isfinite(value):  # a ratio with a rate of 0 may be inf
+    """Format a number with three significant digits and at most three decimals."""
+    if not math.isfinite(value):  # the ratio of two rates may be inf
         return "" if math.isnan(value) else str(value)
     n_decimals = 2 - math.floor(math.log10(abs(value) or 1))
     return f"{value:,.{min(max(n_decimals, 0), 3)}f}"
 
 
 def _render_page(**content: Any) -> str:
-    """Fill the template; all texts are escaped."""
+    """Render the template of the page; jinja2 escapes all text."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -421,6 +427,7 @@ def _render_page(**content: Any) -> str:
     return str(environment.from_string(text).render(content))
 
 
+# Declared values of the numeric columns of Adult.
 ADULT_NUMBERS: dict[str, Any] = {
     "education-num": list(range(1, 17)),
     "capital-gain": Interval(edges=[0, 1, 5000, 10_000, 100_000]),
@@ -432,8 +439,8 @@ ADULT_NUMBERS: dict[str, Any] = {
 def age_sex_report(
     X: pd.DataFrame, y: pd.Series, out: str | os.PathLike[str], **options: Any
 ) -> Path:
-    """Run the age × sex study on Adult and write its report, with options of `study_report`."""
-    # fnlwgt is a weight of the survey, and education is education-num as text.
+    """Write the report of age × sex on Adult; `options` are parameters of `study_report`."""
+    # fnlwgt is a survey weight, and education is the text of education-num.
     frame = X.drop(columns=["fnlwgt", "education"])
     groups = pd.Index(["37 or younger", "over 37"])
     is_older = (frame["age"] > 37).to_numpy().astype(int)

@@ -1,10 +1,11 @@
-"""A lower bound of epsilon from draws of a release, to refute claims."""
+"""Empirical lower bounds on epsilon, which may refute a claimed guarantee."""
 
 from __future__ import annotations
 
 import copy
 import itertools
 import math
+import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,20 +22,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import draw_seed, parse_bounds, split_if_supervised
 from skdp.domain import Domain
-from skdp.evaluation._common import check_count
-from skdp.evaluation.audits._events import Draw, find_bound, row_draws
-from skdp.evaluation.audits._outputs import FAILURE, Draws, read_calls
+from skdp.evaluation._audit_events import (
+    FAILURE,
+    Draw,
+    Draws,
+    draw_rows,
+    find_bound,
+    read_calls,
+)
 from skdp.exact import log_upper
 from skdp.local import ReportProtocol
 from skdp.privacy import check_delta, check_epsilon
+from skdp.randomness import check_size
 from skdp.tables import is_frame
 
+# Types of fitted attributes that are audited, besides tables.
 _READABLE = (Number, str, bool, type(None), np.ndarray, list, tuple, dict)
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """The result of an audit."""
+    """Result of `audit_epsilon`."""
 
     epsilon_lower: float
     epsilon_claimed: float
@@ -45,7 +53,7 @@ class AuditResult:
 
     @property
     def rejected(self) -> bool:
-        """True if the bound or the exact value exceeds the claim."""
+        """True if the lower bound or the exact epsilon exceeds the claimed epsilon."""
         return max(self.epsilon_lower, self.epsilon_exact or 0.0) > self.epsilon_claimed
 
 
@@ -58,54 +66,54 @@ def audit_epsilon(
     n_draws: int | None = None,
     random_state: int | None = None,
 ) -> AuditResult:
-    """Compute a lower bound on the epsilon of a release from many draws of it.
+    """Compute an empirical lower bound on the epsilon of a release.
 
-    Some draws select an event S and two neighbors D and D', and other draws count S. By
-    the bounds of Clopper and Pearson, ``ln((P(S | D) - delta) / P(S | D'))`` is at least
-    the result with probability ``1 - 1e-6`` [1]_.
+    Some draws of the release select two neighboring tables D and D' and an event S, and
+    other draws estimate the probabilities of S. The result is a lower bound on
+    ``ln((P(S | D) - delta) / P(S | D'))`` with probability ``1 - 1e-6``, by the
+    intervals of Clopper and Pearson [1]_.
 
     Parameters
     ----------
     release : estimator or callable
-        A local transformer of any package, an estimator of the central model, or a
-        function from a table to its release. The rows of a transformer are assumed to
-        be privatized independently; wrap a function of which this is true in
-        `sklearn.preprocessing.FunctionTransformer`, so that a table of m equal rows
-        gives m draws. The fitted attributes of an estimator of the central model are
-        audited, if they are numbers or arrays. The last column of a table is the target
-        if one is needed.
-    neighbours : list of tables, optional
-        Two public tables or more, any two of which differ in one record: pandas
-        DataFrames, unless the release is a callable. All pairs are tried. Estimators of
-        the central model and callables need them. By default, tables of one record each
-        from the declared values of a local transformer.
-    epsilon, delta : float, optional
-        The claimed guarantee. By default the `guarantee_` of the estimator; if
-        `epsilon` is given, delta is 0 by default.
-    n_draws : int, optional
-        Draws over all tables, at least 100. By default 1,000,000 rows, or 10,000 calls
-        where a call is one draw.
-    random_state : int, optional
-        Seed for an estimator, which makes the audit reproducible.
+        Local transformer of any package, estimator of the central model, or function
+        from a table to its release. A transformer must privatize rows independently,
+        so that a table of m equal rows gives m draws; wrap such a function in
+        `sklearn.preprocessing.FunctionTransformer`. For an estimator of the central
+        model, the fitted attributes that are numbers, text or tables are audited. The
+        last column of a table is the target of an estimator that requires a target.
+    neighbours : list of tables, default=None
+        At least two public tables, any two of which differ in one record. All pairs are
+        tried. They must be pandas DataFrames, unless the release is a callable. If
+        None, tables of one record each are made from the declared values of a local
+        transformer; other releases require `neighbours`.
+    epsilon, delta : float, default=None
+        Claimed guarantee. If `epsilon` is None, the `guarantee_` of the estimator is
+        used. If only `epsilon` is given, delta is 0.
+    n_draws : int, default=None
+        Number of draws over all tables, at least 100. If None, 1,000,000 rows of a
+        transformer, or 10,000 calls of another release.
+    random_state : int, default=None
+        Seed of an estimator. Pass an int for reproducible output.
 
     Returns
     -------
     AuditResult
-        The outcome, with the attributes
+        Result with the attributes
 
-        - ``rejected``: whether the claim is refuted;
-        - ``epsilon_lower``: the lower bound; ``epsilon_claimed``, ``delta``: the
-          claim;
-        - ``epsilon_exact``: the exact value from the channel of a local transformer;
-          None if it is unknown or too large;
-        - ``n_draws``: the number of draws; ``event``: the event, by the names of
-          columns.
+        - ``rejected``: True if the claim is refuted;
+        - ``epsilon_lower``: lower bound;
+        - ``epsilon_claimed``, ``delta``: claimed guarantee;
+        - ``epsilon_exact``: exact epsilon from the channel of a local transformer;
+          None if there is no channel, or if it is too large;
+        - ``n_draws``: number of draws;
+        - ``event``: description of the event, with the names of columns.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, the claim or the neighbours are unknown, the
-        tables are not neighbours, or every release fails; also for a Pipeline.
+        If a parameter is out of range, the claim or the neighbours are missing, the
+        tables are not neighbours, every release fails, or the release is a Pipeline.
 
     See Also
     --------
@@ -114,23 +122,23 @@ def audit_epsilon(
 
     Notes
     -----
-    **Privacy.** The tables are invented or given, and must be public. The ledger of an
-    estimator is not charged.
+    **Privacy.** The tables must be public. The ledger of an estimator is not charged.
 
-    A true claim is refuted with probability 1e-6 at most. **An audit that does not
-    reject proves nothing**: other neighbors or events, or more draws, might refute the
-    claim.
+    A true claim is refuted with a probability of at most 1e-6. An audit that does not
+    reject a claim does not prove it: other neighbors or events, or more draws, may
+    refute the claim.
 
-    Events are made of the values of each column, their bins, and the lowest set bit of
-    floats; of all columns together; of the sum of their log ratios; of the values that
-    hashed reports support; and of the types of errors.
+    Events are sets of outcomes of one of these functions of a release: the value of a
+    column, its bin, the lowest set bit of a float, the values of all columns together,
+    the sum of their log ratios, the values that a hashed report supports, and the type
+    of an error.
 
-    Only the values of a release are compared. `check_privatizer` checks dtypes, index,
-    warnings, attributes and pickles. Several reports of one record are not tried; pass a
-    callable that releases a record several times.
+    Only the values of a release are compared. Use `check_privatizer` to check dtypes,
+    index, warnings, attributes and pickles. To audit several reports of one record, pass
+    a callable that releases a record several times.
 
-    With two neighbors and a million draws, the power is above 0.999999 to refute a
-    claim of 1 for binary randomized response with epsilon 1.03.
+    For two neighbors and a million draws, the power to refute a claim of epsilon 1 for
+    binary randomized response with epsilon 1.03 is above 0.999999.
 
     References
     ----------
@@ -149,12 +157,10 @@ def audit_epsilon(
     True
     """
     if n_draws is not None:
-        check_count(n_draws, "n_draws", least=100)
+        check_size(n_draws, min_val=100, max_val=None, name="n_draws")
     _check_neighbours(neighbours)
-    is_estimator = any(
-        hasattr(release, name) for name in ("transform", "report", "fit")
-    )
-    if is_estimator:
+    methods = ("transform", "report", "fit")
+    if any(hasattr(release, name) for name in methods):
         audited = _read_estimator(release, neighbours, draw_seed(random_state))
     else:
         audited = _read_callable(release, neighbours, random_state)
@@ -184,8 +190,9 @@ def audit_epsilon(
 
 @dataclass(frozen=True)
 class _Audited:
-    """A release, its neighboring tables, and the estimator that states its guarantee."""
+    """Release with its neighboring tables, and the estimator that states its guarantee."""
 
+    # `draw(index, n)` draws n outputs for a table, and `n_draws` is the default.
     tables: list[Any]
     draw: Draw
     n_draws: int
@@ -196,7 +203,7 @@ class _Audited:
 def _audit_calls(
     release: Callable[[Any], Any], tables: Sequence[Any], **options: Any
 ) -> _Audited:
-    """Audit a release of whole tables, of which each call is a draw."""
+    """Describe the audit of a function of a whole table, where each call is one draw."""
 
     def draw(table: int, n: int) -> Draws:
         with warnings.catch_warnings(action="ignore"):
@@ -206,12 +213,13 @@ def _audit_calls(
 
 
 def _check_releases(audited: _Audited) -> None:
-    """Check that at least one of the tables can be released."""
+    """Raise if the release fails for every table."""
     samples = [audited.draw(table, 2) for table in range(len(audited.tables))]
     failures = [sample[FAILURE][0] for sample in samples if FAILURE in sample]
     if len(failures) == len(samples):
         raise ValueError(
-            f"every release of the neighboring tables failed ({failures[0]})"
+            "The release of at least one of the neighboring tables must succeed, got "
+            f"{failures[0]} for each table"
         )
 
 
@@ -219,7 +227,7 @@ def _check_releases(audited: _Audited) -> None:
 
 
 def _check_neighbours(neighbours: Any) -> None:
-    """Check that there are two tables or more."""
+    """Raise unless `neighbours` is None or a list of at least two tables."""
     if neighbours is None:
         return
     if not isinstance(neighbours, list | tuple):
@@ -234,34 +242,33 @@ def _check_neighbours(neighbours: Any) -> None:
 
 
 def _read_callable(release: Any, neighbours: Any, random_state: Any) -> _Audited:
-    """Read a function from a table to its release."""
+    """Describe the audit of a function from a table to its release."""
     if not callable(release):
         raise TypeError(
             f"release must be a transformer or a callable, got {type(release).__name__}"
         )
     if neighbours is None:
-        raise ValueError("neighbours are required for a callable, got None.")
+        raise ValueError("neighbours are required for a callable, got None")
     if random_state is not None:
         raise ValueError(
-            "random_state requires an estimator; a callable draws its own random bits"
+            "random_state must be None for a callable, which draws its own random bits"
         )
     return _audit_calls(release, neighbours)
 
 
 def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audited:
-    """Read an estimator, without its ledger."""
+    """Describe the audit of an estimator of the local or central model, without its ledger."""
     if isinstance(estimator, type):
         name = estimator.__name__
         raise TypeError(
             f"release must be an estimator or a callable, got the class {name}. Pass "
-            f"{name}(...)."
+            f"{name}(...)"
         )
     composed = ("steps", "transformers", "transformer_list")
     if any(hasattr(estimator, name) for name in composed):
         raise TypeError(
-            f"a {type(estimator).__name__} has no guarantee_. Audit its "
-            "private step, or audit_epsilon(lambda rows: clone(it).fit_transform(rows), "
-            "neighbours=..., epsilon=...)."
+            f"release must have guarantee_, got {type(estimator).__name__}. Audit its "
+            "private step, or pass a function, neighbours and epsilon"
         )
     clones = _Clones(estimator, seed)
     is_local = hasattr(estimator, "transform") or hasattr(estimator, "report")
@@ -272,23 +279,28 @@ def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audit
     if getattr(getattr(fitted, "guarantee_", None), "trust", "local") != "local":
         return _read_central(estimator, neighbours, clones)
     if neighbours is not None:
-        _check_one_differs(tables)
+        _check_differences(tables)
+    # Rows of a larger table are released together.
     if len(tables[0]) > 1 and hasattr(estimator, "get_params"):
         return _audit_calls(lambda table: _release(clones(), table), tables)
-    draw = row_draws(partial(_release, fitted), tables, fitted)
+    draw = draw_rows(partial(_release, fitted), tables, fitted)
     return _Audited(tables, draw, 1_000_000, fitted)
 
 
-def _check_one_differs(tables: Sequence[pd.DataFrame]) -> None:
-    """Check that all tables differ from the first one in one row."""
+def _check_differences(tables: Sequence[pd.DataFrame]) -> None:
+    """Raise unless each table differs from the first table in exactly one row."""
     first = tables[0].to_numpy(object)
+    # Rows are compared as text, so that nan equals nan.
+    first_rows = list(map(repr, first.tolist()))
     for table in tables[1:]:
-        rows = table.to_numpy(object)
-        if rows.shape != first.shape:
-            raise ValueError("neighbours must have the same numbers of rows")
-        # Values are compared by their texts, so that nan equals nan.
-        pairs = zip(first.tolist(), rows.tolist(), strict=True)
-        n_differing = sum(repr(one) != repr(other) for one, other in pairs)
+        values = table.to_numpy(object)
+        if values.shape != first.shape:
+            raise ValueError(
+                "neighbours must have the same shape, got "
+                f"{first.shape} and {values.shape}"
+            )
+        rows = map(repr, values.tolist())
+        n_differing = sum(map(operator.ne, first_rows, rows))
         if n_differing != 1:
             raise ValueError(
                 "neighbours must differ in exactly one row, got tables that differ in "
@@ -296,16 +308,17 @@ def _check_one_differs(tables: Sequence[pd.DataFrame]) -> None:
             )
 
 
+# Ids of records with permanent reports, each of which is used once.
 _record_numbers = itertools.count()
 
 
 def _release(estimator: Any, table: Any) -> Any:
-    """Release a table by a local transformer, or by a client of heavy hitters."""
+    """Release a table by `transform`, or by `report` of a `HeavyHitters` client."""
     if not hasattr(estimator, "transform"):
         return estimator.report(table)
     options = {}
     if _list_parameters(estimator, "secret_key", only_set=True):
-        # New records, whose permanent reports are independent.
+        # Permanent reports are independent only for records that have not been released.
         options["record_id"] = [next(_record_numbers) for _ in range(len(table))]
     if not _is_fitted(estimator):
         estimator.fit(table)
@@ -313,7 +326,7 @@ def _release(estimator: Any, table: Any) -> Any:
 
 
 class _Clones:
-    """Makes clones without a ledger, each with its own seed if there is one."""
+    """Factory of clones without a ledger, each with its own seed if the estimator has one."""
 
     def __init__(self, estimator: Any, seed: int | None) -> None:
         self.estimator = estimator
@@ -324,6 +337,7 @@ class _Clones:
         self.rng = np.random.default_rng(seed)
 
     def __call__(self) -> Any:
+        """Return a new clone of the estimator."""
         changes: dict[str, Any] = dict.fromkeys(self.ledgers)
         for name in self.seeds:
             changes[name] = int(self.rng.integers(1 << 32))
@@ -331,7 +345,9 @@ class _Clones:
 
 
 def _fit_once(estimator: Any, table: Any, clones: _Clones) -> Any:
-    """Return a fitted copy; a copy of an estimator that is fitted, without ledger and seed."""
+    """Return a copy that is fitted to a table, unless the estimator is fitted already."""
+    # A fitted estimator can be copied if it has neither a ledger to remove nor a seed to
+    # replace.
     if not (clones.ledgers or clones.seeds) and _is_fitted(estimator):
         return copy.deepcopy(estimator)
     fitted = clones()
@@ -342,11 +358,11 @@ def _fit_once(estimator: Any, table: Any, clones: _Clones) -> Any:
 
 
 def _read_central(estimator: Any, neighbours: Any, clones: _Clones) -> _Audited:
-    """Read the fitted attributes of fresh clones."""
+    """Describe the audit of the fitted attributes of a central-model estimator."""
     if neighbours is None:
         raise TypeError(
-            f"neighbours are required for {type(estimator).__name__}, whose fitted "
-            "attributes are audited: two tables that differ in one record."
+            "neighbours must be two tables that differ in one record, got None, which "
+            f"requires a local transformer. {type(estimator).__name__} is not one"
         )
 
     def fit(table: Any) -> Any:
@@ -363,7 +379,7 @@ def _read_central(estimator: Any, neighbours: Any, clones: _Clones) -> _Audited:
 
 
 def _read_attributes(fitted: Any) -> dict[str, Any]:
-    """Return the fitted attributes with numbers, texts or tables."""
+    """Return the public fitted attributes that are numbers, text or tables."""
     attributes = {}
     for name, value in vars(fitted).items():
         is_public = name.endswith("_") and not name.startswith("_")
@@ -374,15 +390,13 @@ def _read_attributes(fitted: Any) -> dict[str, Any]:
 
 
 def _list_parameters(estimator: Any, name: str, *, only_set: bool = False) -> list[str]:
-    """List the parameters with a name, also of wrapped estimators."""
-    if not hasattr(estimator, "get_params"):
-        return []
-    parameters = estimator.get_params().items()
-    return [
-        key
-        for key, value in parameters
-        if key.split("__")[-1] == name and not (only_set and value is None)
-    ]
+    """List the nested parameters with a name; with `only_set`, without parameters that are None."""
+    keys = []
+    if hasattr(estimator, "get_params"):
+        for key, value in estimator.get_params().items():
+            if key.split("__")[-1] == name and not (only_set and value is None):
+                keys.append(key)
+    return keys
 
 
 def _is_fitted(estimator: Any) -> bool:
@@ -397,35 +411,36 @@ def _is_fitted(estimator: Any) -> bool:
 
 
 def _read_claim(audited: _Audited) -> tuple[float, float]:
-    """Return the epsilon and the delta of the guarantee."""
+    """Return the epsilon and delta that the estimator states for the given neighbors."""
     guarantee = getattr(audited.fitted, "guarantee_", None)
     if guarantee is None:
-        raise ValueError("epsilon is required for a release without guarantee_.")
+        raise ValueError("epsilon is required for a release without guarantee_")
     n_rows = set(map(len, audited.tables))
     if guarantee.relation == "replace_values":
-        first, *others = (t.drop(columns=[*guarantee.scope]) for t in audited.tables)
-        if not all(map(first.equals, others)):
+        # The guarantee does not cover differences in the public columns.
+        scope = list(guarantee.scope)
+        public_tables = [table.drop(columns=scope) for table in audited.tables]
+        if not all(map(public_tables[0].equals, public_tables)):
             raise ValueError(
-                "neighbours must differ in the values of one record in the columns "
-                f"{list(guarantee.scope)}. All other columns and the number of rows are "
-                "public."
+                f"neighbours must differ only in the values of the columns {scope}, got "
+                "a difference in another column or in the number of rows"
             )
     elif audited.is_central:
         guarantee = guarantee.to("replace" if len(n_rows) == 1 else "add_remove")
     return float(guarantee.epsilon), float(guarantee.delta)
 
 
-# Neighboring tables of one record, made from declared values.
+# Neighboring tables of one record, made from declared values
 
 
 def _make_records(estimator: Any) -> list[pd.DataFrame]:
-    """Make tables of one record each, any two of which are neighbours."""
+    """Make tables of one record each from declared values; any two are neighbors."""
     parameters: dict[str, Any] = {}
     if hasattr(estimator, "get_params"):
         parameters = estimator.get_params(deep=False)
     columns = _list_values(estimator, parameters)
     rows = list(zip(*map(_choose_values, columns.values()), strict=True))
-    # Values outside the domain are protected, too, where they are accepted.
+    # If values outside the domain are accepted, they are protected as well.
     if parameters.get("handle_unknown", "error") != "error":
         rows.append(tuple(map(_make_undeclared_value, columns.values())))
         rows.append((None,) * len(columns))
@@ -434,11 +449,12 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
 
 
 def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, list[Any]]:
-    """List values of each column for neighboring records: categories, or numbers inside and outside of the bounds."""
+    """List values of each column: declared categories, or numbers inside and outside the bounds."""
     columns: dict[Any, list[Any]] = {}
     declared = getattr(estimator, "domain_", parameters.get("categories"))
     if isinstance(declared, list | tuple):
-        declared = {f"x{position}": values for position, values in enumerate(declared)}
+        names = [f"x{position}" for position in range(len(declared))]
+        declared = dict(zip(names, declared, strict=True))
     if isinstance(declared, Mapping | Domain):
         domain = declared if isinstance(declared, Domain) else Domain(declared)
         columns = {name: list(domain[name].values) for name in domain.columns}
@@ -452,56 +468,62 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
     if not columns:
         raise ValueError(
             "`neighbours` is required for an estimator without declared values. Pass it, or "
-            "declare `categories` or `bounds`."
+            "declare `categories` or `bounds`"
         )
     return columns
 
 
 def _choose_values(values: list[Any]) -> list[Any]:
-    """Choose six values: the first and the last, their neighbours, and the middle; some twice if there are fewer."""
+    """Choose six values: the first two, two in the middle and the last two, with repeats if k < 6."""
     k = len(values)
     positions = range(6) if k <= 6 else [0, 1, k // 2, k // 2 + 1, k - 2, k - 1]
     return [values[position % k] for position in positions]
 
 
 def _make_undeclared_value(values: Sequence[Any]) -> Any:
-    """Return a value that is not declared."""
+    """Return a value that is not among the declared values of a column."""
     present = [value for value in values if value is not None]
     if all(isinstance(value, int | float | np.number) for value in present):
         return 2 * max(map(abs, present), default=0) + 1
     return "undeclared" + "".join(map(str, present[:1]))
 
 
-# The exact value.
+# Exact epsilon
 
 
 def exact_epsilon(fitted: Any) -> float | None:
-    """Return the largest logarithm of a ratio of probabilities, from the exact channels."""
+    """Compute epsilon from exact channels: the largest log ratio of report probabilities.
+
+    None if a channel is not available, too large, or not of Fractions.
+    """
     protocol = getattr(fitted, "protocol_", None)
     if isinstance(protocol, ReportProtocol):
-        # Larger channels are not summed exactly.
+        # Channels with more entries take too long in exact arithmetic.
         fields = protocol.channels(1 << 18) or []
         n_sampled = protocol.n_sampled
     else:
         # Transformers of other packages have one channel for each column.
         channel = getattr(fitted, "channel", None)
-        fields = [iter([one]) for one in channel()] if callable(channel) else []
+        fields = [[matrix] for matrix in channel()] if callable(channel) else []
         n_sampled = None
     ratios = []
-    for channels in fields:
-        worst = Fraction(1)
-        # The public part of a report, such as a hash function, chooses a channel.
-        for one in channels:
-            for report in zip(*one, strict=True):
-                if not all(isinstance(p, Fraction | int) for p in report):
+    for matrices in fields:
+        largest = Fraction(1)
+        # The public part of a report, such as a hash function, selects a matrix. Its rows
+        # are values, and its columns are reports.
+        for matrix in matrices:
+            for probabilities in zip(*matrix, strict=True):
+                if not all(isinstance(p, Fraction | int) for p in probabilities):
                     return None
-                low, high = min(report), max(report)
+                low, high = min(probabilities), max(probabilities)
                 if low <= 0 < high:
                     return math.inf
-                worst = max(worst, Fraction(high, low) if high > 0 else worst)
-        ratios.append(worst)
+                if high > 0:
+                    largest = max(largest, Fraction(high, low))
+        ratios.append(largest)
     if not ratios:
         return None
-    # A record reports the sampled fields together.
+    # A record reports up to `n_sampled` fields, all fields if it is None. Their ratios
+    # are multiplied.
     ratios.sort(reverse=True)
     return log_upper(math.prod(ratios[:n_sampled], start=Fraction(1)))

@@ -1,0 +1,409 @@
+"""Outputs of a release as columns, and the event that best distinguishes two tables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from skdp.tables import convert_frame, is_frame
+
+# A column for each part of the output, with an entry for each draw.
+Draws = dict[str, NDArray[Any]]
+
+# Column for the type of an error, and value of a part that an output lacks.
+FAILURE = "the type of the error"
+ABSENT = "\0absent"
+
+_LISTS = (list, tuple, set, frozenset, np.ndarray)
+
+
+def read_columns(table: Any) -> Draws:
+    """Convert a table or array to columns by name, with the position added to repeated names."""
+    if not isinstance(table, pd.DataFrame | pd.Series) and is_frame(table):
+        table = convert_frame(table, "pandas")
+    frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
+    names = list(map(str, frame.columns))
+    columns = {}
+    for position, name in enumerate(names):
+        label = f"column {name!r}" + f" ({position})" * (names.count(name) > 1)
+        columns[label] = frame.iloc[:, position].to_numpy()
+    return columns
+
+
+def read_rows(release: Callable[[], Any], n_rows: int) -> Draws:
+    """Convert a release whose rows are independent draws to columns; each list item is a column."""
+    try:
+        released = release()
+    except Exception as error:
+        return {FAILURE: np.full(n_rows, type(error).__name__, object)}
+    columns: Draws = {}
+    for name, values in read_columns(released).items():
+        if len(values) != n_rows:
+            raise ValueError(
+                f"The release of {n_rows} rows must have {n_rows} rows, got {len(values)}. "
+                "Pass a callable and neighbours to audit releases of whole tables"
+            )
+        if values.dtype == object and isinstance(values[0], _LISTS):
+            # Shorter lists are padded with None.
+            items = zip_longest(*values)
+            for position, column in enumerate(items):
+                parts = np.empty(n_rows, object)
+                parts[:] = column
+                columns[f"{name}, item {position}"] = parts
+        else:
+            columns[name] = values
+    return columns
+
+
+def read_calls(release: Callable[[], Any], n_calls: int) -> Draws:
+    """Call a release many times; return a column for each part of the outputs."""
+    calls: list[dict[str, Any]] = []
+    for _ in range(n_calls):
+        try:
+            parts = list(_list_parts(release(), ""))
+        except Exception as error:
+            parts = [(FAILURE, type(error).__name__)]
+        calls.append(dict(parts[:256]))  # limits the number of columns
+    columns = {}
+    for name in dict.fromkeys(chain.from_iterable(calls)):
+        column = np.empty(n_calls, object)
+        column[:] = [call.get(name, ABSENT) for call in calls]
+        columns[name] = column
+    return columns
+
+
+def _list_parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the paths and values of all parts of a nested output."""
+    items: Iterable[tuple[Any, Any]]
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, pd.DataFrame | pd.Series) or is_frame(value):
+        items = read_columns(value).items()
+    elif isinstance(value, _LISTS):
+        items = enumerate(np.asarray(value, object).ravel().tolist())
+    else:
+        yield path or "the value", value
+        return
+    for key, item in items:
+        yield from _list_parts(item, f"{path}[{key!r}]")
+
+
+def add_supports(fitted: Any, columns: Draws) -> Draws:
+    """Add columns with the values that each hashed report supports.
+
+    The hash function of a report is public, so supported values follow from the report.
+    """
+    if FAILURE in columns:
+        return columns
+    arrays = list(columns.values())
+    supports: Draws = {}
+    start = 0
+    for number, oracle in enumerate(getattr(fitted, "oracles_", ())):
+        parts = arrays[start : start + oracle.width]
+        start += oracle.width
+        if oracle.shows_hash:
+            reports = np.column_stack([part.astype(np.uint64) for part in parts])
+            # (n_reports, n_values); the first 64 values limit the number of columns.
+            is_supported = oracle.supports(reports)[:, :64]
+            for value, column in enumerate(is_supported.T):
+                supports[f"support of value {value} by column {number}"] = column
+    return columns | supports
+
+
+def select_column(draws: Draws, name: str) -> NDArray[Any]:
+    """Return a column of draws, filled with ABSENT if there is no such column."""
+    if name in draws:
+        return draws[name]
+    return np.full(len(next(iter(draws.values()))), ABSENT, object)
+
+
+def hash_column(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Hash each value of a column: numbers by value, other objects by their repr."""
+    if values.dtype.kind in "iub":
+        return pd.util.hash_array(values.astype(np.int64).view(np.uint64))
+    if values.dtype.kind == "f":
+        # All nans get the same bits. 0.0 and -0.0 differ.
+        floats = np.where(np.isnan(values), np.nan, values).astype(np.float64)
+        return pd.util.hash_array(floats.view(np.uint64))
+    texts = np.empty(len(values), object)
+    for position, value in enumerate(values):
+        # The prefix distinguishes the number 1 from the text "1".
+        texts[position] = value if isinstance(value, str) else f"\x01{value!r}"
+    return pd.util.hash_array(texts)
+
+
+def to_floats(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Convert a column to floats, with nan for values that are not numbers."""
+    if values.dtype.kind in "iubf":
+        return values.astype(float)
+    is_number = [isinstance(value, float | np.floating) for value in values]
+    return np.where(is_number, values, np.nan).astype(float)
+
+
+# Events
+
+# Outcomes of a feature as 64-bit numbers, one for each draw.
+Hashes = NDArray[np.uint64]
+
+# ``draw(index, n)`` draws n outputs of the release of the table with this index.
+Draw = Callable[[int, int], Draws]
+
+# Outcomes that occur less often in the first sample are ignored.
+MIN_OUTCOME_COUNT = 4
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Lower bound on epsilon, with the number of draws and the event."""
+
+    lower: float
+    n_draws: int
+    event: str
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Discrete function of an output; `outcomes` computes it for all draws."""
+
+    name: str
+    outcomes: Callable[[Draws], Hashes]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Set of outcomes of a feature that is more likely under one table than another."""
+
+    feature: Feature
+    members: Hashes
+    # Indices of the two tables.
+    likelier: int
+    unlikelier: int
+    # Conservative estimate of the log ratio of the two probabilities.
+    score: float
+
+    def count(self, draws: Draws) -> int:
+        """Count the draws whose outcome is in the event."""
+        outcomes = self.feature.outcomes(draws)
+        return int(np.isin(outcomes, self.members, kind="sort").sum())
+
+
+def epsilon_lower_bound(
+    hits: tuple[int, int], trials: tuple[int, int], *, delta: float, level: float
+) -> float:
+    """Bound epsilon from below by ``ln((P - delta) / P')`` at Clopper-Pearson bounds.
+
+    `hits` of `trials` draws under two tables are in the event. The bound exceeds epsilon
+    with a probability of at most `level`.
+    """
+    # The lower bound of P and the upper bound of P' are each wrong with probability
+    # level / 2.
+    low = binomtest(hits[0], trials[0]).proportion_ci(1 - level).low
+    high = binomtest(hits[1], trials[1]).proportion_ci(1 - level).high
+    return math.log((low - delta) / high) if low - delta > high else 0.0
+
+
+def find_bound(
+    draw: Draw, n_tables: int, n_draws: int, *, delta: float, level: float
+) -> Bound:
+    """Choose an event by two samples of each table, and bound epsilon by new draws."""
+    # 10 % of the draws are used for the choice, and up to 30 % if there are few draws,
+    # because a bad choice reduces the bound more than a smaller test.
+    n_available = n_draws / (2 * n_tables)
+    n_choosing = max(1, int(0.1 * n_available), min(5_000, int(0.3 * n_available)))
+    first = [draw(table, n_choosing) for table in range(n_tables)]
+    second = [draw(table, n_choosing) for table in range(n_tables)]
+    n_used = 2 * n_choosing * n_tables
+    event = choose_event(first, second, delta=delta)
+    if event is None:
+        return Bound(0.0, n_used, "")
+    n_trials = (n_draws - n_used) // 2
+    # Batches limit memory to some hundred megabytes.
+    batch = max(1000, (1 << 22) // len(first[0]))
+    hits = []
+    for table in (event.likelier, event.unlikelier):
+        n_hits = 0
+        for start in range(0, n_trials, batch):
+            n_hits += event.count(draw(table, min(batch, n_trials - start)))
+        hits.append(n_hits)
+    lower = epsilon_lower_bound(
+        (hits[0], hits[1]), (n_trials, n_trials), delta=delta, level=level
+    )
+    return Bound(lower, n_used + 2 * n_trials, event.feature.name)
+
+
+def draw_rows(
+    release: Callable[[Any], Any], tables: Sequence[pd.DataFrame], fitted: Any = None
+) -> Draw:
+    """Return a function that draws n outputs by releasing n copies of a one-row table."""
+
+    def draw(table: int, n: int) -> Draws:
+        rows = tables[table].iloc[np.zeros(n, np.intp)].reset_index(drop=True)
+        with warnings.catch_warnings(action="ignore"):
+            return add_supports(fitted, read_rows(lambda: release(rows), n))
+
+    return draw
+
+
+def choose_event(
+    first: Sequence[Draws], second: Sequence[Draws], *, delta: float
+) -> Event | None:
+    """Choose the pair of tables and the event with the largest estimated log ratio.
+
+    `first` and `second` are two samples of the draws of each table.
+    """
+    # The first sample orders the outcomes by their likelihood ratio, because the best
+    # event consists of the first outcomes (lemma of Neyman and Pearson). The second
+    # sample chooses their number, so that no event is chosen that fits the first sample
+    # by chance. The test requires a third sample.
+    best = None
+    for feature in list_features(first):
+        first_outcomes = list(map(feature.outcomes, first))
+        second_outcomes = list(map(feature.outcomes, second))
+        values = _list_frequent(first_outcomes)
+        if not len(values):
+            continue
+        first_counts = [_count_outcomes(part, values) for part in first_outcomes]
+        second_counts = [_count_outcomes(part, values) for part in second_outcomes]
+        for a, b in itertools.permutations(range(len(first)), 2):
+            ratio = (first_counts[a] + 0.5) / (first_counts[b] + 0.5)
+            order = np.argsort(-ratio, kind="stable")
+            rates = []
+            for table, sign in ((a, -1), (b, 1)):
+                n = len(second_outcomes[table])
+                rate = (second_counts[table][order].cumsum() + 0.5) / (n + 1)
+                error = np.sqrt(rate * (1 - rate) / n)
+                # Both rates are shifted against the event by three standard errors.
+                rates.append(rate + sign * 3 * error)
+            scores = np.log(np.maximum(rates[0] - delta, 1e-300) / rates[1])
+            position = int(np.argmax(scores))
+            if scores[position] > (best.score if best else 0):
+                members = values[order[: position + 1]]
+                best = Event(feature, members, a, b, float(scores[position]))
+    return best
+
+
+def _list_frequent(samples: Sequence[Hashes]) -> Hashes:
+    """Return the sorted outcomes that occur at least MIN_OUTCOME_COUNT times in all samples together."""
+    values, counts = np.unique(np.concatenate(samples), return_counts=True)
+    return values[counts >= MIN_OUTCOME_COUNT]
+
+
+def _count_outcomes(outcomes: Hashes, values: Hashes) -> NDArray[np.int64]:
+    """Count the draws with each of the sorted `values`; ignore other outcomes."""
+    positions = np.searchsorted(values, outcomes)
+    positions[positions == len(values)] = 0
+    is_listed = values[positions] == outcomes
+    return np.bincount(positions[is_listed], minlength=len(values))
+
+
+def list_features(samples: Sequence[Draws]) -> list[Feature]:
+    """List the features of the outputs: values, bins and bits of columns, and joint values."""
+    names = list(dict.fromkeys(chain.from_iterable(samples)))
+    features = []
+    for name in names:
+        # The name of a part that some outputs lack may contain a private value.
+        is_public = all(name in sample for sample in samples)
+        label = name if is_public else "a part that not every output has"
+        features.append(Feature(f"values of {label}", _make_joint_values([name])))
+        columns = [to_floats(select_column(sample, name)) for sample in samples]
+        numbers = np.concatenate(columns)
+        numbers = numbers[np.isfinite(numbers)]
+        if (numbers != np.floor(numbers)).any():
+            bits = _make_lowest_bits(name)
+            features.append(Feature(f"the lowest bit of {label}", bits))
+        if len(np.unique(numbers)) > 64:
+            # 64 bins with equal numbers of draws.
+            edges = np.quantile(numbers, np.linspace(0, 1, 65)[1:-1])
+            features.append(Feature(f"bins of {label}", _make_bins(name, edges)))
+    if len(names) > 1:
+        values = _make_joint_values(names)
+        features.append(Feature("values of all columns together", values))
+        ratios = _make_log_ratios(names, samples[0], samples[-1])
+        features.append(Feature("the sum of log ratios of all columns", ratios))
+    return features
+
+
+def _make_joint_values(names: Sequence[str]) -> Callable[[Draws], Hashes]:
+    """Return a function that hashes the joint values of some columns of draws."""
+
+    def outcomes(draws: Draws) -> Hashes:
+        joint = np.zeros(len(next(iter(draws.values()))), np.uint64)
+        for name in names:
+            hashes = hash_column(select_column(draws, name))
+            # The product with an odd number makes the hash depend on the order of the
+            # columns.
+            joint = joint * np.uint64(0x9E3779B97F4A7C15) + hashes
+        return joint
+
+    return outcomes
+
+
+def _make_log_ratios(
+    names: Sequence[str], first: Draws, second: Draws
+) -> Callable[[Draws], Hashes]:
+    """Return a function that computes the log likelihood ratio of a draw under two samples.
+
+    The ratios of all columns are added, as if the columns were independent.
+    """
+    tables = []
+    for name in names:
+        first_hashes = hash_column(select_column(first, name))
+        second_hashes = hash_column(select_column(second, name))
+        values = _list_frequent([first_hashes, second_hashes])
+        if len(values):
+            # Counts are increased by 1/2, so that the ratios are finite.
+            first_counts = _count_outcomes(first_hashes, values) + 0.5
+            second_counts = _count_outcomes(second_hashes, values) + 0.5
+            tables.append((name, values, np.log(first_counts / second_counts)))
+
+    def outcomes(draws: Draws) -> Hashes:
+        total = np.zeros(len(next(iter(draws.values()))))
+        for name, values, ratios in tables:
+            hashes = hash_column(select_column(draws, name))
+            positions = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
+            total += np.where(values[positions] == hashes, ratios[positions], 0.0)
+        # Sums are rounded to multiples of 1/4, so that equal outcomes occur.
+        return np.rint(4 * total).astype(np.int64).view(np.uint64)
+
+    return outcomes
+
+
+def _make_bins(name: str, edges: NDArray[np.float64]) -> Callable[[Draws], Hashes]:
+    """Return a function that computes the bin of the number in a column."""
+
+    def outcomes(draws: Draws) -> Hashes:
+        numbers = to_floats(select_column(draws, name))
+        bins = np.searchsorted(edges, numbers, side="right")
+        return np.where(np.isfinite(numbers), bins, len(edges) + 1).astype(np.uint64)
+
+    return outcomes
+
+
+def _make_lowest_bits(name: str) -> Callable[[Draws], Hashes]:
+    """Return a function that computes the exponent of the lowest set bit of a float in a column.
+
+    It reveals the input of noise that is drawn as a float (Mironov 2012, On significance
+    of the least significant bits for differential privacy, CCS).
+    """
+
+    def outcomes(draws: Draws) -> Hashes:
+        numbers = to_floats(select_column(draws, name))
+        is_usual = np.isfinite(numbers) & (numbers != 0)
+        # A float is fraction * 2**exponent, and fraction * 2**53 is an integer.
+        fraction, exponent = np.frexp(np.where(is_usual, numbers, 1.0))
+        integer = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
+        _, lowest = np.frexp((integer & -integer).astype(float))
+        bit = np.where(is_usual, exponent + lowest, 1 << 20)
+        return bit.astype(np.int64).view(np.uint64)
+
+    return outcomes
