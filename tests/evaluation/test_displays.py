@@ -226,7 +226,7 @@ def with_true(counts, labels):
         (lambda: with_true(["secret"], ["a"]), TypeError, "true_counts must be numeric"),
         (lambda: with_true([1], ["secret"]), ValueError, "distinct labels of estimates"),
         (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon="secret")), TypeError, "in the column epsilon"),
-        (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon=np.inf)), ValueError, "rows of a finite epsilon"),
+        (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon=np.inf)), ValueError, "rows with a finite epsilon"),
         (lambda: PrivacyCurveDisplay.from_curve(CURVE, kind="line"), ValueError, "kind must be one of"),
         (lambda: MarginalDisplay({}), TypeError, "marginals must be a mapping"),
         (lambda: MarginalDisplay.from_tables(REAL, SYNTHETIC, "sex"), TypeError, "columns must be a list"),
