@@ -1,8 +1,6 @@
-"""Additive models: what a row changes in exact sums, what is learnt, and how far shapes are from the truth."""
+"""Additive models: what is learnt, and how far shapes are from the truth."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 import pandas as pd
@@ -13,9 +11,7 @@ from sklearn.metrics import log_loss, r2_score
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPAdditiveClassifier, DPAdditiveRegressor, PrivacyLedger
-from skdp.central.additive._backfitting import STEPS, ClassResiduals, NumberResiduals, bin_sums, size_counts
-from skdp.central.statistics import Noise
-from skdp.privacy import Mu, parse_budget
+from skdp.privacy import Mu
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -34,57 +30,6 @@ def classifier(epsilon=MUCH, **more):
 
 def regressor(epsilon=MUCH, **more):
     return DPAdditiveRegressor(epsilon, **DECLARED | {"target_bounds": (-3, 10)} | more)
-
-
-RESIDUALS = {
-    "two classes": (ClassResiduals(2), [0, 1]),
-    "three classes": (ClassResiduals(3), [0, 1, 2]),
-    "numbers": (NumberResiduals(STEPS // 3), [-STEPS, -5, STEPS]),
-}
-
-
-@pytest.mark.parametrize(("residuals", "targets"), RESIDUALS.values(), ids=RESIDUALS)
-def test_a_row_changes_the_sums_by_its_own_and_no_more(residuals, targets):
-    """All rows of a small table, of small and enormous responses, in any order; code 2 is no bin."""
-    n_outputs = 3 if len(targets) == 3 and isinstance(residuals, ClassResiduals) else 1
-    codes, before = np.array([0, 1, 1, 0]), np.array([targets[place % len(targets)] for place in range(4)])
-    largest = 0
-    for scale in (0, 1000, 1 << 26):
-        responses = rng.integers(-scale, scale + 1, (n_outputs, 4))
-        for code, target in itertools.product(range(3), targets):
-            response = rng.integers(-scale, scale + 1, (n_outputs, 1))
-
-            def sums(order, *rows):
-                of_codes, of_targets, of_responses = (np.concatenate(one, axis=-1)[..., order] for one in rows)
-                return bin_sums(of_codes, residuals.measure(of_targets, of_responses), 2)
-
-            row, table = ([code], [target], response), (codes, before, responses)
-            both = [[one, other] for one, other in zip(table, row, strict=True)]
-            change = sums(np.arange(5), *both) - sums(np.arange(4), *([one] for one in table))
-            assert (change == sums(np.arange(1), *([one] for one in row))).all()
-            assert (sums(np.arange(5), *both) == sums(np.arange(5)[::-1], *both)).all()
-            largest = max(largest, sum(int(number) ** 2 for number in change.ravel()))
-    assert 0.9 * residuals.square < largest <= residuals.square
-
-
-def test_a_row_changes_one_count_of_residuals():
-    limits = np.array([4, 16, 64])
-    for response, target in itertools.product((0, 50), (-1_000, 0, 4, 5, 60, STEPS)):
-        residuals = NumberResiduals(64).measure(np.array([target]), np.array([[response]]))
-        assert size_counts(residuals, limits).sum() == 1
-
-
-@each("mu", [0.1, 1.0])
-@pytest.mark.parametrize("model", [classifier(), regressor()], ids=["classes", "numbers"])
-def test_all_draws_share_the_budget(mu, model, monkeypatch):
-    amounts = []
-    draw = Noise.draw
-    monkeypatch.setattr(Noise, "draw", lambda noise, *more: amounts.append(noise.amount) or draw(noise, *more))
-    target = CLASS if "classes" in model.get_params() else NUMBER
-    model = clone(model).set_params(epsilon=Mu(mu, delta=1e-6))
-    model.fit(X, target)
-    whole = parse_budget(Mu(mu, delta=1e-6)).mu_squared
-    assert whole * 9 / 10 < sum(amounts) <= whole
 
 
 def test_with_little_noise_it_is_an_additive_model():

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import itertools
 import math
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -10,96 +8,71 @@ import pytest
 from scipy.stats import chisquare
 
 from skdp import Domain, DPHistogram, Interval
-from skdp.central._ranges import Hierarchy, count_interval, plan_hierarchy
 from skdp.central.statistics import Estimate
-from skdp.privacy import PrivacyBudget
+from skdp.randomness import watch_draws
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6
-SHAPES = [(1, 2), (2, 2), (3, 2), (5, 2), (7, 3), (8, 2), (9, 3), (13, 4), (16, 4), (27, 3), (31, 5), (10, 40)]
 
-every_shape = pytest.mark.parametrize(("size", "branching"), SHAPES)
+
+def levels_of(size, branching):
+    """Return the matrices that make the counts of each level of those of the cells."""
+    levels = [np.eye(size)]
+    while len(levels[-1]) > branching:
+        levels.append(np.add.reduceat(levels[-1], np.arange(0, len(levels[-1]), branching)))
+    return levels
 
 
 def all_ranges(size):
-    """The rows of a matrix: 1 in a range of cells, 0 elsewhere."""
+    """Return the rows of a matrix: 1 in a range of cells, 0 elsewhere."""
     return np.array(
         [[low <= i < high for i in range(size)] for low in range(size) for high in range(low + 1, size + 1)]
     )
 
 
-def measured(tree):
-    """The matrix that makes the counts on all levels of those of the cells, and the covariance of its least squares."""
-    cells = np.eye(tree.sizes[0])
-    rows = np.concatenate(
-        [np.stack([tree.totals(cell)[level] for cell in cells], 1) for level in range(len(tree.sizes))]
-    )
-    return rows, np.linalg.inv(rows.T @ rows)
-
-
-def mean_variance(tree):
-    """The mean of the variances of all ranges, by the covariance of cumulative counts."""
-    size = tree.sizes[0]
-    below = np.vstack([np.zeros(size), np.tri(size)])
-    sums = below @ measured(tree)[1] @ below.T
-    variances = np.diag(sums)[:, np.newaxis] + np.diag(sums) - 2 * sums
-    return variances[np.triu_indices(size + 1, 1)].mean()
-
-
 class TestHierarchy:
-    @every_shape
-    def test_estimates_are_the_least_squares_ones(self, size, branching):
-        tree = Hierarchy(size, branching)
-        rows, covariance = measured(tree)
-        noisy = np.random.default_rng(1).normal(size=len(rows))
-        parts = np.split(noisy, np.cumsum(tree.sizes)[:-1])
-        assert tree.estimate(parts) == pytest.approx(covariance @ rows.T @ noisy)
-        assert tree.estimate(tree.totals(np.arange(size))) == pytest.approx(np.arange(size))
+    """Each group of each level has a noisy count; estimates and errors are those of least squares."""
 
-    @every_shape
-    def test_variances_are_exact(self, size, branching):
-        tree = Hierarchy(size, branching)
-        _, covariance = measured(tree)
-        assert tree.cell_variances == pytest.approx(np.diag(covariance))
-        weights = np.random.default_rng(2).normal(size=size)
-        assert tree.variance(weights) == pytest.approx(weights @ covariance @ weights)
-        ranges = all_ranges(size)
-        variances = ((ranges @ covariance) * ranges).sum(axis=1)
-        assert [tree.variance(one) for one in ranges] == pytest.approx(variances)
-        assert mean_variance(tree) == pytest.approx(variances.mean())
+    @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 9, 13, 16, 27, 31, 64])
+    def test_estimates_and_errors_of_all_ranges(self, size):
+        noises = []
 
-    @pytest.mark.parametrize(
-        ("size", "epsilon"), [(1, 1), (2, 1), (3, 1), (32, 1), (64, 1), (1024, 1), (1024, 25), (64, 5)]
-    )
+        def make_noise(sampler, drawn, values):
+            noises.append(np.random.default_rng(len(noises)).integers(-(10**9), 10**9, len(drawn)))
+            return noises[-1]
+
+        with watch_draws(make_noise):
+            histogram = DPHistogram(domain={"a": range(size)}, method="hierarchical").fit(empty("a"))
+        rows = np.vstack(levels_of(size, histogram.branching_))
+        assert len(noises) > (size > 2)
+        covariance = np.linalg.inv(rows.T @ rows)
+        estimates = covariance @ rows.T @ np.concatenate(noises)
+        assert np.cumsum(histogram.counts_) == pytest.approx(np.cumsum(estimates), abs=0.51)
+        level_errors = histogram.std_error_ / np.sqrt(np.diag(covariance))
+        assert level_errors == pytest.approx(level_errors[0])
+        for one in all_ranges(size):
+            low, high = np.flatnonzero(one)[[0, -1]]
+            wanted = level_errors[0] * math.sqrt(one @ covariance @ one)
+            assert histogram.range_estimate(low, high + 1).std_error == pytest.approx(wanted)
+
+    @pytest.mark.parametrize(("size", "epsilon"), [(2, 1), (3, 1), (32, 1), (64, 1), (256, 1), (256, 25), (64, 5)])
     def test_the_plan_has_the_least_expected_error(self, size, epsilon):
-        def error(tree):
-            a = math.exp(-epsilon / len(tree.sizes))
-            return 2 * a / (1 - a) ** 2 * mean_variance(tree)
+        def error(branching):
+            """Return the mean variance of all ranges, by the covariance of cumulative counts."""
+            levels = levels_of(size, branching)
+            rows = np.vstack(levels)
+            below = np.vstack([np.zeros(size), np.tri(size)])
+            sums = below @ np.linalg.inv(rows.T @ rows) @ below.T
+            variances = np.diag(sums)[:, np.newaxis] + np.diag(sums) - 2 * sums
+            a = math.exp(-epsilon / len(levels))
+            return 2 * a / (1 - a) ** 2 * variances[np.triu_indices(size + 1, 1)].mean()
 
-        plan = plan_hierarchy(size, PrivacyBudget("epsilon", Fraction(epsilon)), "auto")
-        best = min(error(Hierarchy(size, branching)) for branching in sorted({2, 3, 4, 8, 11, 16, 32, size} - {1}))
+        plan = DPHistogram(epsilon, domain={"a": range(size)}).fit(empty("a")).branching_
+        best = min(error(branching) for branching in sorted({2, 3, 4, 8, 11, 16, 32, size} - {1}))
         assert error(plan) <= 1.05 * best  # by random ranges, with one branching for each number of levels
-        assert len(plan_hierarchy(size, PrivacyBudget("epsilon", Fraction(epsilon)), "flat").sizes) == 1
-        assert len(plan_hierarchy(size, PrivacyBudget("epsilon", Fraction(epsilon)), "hierarchical").sizes) > (size > 2)
 
 
-class TestSensitivity:
-    """Every table of few rows, every record that may be added: one count on each level moves, by one."""
-
-    @each("size, branching", [(1, 2), (3, 3), (5, 2), (3, 2)])
-    def test_of_all_counts(self, size, branching):
-        tree = Hierarchy(size, branching)
-
-        def counts(rows):
-            return np.concatenate(tree.totals(np.bincount(rows, minlength=size)))
-
-        for n in range(4):
-            for rows in itertools.combinations_with_replacement(range(size), n):
-                after = [counts(np.array([*rows, record], int)) for record in range(size)]
-                before = counts(np.array(rows, int))
-                assert all(np.abs(then - before).sum() == len(tree.sizes) for then in after)
-                assert all(np.abs(a - b).sum() <= 2 * len(tree.sizes) for a, b in itertools.combinations(after, 2))
-
+class TestNoise:
     def test_cells_that_nobody_is_in_get_the_same_noise(self):
         """The law of the count of every cell of a table without rows; one false alarm in a million."""
         noise = np.concatenate(
@@ -146,14 +119,18 @@ class TestAccuracy:
     @pytest.mark.parametrize("level", [0.5, 0.8, 0.905, 0.95, 0.99, 0.999])
     def test_no_sum_of_flat_cells_is_covered_too_rarely(self, level):
         """The exact law of the sum of m counts' noise, from its characteristic function."""
-        for epsilon, m in itertools.product(np.geomspace(0.05, 20, 40), (1, 2, 3, 5, 16, 300)):
+        for epsilon in np.geomspace(0.05, 20, 40).tolist():
+            histogram = DPHistogram(epsilon, domain={"a": range(300)}, method="flat", confidence_level=level)
+            histogram.fit(empty("a"))
             a = math.exp(-epsilon)
-            std = math.sqrt(m * 2 * a) / (1 - a)
-            n = 1 << max(6, math.ceil(math.log2(60 * std + 40)))
-            turns = 2 * np.pi * np.arange(n // 2 + 1) / n
-            law = np.fft.irfft(((1 - a) ** 2 / (1 - 2 * a * np.cos(turns) + a**2)) ** m, n)
-            reach = int(count_interval(0, std, level)[1])
-            assert law[: reach + 1].sum() + law[n - reach :].sum() >= level - 1e-9
+            for m in (1, 2, 3, 5, 16, 300):
+                n = 1 << max(6, math.ceil(math.log2(60 * math.sqrt(m * 2 * a) / (1 - a) + 40)))
+                turns = 2 * np.pi * np.arange(n // 2 + 1) / n
+                law = np.fft.irfft(((1 - a) ** 2 / (1 - 2 * a * np.cos(turns) + a**2)) ** m, n)
+                estimate = histogram.range_estimate(0, m)
+                reach = int(estimate.upper - estimate.value)
+                assert estimate.value - estimate.lower == reach
+                assert law[: reach + 1].sum() + law[n - reach :].sum() >= level - 1e-9
 
 
 class TestCells:

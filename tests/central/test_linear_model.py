@@ -6,14 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_wine, make_classification
+from sklearn.datasets import load_wine
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge
-from skdp.central.statistics import Noise
-from skdp.privacy import Mu, parse_budget
+from skdp.privacy import Mu
 from tests.conftest import each
 
 rng = np.random.default_rng(0)
@@ -120,11 +119,6 @@ def test_too_few_rows_are_warned_of_and_coefficients_are_small(delta):
     assert np.abs(model.predict(TABLE)).max() < 24
 
 
-POINTS, LABELS = make_classification(2_000, 4, n_informative=3, n_redundant=0, random_state=1)
-POINTS = pd.DataFrame(np.clip(POINTS, -4, 4), columns=["a", "b", "c", "d"])
-LABELLED = {"bounds": (-4, 4), "classes": [0, 1]}
-
-
 @each("correlation", [0.0, 0.95])
 def test_scaled_steps_arrive_where_the_loss_is_least(correlation):
     """After 20 steps of rows that were not weighted, the loss was 3 percent above the least at every epsilon."""
@@ -134,19 +128,6 @@ def test_scaled_steps_arrive_where_the_loss_is_least(correlation):
     model = DPLogisticRegression(Mu(5, delta=1e-6), bounds=(-5, 5), classes=[False, True], random_state=0).fit(X, y)
     least = log_loss(y, LogisticRegression(C=1e6).fit(X, y).predict_proba(X))
     assert log_loss(y, model.predict_proba(X)) < 1.005 * least
-
-
-@each("mu", [0.05, 3.0])
-def test_steps_and_what_is_found_before_them_share_the_budget(mu, monkeypatch):
-    """Norms, the mean, moments, and all steps: the squares of their mu add up to that of the promise."""
-    amounts = []
-    draw = Noise.draw
-    monkeypatch.setattr(Noise, "draw", lambda noise, *more: amounts.append(noise.amount) or draw(noise, *more))
-    model = DPLogisticRegression(Mu(mu, delta=1e-6), **LABELLED, random_state=0)
-    model.fit(np.tile(POINTS, (4, 1)), np.tile(LABELS, 4))
-    *parts, of_a_step = amounts
-    assert len(parts) == 4
-    assert sum(parts) + model.n_iter_ * of_a_step == parse_budget(model.epsilon).mu_squared
 
 
 def test_several_classes_of_any_kind():

@@ -1,111 +1,69 @@
-"""Quantiles by halving: exact laws, and what is close to the quantiles."""
+"""Quantiles by halving: what a record or a person changes is replayed on all small tables, with few candidates."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from skdp import DPKBinsDiscretizer
-from skdp.central import _quantiles
-from skdp.central._quantiles import QuantilePlan, count_cells, read_probability
-from skdp.privacy import Mu, PrivacyBudget
+from skdp import DPKBinsDiscretizer, DPMinMaxScaler
+from skdp.privacy import Mu, Rho
+from skdp.testing import replay_release
 from tests.conftest import each
 from tests.sensitivity import check_sensitivity
 
-NAN = math.nan
+MODULE = "skdp.central._quantiles"
+VALUES = (0.0, 0.5, 2.0, 7.0, math.nan)
+QUARTILES = DPKBinsDiscretizer(n_bins=4, bounds=(0, 2))
+UNEVEN = DPMinMaxScaler(bounds=(0, 2), quantile_range=(10, 70))
 
-
-class TestProbability:
-    @each("value", [0.1, np.float64(0.1), Fraction(1, 10), np.float32(0.1)])
-    def test_is_taken_as_written(self, value):
-        assert read_probability(value, "quantile") == Fraction(1, 10)
-
-
-THREE = np.arange(3.0)
-CUT_VALUES = (0.0, 0.5, 2.0, 7.0, NAN)
-QUARTILES = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
-UNEVEN = [Fraction(1, 10), Fraction(1, 3), Fraction(9, 10)]
+pytestmark = pytest.mark.filterwarnings("ignore:the edges of .* coincide:UserWarning")
 
 
 @pytest.fixture
-def laws_of_cuts(monkeypatch):
-    """For each first cut of a table, its log-probability and the laws of the later cuts."""
-    monkeypatch.setattr(_quantiles, "PARTS", 2)
+def few_candidates(monkeypatch):
+    """Choose among three candidates and the cuts between them, and check that scores, gaps and ranges agree."""
+    monkeypatch.setattr(f"{MODULE}.PARTS", 2)
+    monkeypatch.setattr(f"{MODULE}._make_candidates", lambda low, high: np.arange(3.0))
+    module = __import__(MODULE, fromlist=["unimodal_choice"])
+    choose = module.unimodal_choice
 
-    def laws_of(rows, probabilities, share):
-        by_first_cut = []
-        for first in range(11):
-            laws = []
+    def checked(source, size, within, gap, rate, scores):
+        gaps = np.array([gap(index) for index in range(size)])
+        # An audit is shown the scores of some cuts, those of both ends last.
+        shown = scores()
+        assert set(shown) <= set((shown[-2] + gaps[0] - gaps).tolist())
+        for far in (0, 7):
+            assert np.flatnonzero(gaps <= far).tolist() == list(range(*within(far)))
+        return choose(source, size, within, gap, rate, scores)
 
-            def choose(source, size, within, gap, rate, scores, laws=laws, first=first):
-                gaps = np.array([gap(index) for index in range(size)])
-                # An audit is shown the scores of some cuts, those of both ends last.
-                shown = scores()
-                assert set(shown) <= set((shown[-2] + gaps[0] - gaps).tolist())
-                for far in (0, 7):
-                    assert np.flatnonzero(gaps <= far).tolist() == list(range(*within(far)))
-                weights = np.exp(-float(rate) * gaps)
-                laws.append(np.log(weights / weights.sum()))
-                return first if len(laws) == 1 else 0
-
-            monkeypatch.setattr(_quantiles, "unimodal_choice", choose)
-            _quantiles.choose_cuts(count_cells(np.array(rows, float), THREE), probabilities, share, None)
-            assert laws[0].size == 11
-            by_first_cut.append((laws[0][first], laws[1:]))
-        return by_first_cut
-
-    return laws_of
+    monkeypatch.setattr(module, "unimodal_choice", checked)
 
 
-def loss_of_cuts(one, other):
-    """The greatest log ratio of the probabilities of a release: the later cuts do not depend on each other."""
-    ratios = []
-    for (first, later), (other_first, other_later) in zip(one, other, strict=True):
-        of_later = [(left - right).max() for left, right in zip(later, other_later, strict=True)]
-        ratios.append(first - other_first + sum(of_later))
-    return max(ratios)
+@pytest.mark.usefixtures("few_candidates")
+@pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, 1e-6), Mu(0.5, 1e-6)], ids=str)
+@pytest.mark.parametrize("model", [QUARTILES, UNEVEN], ids=["quartiles", "uneven"])
+def test_adding_a_record_costs_at_most_epsilon(model, epsilon):
+    """Tables of up to 2 other rows, on candidates, between and beyond them, of two columns; nan is no value."""
+    used = []
+    for n_others in range(3 if epsilon == 1.0 else 2):
+        for seed, rows in enumerate(itertools.product(VALUES, repeat=n_others + 1)):
+            table = np.column_stack([rows, rows])
+            replay = replay_release(model.set_params(epsilon=epsilon), table, table[:-1], random_state=seed)
+            assert replay.passed, replay.findings
+            used.append(0 if math.isnan(rows[-1]) else replay.epsilon / replay.guarantee.epsilon)
+            assert not math.isnan(rows[-1]) or replay.epsilon == 0
+    assert 0.25 < max(used) <= 1 + 1e-9
 
 
-class TestHalving:
-    @pytest.mark.parametrize("probabilities", [QUARTILES, UNEVEN, QUARTILES[::2]], ids=["quartiles", "uneven", "two"])
-    def test_adding_a_record_costs_at_most_epsilon(self, laws_of_cuts, probabilities):
-        """All tables of up to 2 rows, on candidates, between and beyond them, and all neighbours."""
-        share, known, worst = PrivacyBudget("epsilon", Fraction(1)), {}, 0
-        for rows in itertools.chain(*(itertools.combinations_with_replacement(range(5), n) for n in range(4))):
-            known[rows] = laws_of_cuts([CUT_VALUES[row] for row in rows], probabilities, share)
-        for rows, here in known.items():
-            if len(rows) < 3:
-                for row in range(5):
-                    there = known[tuple(sorted((*rows, row)))]
-                    assert row < 4 or loss_of_cuts(here, there) == 0
-                    worst = max(worst, loss_of_cuts(here, there), loss_of_cuts(there, here))
-        assert 0.45 < worst <= 1 + 1e-9
-
-    def test_the_rates_of_two_columns_of_persons_and_of_rho(self, monkeypatch):
-        rates = []
-        monkeypatch.setattr(_quantiles, "unimodal_choice", lambda *args: rates.append(args[4]) or 0)
-        cells = count_cells(np.arange(3.0), THREE)
-        rho = PrivacyBudget("rho", Fraction(1))
-        for share in (PrivacyBudget("epsilon", Fraction(1)), PrivacyBudget("epsilon", Fraction(1), rows=3), rho):
-            QuantilePlan([cells, cells], [THREE, THREE], QUARTILES, share).draw(None)
-        # Two columns, two levels. A value has `PARTS` parts, and moves the score of a median by half of twice as many.
-        of_median = rates[::6]
-        assert of_median[0] == Fraction(1, 4) / (2 * _quantiles.PARTS)
-        assert of_median[1] == of_median[0] / 3
-        assert of_median[2] == (rho / 2 / 2).choice / (2 * _quantiles.PARTS)
-
-    @pytest.mark.parametrize("counts", [[2, 0, 3], [0, 0, 1], [0, 0], [5]])
-    def test_the_first_cut_of_a_mass(self, monkeypatch, counts):
-        monkeypatch.setattr(_quantiles, "PARTS", 4)
-        cells = _quantiles.Masses(np.append(0, np.cumsum(counts)))
-        masses = [cells.of(cut) for cut in range(cells.last_cut + 1)]
-        assert masses == [sum((np.repeat(counts, 4))[:cut]) for cut in range(cells.last_cut + 1)]
-        for mass in range(-1, 4 * sum(counts) + 3):
-            assert cells.first_cut(mass) == np.searchsorted(masses, mass)
+@pytest.mark.usefixtures("few_candidates")
+@each("n", [1, 3])
+def test_rows_of_a_person_cost_as_much_as_one(n):
+    rows = np.array([2.0] * 6 + [0.0] * n)[:, np.newaxis]
+    model = DPKBinsDiscretizer(0.5, n_bins=2, bounds=(0, 2), max_rows_per_person=n)
+    assert replay_release(model, rows, rows[:-n]).epsilon == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, pytest.param(Mu(0.4, 1e-6), marks=pytest.mark.long)], ids=str)

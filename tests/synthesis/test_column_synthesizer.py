@@ -7,7 +7,6 @@ import itertools
 import math
 import pickle
 from datetime import date
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -25,10 +24,7 @@ from skdp import (
     SyntheticResampler,
     privacy_statement,
 )
-from skdp.privacy import Mu, PrivacyBudget, Rho
-from skdp.randomness import SeededSource
-from skdp.synthesis._column_counts import Cross, PrivateColumns
-from skdp.synthesis.selection import NoiseBudget
+from skdp.privacy import Mu, Rho
 from skdp.testing import check_curator, replay_release
 from tests.conftest import each
 from tests.persistence.forgery import forged, saved
@@ -39,7 +35,6 @@ DOMAIN = {
     "job": ["a", "b", "c"],
     "income": ["high", "low"],
 }
-MU, EPSILON = PrivacyBudget("mu", Fraction(1)), PrivacyBudget("epsilon", Fraction(1))
 
 
 def people(n_rows, seed=0):
@@ -63,98 +58,45 @@ def synthesizer(columns=("age", "sex"), epsilon=1.0, **parameters):
     return DPColumnSynthesizer(list(columns), epsilon, **{"domain": Domain(DOMAIN)} | parameters)
 
 
-class RecordingBudget(NoiseBudget):
-    """Adds no noise, and keeps the integers and how much a record is said to change them."""
-
-    def __init__(self, share):
-        super().__init__(share, Fraction(0))
-
-    def add_to_counts(self, source, counts, fraction, sensitivity):
-        self._spend(fraction)
-        self.given = counts.copy(), sensitivity
-        return counts.astype(float)
-
-    def add_to_scores(self, source, scores, fraction, change=1):
-        self.given = scores.copy(), change
-        return scores.astype(float)
+def small_tables(n_values):
+    """Return tables of few rows with 1 to 5 public values beside private ones."""
+    tables = []
+    for n_cells in (1, 2, 3, 5):
+        rng = np.random.default_rng(n_values)
+        cells = np.append(np.arange(n_cells), rng.integers(0, n_cells, 5))
+        tables.append(pd.DataFrame({"cell": cells.astype(str), "value": rng.integers(0, n_values, len(cells))}))
+    return tables
 
 
-def cross_of(n_cells, n_values):
-    return Cross((0,), np.arange(n_values), 0, np.arange(n_cells))
-
-
-def private_columns(rows, n_values, budget=None, seed=0):
-    public, private = np.array(rows).T
-    columns = PrivateColumns(private, [public], budget or RecordingBudget(MU), SeededSource(seed))
-    single = columns.measure(Cross((0,), np.arange(n_values)), Fraction(1, 4))
-    return columns, single
-
-
-class TestCounts:
-    @each("share", [MU, EPSILON])
-    @each("n_cells", [1, 2, 3, 5])
-    def test_another_value_changes_as_much_as_stated(self, share, n_cells):
-        """All moves of a record from one value to another beside each public value."""
-        for n_values in (2, 3, 4):
-            rng = np.random.default_rng(n_values)
-            rows = [[cell, int(rng.integers(n_values))] for cell in [*range(n_cells), *rng.integers(0, n_cells, 5)]]
-            largest = largest_square = largest_score = 0
-            for row, value in itertools.product(range(len(rows)), range(n_values)):
-                neighbor = [list(codes) for codes in rows]
-                neighbor[row][1] = value
-                given = []
-                for table in (rows, neighbor):
-                    columns, single = private_columns(table, n_values, RecordingBudget(share))
-                    columns.measure(cross_of(n_cells, n_values), Fraction(1, 2), single)
-                    given.append(columns.budget.given)
-                    columns.score([cross_of(n_cells, n_values)], Fraction(1), [np.full(n_values, 1 / n_values)])
-                    given.append(columns.budget.given)
-                (counts, change), (scores, score_change), (moved, _), (moved_scores, _) = given
-                differences = np.abs(moved - counts)
-                largest = max(largest, int(differences.sum()))
-                largest_square = max(largest_square, int((differences**2).sum()))
-                largest_score = max(largest_score, int(np.abs(moved_scores - scores).max()))
-            assert (largest, largest_square) == (change.l1, change.l2_squared)
-            assert largest_score <= score_change == 2
-
-    @each("share", [MU, EPSILON])
-    @each("sizes", [(1, 3), (2, 2), (2, 5), (4, 2), (6, 5)])
-    def test_counts_without_noise_are_exact(self, share, sizes):
-        rng = np.random.default_rng(0)
-        # The last public value never occurs.
-        rows = np.stack([rng.integers(0, max(1, sizes[0] - 1), 50), rng.integers(0, sizes[1], 50)], axis=1)
-        exact = np.zeros(sizes)
-        np.add.at(exact, tuple(rows.T), 1)
-        columns, single = private_columns(rows, sizes[1], RecordingBudget(share))
-        noisy = columns.measure(cross_of(*sizes), Fraction(1, 2), single)
-        np.testing.assert_allclose(noisy.counts, exact, atol=1e-9)
-        assert len(columns.budget.given[0]) <= max(1, sizes[0] - 1)
-        # Values that are counted together, private ones and public ones.
-        value_of = np.minimum(np.arange(sizes[1]), 1)
-        cell_of = np.maximum(np.arange(sizes[0]) - 1, 0)
-        noisy = columns.measure(Cross((0,), value_of, 0, cell_of), Fraction(1, 4), single)
-        grouped = np.zeros((cell_of.max() + 1, sizes[1]))
-        np.add.at(grouped, cell_of, exact)
-        grouped = np.stack([grouped[:, 0], grouped[:, 1:].sum(axis=1)], axis=1)
-        np.testing.assert_allclose(noisy.counts, grouped, atol=1e-9)
-
-    @each("share", [MU * Fraction(1, 100), EPSILON * Fraction(1, 10)])
-    @each("sizes", [(2, 2), (3, 2), (5, 4)])
-    def test_noise_is_as_large_as_stated(self, share, sizes):
-        """Sums over private values are exact; the column by itself is measured without noise."""
-        rows = np.array(list(np.ndindex(*sizes)) * 10)
-        errors = []
-        for seed in range(150):
-            columns, single = private_columns(rows, sizes[1])
-            columns.budget = NoiseBudget(share, Fraction(0))
-            columns._source = SeededSource(seed)
-            noisy = columns.measure(cross_of(*sizes), Fraction(1, 10), single)
-            np.testing.assert_allclose(noisy.counts.sum(axis=1), 10 * sizes[1], atol=1e-6)
-            errors.append(noisy.counts - 10)
-        assert np.std(errors) == pytest.approx(noisy.std_error, rel=0.15)
+def release_of(epsilon, n_values, **parameters):
+    domain = {"cell": [*map(str, range(5))], "value": range(n_values)}
+    return DPColumnSynthesizer(["value"], epsilon, domain=domain, **parameters)
 
 
 class TestPrivacy:
+    @each("epsilon", [50.0, Mu(50.0, delta=1e-6)])
+    @each("n_values", [2, 3])
+    def test_another_value_costs_as_much_as_stated(self, epsilon, n_values):
+        """Moves of a record from one value to another; with so little noise, all pairs are counted."""
+        for table in small_tables(n_values):
+            used = []
+            for row, value in itertools.product(range(0, len(table), 3), range(n_values)):
+                neighbor = table.copy()
+                neighbor.loc[row, "value"] = value
+                replay = replay_release(release_of(epsilon, n_values), table, neighbor, random_state=row)
+                assert replay.passed, replay.findings
+                used.append(replay.epsilon / replay.guarantee.epsilon)
+            assert max(used) == pytest.approx(1)
+
+    @each("epsilon", [1e6, Mu(1_000.0, delta=1e-6)])
+    @each("n_values", [2, 3, 4])
+    def test_counts_without_noise_are_exact(self, epsilon, n_values):
+        for table in small_tables(n_values):
+            rows = pd.concat([table] * 50, ignore_index=True)
+            made = release_of(epsilon, n_values, random_state=0).fit_transform(rows)
+            counts = [pd.crosstab(one["cell"], one["value"]) for one in (rows, made)]
+            assert counts[0].sub(counts[1], fill_value=0).abs().to_numpy().max() < 12  # draws are random
+
     @pytest.mark.parametrize("n_neighbors", [5, pytest.param(170, marks=pytest.mark.long)])
     @each("columns", [["age", "sex"], ["income"], ["sex", "job"]])
     def test_neighbors_that_differ_in_private_columns(self, columns, n_neighbors):
