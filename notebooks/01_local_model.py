@@ -14,12 +14,12 @@
 # %% [markdown]
 # # The local model on Adult
 #
-# In the local model, each person randomizes the answer before it leaves their device, so nobody has to be trusted. The
-# cost is accuracy, and this notebook measures it on the questions of a well-known textbook chapter: who works in sales,
-# and how many people there are in each occupation.
+# In the local model, each person randomizes the answer before anyone else receives it. This protects the answer against
+# every recipient, but reduces the accuracy. This notebook measures the accuracy for the questions of a well-known
+# textbook chapter: the number of people who work in sales, and the number of people in each occupation.
 #
-# Every number below comes from exact, secure randomness. If you rerun the notebook, the estimates change and the stated
-# errors do not.
+# All reports below are drawn with secure randomness. If you run the notebook again, the estimates change, and the
+# stated errors do not.
 
 # %%
 import math
@@ -45,9 +45,9 @@ f"{len(adult):,} people"
 # %% [markdown]
 # ## "Do you work in sales?" with two coins
 #
-# Heads: tell the truth. Tails: toss again, and say "yes" on heads and "no" on tails, independently of the truth. A true
-# "yes" is reported with probability 3/4, a true "no" as "yes" with probability 1/4. No answer is more than three times
-# as likely under one true value as under the other, so ε = ln 3.
+# Each person tosses a coin. On heads, the person answers truthfully. On tails, the person tosses again, and answers
+# "yes" on heads and "no" on tails. A true "yes" is reported with probability 3/4, and a true "no" is reported as "yes"
+# with probability 1/4. An answer is at most three times as likely for one true value as for the other, so ε = ln 3.
 
 # %%
 sales = pd.DataFrame(
@@ -68,7 +68,8 @@ print(coins.guarantee_)
 answers["sales"].value_counts()
 
 # %% [markdown]
-# Many more people say "yes" than work in sales. The estimate inverts the randomization, and states its error.
+# The number of "yes" answers is much larger than the number of people who work in sales. The estimate corrects for the
+# randomization, and has a standard error.
 
 # %%
 two_coins = coins.estimate_counts(answers)
@@ -77,8 +78,8 @@ two_coins.round(1)
 # %% [markdown]
 # ## The same count by a trusted curator
 #
-# In the central model a curator who holds the true answers adds noise to the count itself: one person more or less changes it by one,
-# so discrete Laplace noise of scale 1/ε is enough.
+# In the central model, a curator holds the true answers and adds noise to the count. One person changes the count by
+# one, so discrete Laplace noise of scale 1/ε is sufficient.
 
 # %%
 curator = DPHistogram(math.log(3), domain={"sales": ["yes", "no"]}).fit(sales)
@@ -100,27 +101,28 @@ comparison["error in percent"] = percent_error([true_count] * 2, comparison["cou
 comparison.astype(float).round(3)
 
 # %% [markdown]
-# At the same ε the local model is about a hundred times less accurate: its error grows with the square root of the
-# number of people, while the error of the central model does not grow. That is the cost of trusting no one.
+# At the same ε, the error in the local model is about a hundred times as large. It grows with the square root of the
+# number of people, while the error in the central model does not depend on it.
 
 # %% [markdown]
 # ## All occupations at once: one bit each
 #
-# Unary encoding turns the occupation into 14 bits and randomizes each: the bit of the true occupation is 1 with probability
-# p = 3/4, any other with q = 1/4. Two people differ in two bits, so ε = ln(p (1 − q) / ((1 − p) q)) = ln 9.
+# Unary encoding converts the occupation to 14 bits and randomizes each bit. The bit of the true occupation is 1 with
+# probability p = 3/4, and each other bit is 1 with probability q = 1/4. The bits of two people differ in two positions,
+# so ε = ln(p (1 − q) / ((1 − p) q)) = ln 9.
 
 # %%
 occupation = adult[["occupation"]].dropna()
 occupations = load_adult(dropna=True).domain.select(
     ["occupation"]
-)  # those that the documentation of the data lists
+)  # values listed in the documentation of the data
 bits = UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=occupations)
 reports = bits.fit_transform(occupation)
 print(bits.guarantee_)
 reports.iloc[:3, :6]
 
 # %% [markdown]
-# The estimates, with 95 % intervals for the randomness of the reports:
+# The estimates have 95 % intervals for the randomness of the reports:
 
 # %%
 occupation_counts = occupation["occupation"].value_counts().reindex(bits.categories_[0])
@@ -129,7 +131,8 @@ CountEstimateDisplay.from_estimates(estimates, true_counts=occupation_counts)
 plt.show()
 
 # %% [markdown]
-# The chapter's own run of the same protocol, and whether each of its figures is in our 99 % interval around the truth:
+# The next table contains the results of the chapter for the same protocol. Its last column states whether a result is
+# in the 99 % interval around the true count:
 
 # %%
 chapter = pd.Series(
@@ -153,8 +156,9 @@ table["chapter within 99 %"] = (
 table
 
 # %% [markdown]
-# The same table by a trusted curator. The bits protect against replacing a person's occupation, which is to remove one person and to add
-# another: half of ε = ln 9 for adding or removing one is ln 9 for replacing one.
+# A trusted curator can release the same table. The guarantee of the bits is for replacing a person's occupation, which
+# is removing one person and adding another. A curator with half of ε = ln 9 for adding or removing a person has ln 9
+# for replacing one.
 
 # %%
 histogram = DPHistogram(math.log(9) / 2, domain=occupations).fit(occupation)
@@ -178,8 +182,8 @@ curator
 # %% [markdown]
 # ## Better protocols
 #
-# Textbook bits are not the best use of ε = ln 9. The mean squared error of every protocol is known in closed form, and
-# depends on ε and on the number of values only.
+# Other protocols have a smaller error at ε = ln 9. The mean squared error of every protocol has a closed form, and
+# depends only on ε and on the number of values.
 
 # %%
 oracles = {name: make(14, math.log(9)) for name, make in ORACLES.items()}
@@ -205,12 +209,13 @@ better = sets.estimate_counts(sets.transform(occupation), postprocess="simplex")
 pd.concat([truth, better.round(1)], axis=1)
 
 # %% [markdown]
-# The best protocol cuts the error of the textbook's bits by a quarter at the same ε, as 1.7 times as many people would.
-# A small group such as the nine people in the armed forces cannot be estimated in the local model: the standard error
-# is several times its size.
+# At the same ε, the best protocol has a mean error that is a quarter smaller than the error of the textbook's bits.
+# With the textbook's bits, 1.7 times as many people would be required for this. A small group, such as the nine people
+# in the armed forces, cannot be estimated in the local model: the standard error is several times its size.
 #
 # ## Guarantees and limits
 #
-# - Each release is ε-differentially private for one person's occupation, against everyone who sees the reports.
-# - This notebook made several releases of the same people: their ε add up. `PrivacyLedger` keeps account of them.
+# - Each release is ε-differentially private for one person's occupation, against everyone who receives the reports.
+# - The ε of several releases about the same people add up, and this notebook made several. Use a `PrivacyLedger` for
+#   your own releases.
 # - Other columns of the same person are not protected, and may reveal the occupation.

@@ -14,13 +14,13 @@
 # %% [markdown]
 # # Local sensitivity on Adult's ages
 #
-# How much can one person change a mean? In the worst table a lot, in this table very little. Three frameworks use the
-# second number, the *local* sensitivity, without revealing it: propose-test-release, smooth sensitivity, and
-# sample-and-aggregate. The usual code for them violates its guarantee. This notebook checks each claim exactly, shows
-# the failures with numbers, and compares all mechanisms on the mean of the ages in Adult. `skdp.central` has correct
-# versions of all three.
+# The mean of a table changes by a large amount in the worst case if one person is added, but by a small amount in a
+# typical table. The change in the given table is called the *local* sensitivity. Three methods use it without revealing
+# it: propose-test-release, smooth sensitivity, and sample-and-aggregate. The usual code for these methods violates its
+# guarantee. This notebook demonstrates the faults with exact computations, and compares all mechanisms on the mean age
+# in Adult. `skdp.central` has correct versions of all three methods.
 #
-# Neighbors are tables that differ by one person added or removed, ages are clipped to [0, 100], and δ = 10⁻⁶.
+# Neighbors are tables that differ by one person who is added or removed. Ages are clipped to [0, 100], and δ = 10⁻⁶.
 
 # %%
 import itertools
@@ -47,8 +47,8 @@ print(f"{n:,} people, mean age {ages['age'].mean():.4f}")
 # %% [markdown]
 # ## How much one person changes a mean
 #
-# The textbook's local sensitivity of the mean is u / (n + 1) for values up to u. That counts added people only, and values from 0 on.
-# By brute force, over all tables of up to 5 values between 0 and 100:
+# The textbook's local sensitivity of the mean is u / (n + 1) for values up to u. This covers added people only, and
+# only values from 0 on. The next cell computes the largest change for all tables of up to 5 values between 0 and 100:
 
 # %%
 grid = [0, 50, 100]
@@ -82,11 +82,12 @@ pd.DataFrame(
 ).round(2)
 
 # %% [markdown]
-# With w for the distance between the bounds, w / max(n, 1) holds always. Adding a person moves the mean by at most w /
-# (n + 1); removing one by at most w / n, which a single person at one end attains. After k more changes there may be n
-# − k people left, so at distance k the sensitivity is w / max(n − k, 1).
+# Let w be the distance between the bounds. The largest change is at most w / max(n, 1). Adding a person changes the
+# mean by at most w / (n + 1), and removing a person changes it by at most w / n, if all other people are at the other
+# bound. After k further changes, n − k people may be left, so the sensitivity at distance k is w / max(n − k, 1).
 #
-# Both ends must be clipped. With `clip(upper=100)` alone, a single age of −10⁹ moves the mean of 20,000 people from 30 to −49,967.
+# Values must be clipped at both bounds. With `clip(upper=100)` alone, a single age of −10⁹ changes the mean of 20,000
+# people from 30 to −49,967.
 
 # %%
 one_outlier = np.append(np.full(20_000, 30.0), -1e9)
@@ -96,9 +97,9 @@ print("clipped on both sides:", round(np.clip(one_outlier, 0, 100).mean(), 4))
 # %% [markdown]
 # ## Propose, test, release
 #
-# Propose a bound b of the local sensitivity; test privately whether the table is far, D people, from one where b is too small; if it
-# is, release with noise for b. The textbook proposes b = 0.005, tests whether D + Laplace(1/ε) exceeds ln(2/δ) / (2ε), and releases with Laplace
-# noise of scale b/ε:
+# The method has three steps. Propose a bound b of the local sensitivity. Test with noise whether the distance D to a
+# table with a larger sensitivity is sufficient. If it is, release the statistic with noise for b. The textbook proposes
+# b = 0.005, tests whether D + Laplace(1/ε) exceeds ln(2/δ) / (2ε), and releases with Laplace noise of scale b/ε:
 
 # %%
 rng = np.random.default_rng(0)
@@ -130,7 +131,7 @@ textbook_mean = ptr_avg(ages["age"], u=100, b=0.005, epsilon=1, delta=1 / n**2)
 print(f"the textbook, epsilon = 1: {textbook_mean:.4f}")
 
 # %% [markdown]
-# The same proposal with `propose_test_release`, whose test and release cost one ε together:
+# `propose_test_release` uses the same proposal, and its test and release cost ε together:
 
 # %%
 release = propose_test_release(
@@ -140,22 +141,22 @@ print(f"skdp: {release.value:.4f}, noise of standard deviation {release.std_erro
 print(release.guarantee)
 
 # %% [markdown]
-# The guarantee of the textbook's code can be computed exactly: the output is a refusal, or the mean plus noise, and
-# both have a closed form. `laplace_divergence` is the smallest δ at which (ε, δ) holds for two Laplace laws, and
-# `exact_delta` for two neighbours. The logarithm of the ratio of two Laplace densities is linear on each of three
-# pieces, so that on each the part above ε is an interval.
+# The guarantee of the textbook's code can be computed exactly, because its output is either a refusal or the mean plus
+# noise, and both have a closed form. `laplace_divergence` is the smallest δ for which (ε, δ) holds for two Laplace
+# distributions, and `exact_delta` is the smallest δ for two neighbors. The logarithm of the ratio of two Laplace
+# densities is linear on each of three pieces, so the part above ε is an interval on each piece.
 
 
 # %%
 def mass(low, high, scale):
-    """Return the mass of a Laplace law about 0 between two numbers on one side of 0."""
+    """Return the probability of an interval on one side of 0 for Laplace noise."""
     near, far = sorted((abs(low), abs(high)))
     return (math.exp(-near / scale) - math.exp(-far / scale)) / 2
 
 
 # %%
 def laplace_divergence(epsilon, scale, shift, other_scale):
-    """Return the integral of (p - e^epsilon q)+ for the Laplace laws p about 0 and q about the shift."""
+    """Return the integral of (p - e^epsilon q)+ for Laplace densities p around 0 and q around the shift."""
     start = math.log(other_scale / scale) - epsilon
     pieces = [
         (-math.inf, 0, start + shift / other_scale, 1 / scale - 1 / other_scale),
@@ -185,7 +186,7 @@ def exceeds(distance, scale, threshold):
 
 
 def exact_delta(epsilon, distances, passes, shift, scale):
-    """Return the divergence at epsilon of two neighbours under propose-test-release."""
+    """Return the smallest delta of two neighbors under propose-test-release."""
     first, second = (passes(distance) for distance in distances)
     refused = max(0.0, (1 - first) - math.exp(epsilon) * (1 - second))
     released = laplace_divergence(
@@ -195,7 +196,8 @@ def exact_delta(epsilon, distances, passes, shift, scale):
 
 
 # %% [markdown]
-# The textbook's form on two tables of zeros, one of which has an age of 100 more:
+# The next cells compute the guarantee of the textbook's code for two tables: all values are 0, and the second table has
+# an additional age of 100.
 
 
 # %%
@@ -227,14 +229,15 @@ for epsilon, claimed in [(1, 1 / n**2), (1, 1e-6), (1, 1e-5), (0.1, 1e-6)]:
 pd.DataFrame(rows)
 
 # %% [markdown]
-# Two faults. The test spends ε and the release another ε, so at ε itself two neighbours are distinguished with
-# probability 0.2. And the threshold is half of the correct one: a table right at the edge passes with probability
-# √(δ/8), not δ.
+# The code has two faults. First, the test and the release use ε each, so for ε alone, two neighbors are distinguished
+# with probability 0.2. Second, the threshold is half of the correct threshold: a table at the threshold passes with
+# probability √(δ/8) instead of δ.
 #
-# `propose_test_release` gives the test a tenth of ε and the release the rest. Its threshold is the smallest integer T with e^(−ε₁T) ≤ δ for
-# the ε₁ of the test, so that a table at the edge passes with a probability below δ.
+# `propose_test_release` uses a tenth of ε for the test and the rest for the release. Its threshold is the smallest
+# integer T with e^(−ε₁T) ≤ δ, where ε₁ is the epsilon of the test, so a table at the threshold passes with a
+# probability below δ.
 #
-# The same check of its test, which is in integers:
+# The next cell computes the guarantee of its test, which uses integers:
 
 
 # %%
@@ -260,7 +263,7 @@ def corrected(epsilon, delta, left, right, min_n):
 
 
 def largest(form, epsilon, sizes, *options):
-    """Return the largest exact delta over sizes of the smaller table, as a share of the stated one."""
+    """Return the largest exact delta over sizes of the smaller table, divided by the stated delta."""
     pairs = [pair for size in sizes for pair in ((size, size + 1), (size + 1, size))]
     return max(form(epsilon, delta, *pair, *options) for pair in pairs) / delta
 
@@ -282,10 +285,11 @@ print(
 # %% [markdown]
 # ## Smooth sensitivity
 #
-# The local sensitivity itself may not set the noise: how much noise there is would reveal it. Its smooth form may: S is the maximum over k of
-# e^(−βk) times the sensitivity at distance k, and changes by a factor of at most e^β from a table to its neighbours. The textbook takes the maximum over
-# k < 200 and the sensitivity of adding. But the maximum of e^(−βk) w / (n − k) is at one of the *ends*, k = 0 or k = n − 1, so that a
-# small table has a large S, and the textbook's S is not smooth at all:
+# The noise must not be proportional to the local sensitivity itself, because the amount of noise would reveal it. The
+# smooth sensitivity S is the maximum over k of e^(−βk) times the sensitivity at distance k. Between neighbors, it
+# changes by a factor of at most e^β. The textbook computes the maximum over k < 200, and uses the sensitivity for
+# adding a person. But the maximum of e^(−βk) w / (n − k) is attained at k = 0 or at k = n − 1, so S is large for a
+# small table. The textbook's S is therefore not smooth:
 
 # %%
 beta = 0.1 / (2 * math.log(2 / delta))
@@ -321,8 +325,8 @@ print(
 print(f"exact δ of its release at ε = 0.1: {found:.3f}")
 
 # %% [markdown]
-# The noise that is usually added, of scale 2S/ε, is a second matter. The exact δ of the worst two neighbours shows that for a small ε it is nearly
-# twice too much, and for a large one too little:
+# The textbook's noise of scale 2S/ε is a second fault. The exact δ of the worst two neighbors shows that this scale is
+# nearly twice as large as necessary for a small ε, and too small for a large ε:
 
 # %%
 rows = []
@@ -337,9 +341,10 @@ pd.DataFrame(
 )
 
 # %% [markdown]
-# `smooth_sensitivity_release` uses noise of scale S / κ with κ = ε − ln(1/δ) (e^β − 1). If the neighbour has the larger scale, the loss is at most β + κ, which
-# is below ε. If it has the smaller one, the loss exceeds ε only for noise beyond (ε − κ) / (e^β − 1) scales: with a probability of at most δ.
-# A public guess of the number of people sets β; the guarantee does not depend on the guess.
+# `smooth_sensitivity_release` uses noise of scale S / κ with κ = ε − ln(1/δ) (e^β − 1). If the neighbor has the larger
+# scale, the privacy loss is at most β + κ, which is below ε. If it has the smaller scale, the loss exceeds ε only for
+# noise of more than (ε − κ) / (e^β − 1) scales, which has a probability of at most δ. A public guess of the number of
+# people determines β, and the guarantee does not depend on this guess.
 
 # %%
 beta = 2 * math.log(guess) / guess
@@ -352,7 +357,7 @@ print(release.guarantee)
 
 # %%
 def smooth_delta(epsilon):
-    """Return the largest exact delta of the worst two neighbours, which differ by S and by e^beta in the scale."""
+    """Return the largest delta of neighbors that differ by S in the center and by e^beta in the scale."""
     kappa = epsilon + math.log(delta) * math.expm1(beta)
     scale, wider = 1 / kappa, math.exp(beta) / kappa
     pairs = [(scale, wider), (wider, scale), (scale, scale)]
@@ -368,14 +373,15 @@ print(
 # %% [markdown]
 # ## Sample and aggregate
 #
-# Compute the statistic on chunks of the table, clip the results, and add noise to their mean: one person is in one
-# chunk. The textbook cuts the table by position into chunks of ⌈n/k⌉ people. That makes ⌈n / ⌈n/k⌉⌉ chunks, not k, and
-# one person more may shift all people after them into other chunks, or change the size of all chunks.
+# The statistic is computed on chunks of the table, the results are clipped, and noise is added to their mean. One
+# person is in one chunk. The textbook divides the table by position into chunks of ⌈n/k⌉ people. This results in ⌈n /
+# ⌈n/k⌉⌉ chunks instead of k, and one additional person may shift all later people into other chunks, or change the size
+# of all chunks.
 
 
 # %%
 def positional_centre(values, k):
-    """Return the mean of the textbook's chunks, each clipped, before the noise."""
+    """Return the mean of the clipped results of the textbook's chunks, without noise."""
     size = math.ceil(len(values) / k)
     chunks = [values[start : start + size] for start in range(0, len(values), size)]
     return np.mean([np.clip(np.mean(chunk), 0, 100) for chunk in chunks]), len(chunks)
@@ -395,9 +401,9 @@ print(
 )
 
 # %% [markdown]
-# The two centres are 300 scales apart: one person is detected with certainty at "ε = 1". In `sample_and_aggregate` each
-# person draws a chunk independently of the others, the number of chunks is fixed, and an empty chunk counts as a public
-# default. It takes any statistic:
+# The centers of the two distributions differ by 300 scales, so an attacker can detect one person with certainty at "ε =
+# 1". In `sample_and_aggregate`, each person is assigned to a chunk independently of all other people, the number of
+# chunks is fixed, and the result of an empty chunk is a public default. It accepts any statistic:
 
 # %%
 median = sample_and_aggregate(
@@ -407,8 +413,8 @@ print(f"median {median.value:.2f}, noise of standard deviation {median.std_error
 print(median.guarantee)
 
 # %% [markdown]
-# By brute force: for every way to put 4 people into 3 chunks, and for each person that is left out, the sum over the
-# chunks moves by at most the width.
+# The next cell checks all ways to assign 4 people to 3 chunks. If a person is removed, the sum over the chunks changes
+# by at most the width of the bounds.
 
 # %%
 people = [0, 160, 30, 90]
@@ -436,15 +442,15 @@ print("one person moves the sum by at most", moved)
 # %% [markdown]
 # ## A noisy sum over a noisy count
 #
-# The first idea of every textbook: add noise of scale 100 / ε to the sum of the ages and of scale 1 / ε to their
-# number, and divide. But one person moves both: the two numbers together cost 2 ε. Even their ratio alone shows nearly
-# as much: with noise of scale 100 and 1 ("ε = 1"), the most that one person changes the odds of a mean near 0 can be
-# computed from two Laplace laws. With half of ε for each, the guarantee holds.
+# Many textbooks add noise of scale 100 / ε to the sum of the ages, add noise of scale 1 / ε to their number, and
+# divide. One person changes both numbers, so the two releases together cost 2 ε. The ratio alone reveals nearly as
+# much: the next cell computes the largest change of the odds of a mean near 0 by one person, from two Laplace
+# distributions with the scales 100 and 1 ("ε = 1"). With half of ε for each number, the guarantee holds.
 
 
 # %%
 def log_odds(epsilon, people, ratio):
-    """Return the log-density of noisy sum / noisy count at a ratio: zeros, and perhaps one person of 100 more."""
+    """Return the log-density of noisy sum / noisy count for zeros, with or without one age of 100."""
     counts = np.linspace(-60, 60, 400_001) / epsilon + people[1]
     logs = -epsilon * np.abs(ratio * counts - people[0]) / width - epsilon * np.abs(
         counts - people[1]
@@ -476,8 +482,8 @@ def sum_over_count(epsilon):
 # %% [markdown]
 # ## All mechanisms on one question
 #
-# The root mean square error of the mean age, over 200 runs each. `DPMean` releases two noisy sums, of the distances to both bounds: it needs
-# neither a proposal nor δ, and is the most accurate.
+# The next cells compute the root mean square error of the mean age over 200 runs of each mechanism. `DPMean` releases
+# two noisy sums, of the distances to both bounds. It requires neither a proposal nor δ, and is the most accurate.
 
 
 # %%
@@ -547,15 +553,15 @@ ax.legend()
 plt.show()
 
 # %% [markdown]
-# Local sensitivity is worth its cost for statistics that have no better algorithm. The mean has one: the sums of the
-# distances to both bounds move by w together, however large the table is, and their ratio is the mean. At the same ε,
-# its error is about two thirds of the error of the best framework, and it needs no δ.
+# Use the local sensitivity for statistics that have no better mechanism. For the mean, the sums of the distances to
+# both bounds together change by w for every table, and their ratio is the mean. At the same ε, the error of `DPMean` is
+# about two thirds of the error of the best of the three methods, without δ.
 #
 # ## Guarantees and limits
 #
-# - The releases of skdp are private for adding or removing one person, with the ε and δ of their guarantee; the table's
-#   curator is trusted. Draws of this notebook with NumPy's floats show errors only.
-# - This notebook made thousands of releases of the same people, and their ε add up: it shows errors, and is not an
-#   example of a budget. `PrivacyLedger` keeps one.
-# - The bounds, the guess of 20,000 people and the number of chunks were chosen without looking at the data. Tuning them
-#   on the data would release something about the data.
+# - The releases of skdp are private for adding or removing one person, with the ε and δ of their guarantee. The curator
+#   of the table is trusted. The draws of this notebook with NumPy's floats are not private.
+# - This notebook made thousands of releases about the same people, and their ε add up. Use a `PrivacyLedger` for your
+#   own releases.
+# - The bounds, the guess of 20,000 people and the number of chunks were chosen without the data. If you choose them by
+#   the data, the choice reveals information about the data.

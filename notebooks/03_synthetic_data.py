@@ -14,13 +14,14 @@
 # %% [markdown]
 # # Synthetic data on Adult
 #
-# A synthetic table has the columns of a real one and none of its people. This notebook follows a textbook chapter: a
-# private histogram answers questions, rows can be drawn from it, and a histogram of two columns keeps their dependence.
-# Then it shows where the chapter's usual code violates its guarantee, and ends with all 14 columns at once, by a
-# graphical model.
+# A synthetic table has the columns of a real table, and its rows are not the rows of real people. This notebook follows
+# a textbook chapter: it answers questions with a private histogram, draws rows from it, and uses a histogram of two
+# columns to keep their dependence. Then it shows where the chapter's code violates its guarantee. The last part
+# synthesizes all 14 columns with a graphical model.
 #
-# Two tables are neighbors if one has one more person. All noise here comes from seeds, so that the text and the output
-# agree: **a seed voids the guarantee**, and every guarantee below states it. For a release, leave `random_state` out.
+# Two tables are neighbors if one of them has one additional person. All noise in this notebook is drawn from seeds, so
+# that the text agrees with the output. **With a seed, there is no guarantee**, and the printed guarantees state this.
+# For a release, omit `random_state`.
 
 # %%
 import math
@@ -63,11 +64,11 @@ n = len(adult)
 print(f"{n:,} people, {adult.shape[1]} columns")
 
 # %% [markdown]
-# ## A histogram in place of a column
+# ## A histogram of a column
 #
 # Count the people of each age from 0 to 99, and add discrete Laplace noise to every count, including the counts of 0.
-# One person is in one count, so the whole histogram costs ε once. The ages from 0 to 99 are declared: they are not a
-# fact about these people.
+# One person is in one count, so the whole histogram costs ε once. The ages from 0 to 99 are declared, and do not depend
+# on the data.
 
 # %%
 years = {"age": range(100)}
@@ -87,8 +88,7 @@ ax.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# A synthesizer that measures one column is the same thing. It has the same guarantee, and the same noise on the same
-# cells:
+# A synthesizer that measures one column has the same guarantee, and the same noise in the same cells:
 
 # %%
 one_column = DPMarginalSynthesizer(
@@ -120,8 +120,8 @@ pd.DataFrame(
 ).round(4)
 
 # %% [markdown]
-# From the noisy counts the synthesizer makes a distribution: the nearest one without negative shares. `DPHistogram`
-# calls it `frequencies_`.
+# The synthesizer converts the noisy counts to a distribution: the closest distribution without negative proportions. In
+# `DPHistogram`, this is the attribute `frequencies_`.
 
 # %%
 noisy_shares = one_column.marginals_[0].counts / one_column.n_rows_
@@ -136,9 +136,9 @@ print(
 # %% [markdown]
 # ### Range queries
 #
-# How many people are from 21 to 32? Add up the counts. Any number of such questions costs nothing more. A question that
-# is asked by itself, with all of ε, would have noise on one number only; the sum over a range has the noise of each of
-# its ages.
+# To estimate the number of people from 21 to 32, add the noisy counts. Any number of such queries uses no further
+# budget. The sum over a range has the noise of each of its ages, while a single query with all of ε would have noise on
+# one number only.
 
 # %%
 asked_alone = histogram.std_error_[0]
@@ -157,10 +157,10 @@ for low, high in [(30, 31), (21, 33), (30, 71)]:
 pd.DataFrame.from_dict(rows, orient="index").round(3)
 
 # %% [markdown]
-# The chapter says that the relative error stays the same however long the range. It falls: the noise of w ages grows
-# with √w, the count with w. It falls more slowly than the error of a separate question. A hierarchy, which
-# `DPHistogram` uses where it has the smaller expected error, gives up some accuracy for one age and gains it for long
-# ranges:
+# The chapter states that the relative error does not depend on the length of the range. In fact, it decreases: for w
+# ages, the noise grows with √w, and the count grows with w. It decreases more slowly than the error of a separate
+# query. `DPHistogram` can use a hierarchy of intervals, if its expected error is smaller. The hierarchy is less
+# accurate for one age, and more accurate for long ranges:
 
 # %%
 hierarchy = DPHistogram(1.0, domain=years, random_state=0).fit(ages)
@@ -200,8 +200,8 @@ plt.show()
 # %% [markdown]
 # ## Rows drawn from it
 #
-# Rows can be drawn from a distribution. How many? 10,000 are enough for a mean, but counts must then be scaled. The
-# default is the sum of the noisy counts, which is already released.
+# Rows can be drawn from the distribution. 10,000 rows are sufficient for a mean, but their counts must be scaled. The
+# default number of rows is the sum of the noisy counts, which is already released.
 
 # %%
 some, all_rows = one_column.sample(10_000), one_column.sample()
@@ -226,9 +226,8 @@ pd.DataFrame(
 ).round(3)
 
 # %% [markdown]
-# The chapter draws each row independently, which adds a sampling error: for this number of rows and ε = 1, it is larger
-# than the noise. `sample` draws as evenly as the distribution allows: each row has the same law, but the number of rows
-# of an age hardly differs from what it should be.
+# The chapter draws each row independently, which adds a sampling error. For this number of rows and ε = 1, it is larger
+# than the noise. `sample` draws the rows such that the number of rows of each age is close to its expectation:
 
 # %%
 rng = np.random.default_rng(0)
@@ -262,8 +261,8 @@ print(
 # %% [markdown]
 # ## Several columns, each by itself
 #
-# `marginals="independent"` measures every column by itself. Half of ε goes to each of two columns. Ages are right,
-# occupations are right, and the two are independent:
+# `marginals="independent"` measures every column separately, with half of ε for each of two columns. The distributions
+# of ages and of occupations are accurate, but the two columns are independent:
 
 # %%
 pair = adult[["age", "occupation"]]
@@ -296,11 +295,11 @@ pd.DataFrame(
 ).round(1)
 
 # %% [markdown]
-# A histogram costs ε once because a person is in one of its cells. A second histogram counts the same people: it costs
-# ε again. "ε = 1 each" for the 14 columns is ε = 14, as the ledger states; the synthesizer divides the ε that it is
-# given. The domain of all columns, which the last part of this notebook needs too, follows the documentation of the
-# census data: text by the values that are listed there, `None` where an answer may be missing, and numbers by bins,
-# which must be chosen without looking at the data.
+# A histogram costs ε once because a person is in one of its cells. A second histogram counts the same people, so it
+# costs ε again. A separate histogram with ε = 1 for each of 14 columns costs ε = 14, as the ledger states. The
+# synthesizer divides its ε among the columns. The next cell declares the domain of all columns from the documentation
+# of the census data: texts by the listed values, `None` if an answer may be missing, and numbers by bins, which must be
+# chosen without the data.
 
 # %%
 gains = [
@@ -334,8 +333,8 @@ print("14 histograms at epsilon = 1:", ledger.spent)
 # %% [markdown]
 # ## Age and occupation together
 #
-# The 2-way marginal counts every combination: 100 ages × 15 occupations (one of them "missing"), again one cell per
-# person, again ε once.
+# The two-way marginal counts every combination: 100 ages × 15 occupations, one of which is "missing". Each person is in
+# one cell, so it costs ε once.
 
 # %%
 two_way = DPMarginalSynthesizer(
@@ -348,10 +347,11 @@ print(
 two_way.sample(4)
 
 # %% [markdown]
-# It keeps the dependence and loses accuracy in each column: the number of people of an age is now a sum of 15 noisy
-# counts, and the number of managers is a sum of 100. At ε = 1 this is worth it; at ε = 0.02 the noise exceeds the
-# dependence, too. The errors below are total-variation distances of drawn rows, 0 to 1, the mean of 5 fits. For scale:
-# real rows, resampled with replacement, differ by as much as another survey of the same size would.
+# The marginal keeps the dependence and is less accurate in each column: the number of people of an age is a sum of 15
+# noisy counts, and the number of managers is a sum of 100 noisy counts. At ε = 1, the result is better than independent
+# columns; at ε = 0.02, the noise exceeds the dependence. The errors below are total variation distances of drawn rows,
+# from 0 to 1, as means of 5 fits. For comparison, they include real rows that are resampled with replacement, which
+# differ from the data as much as another survey of the same size.
 
 # %%
 print(
@@ -423,17 +423,17 @@ axes[0].legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# More columns in one table make it worse quickly: with sex and education there are 48,000 cells, more than people. Nor
-# does this marginal contain anything about a third column. The remedy is not one large table but many small ones, which
-# must then be made consistent. Before that:
+# Marginals of more columns are less accurate: with sex and education, there are 48,000 cells, which is more than the
+# number of people. Also, this marginal contains no information about a third column. The graphical model below uses
+# many small marginals instead, and makes them consistent.
 #
 # ## Where the chapter's code violates its guarantee
 #
 # ### Only observed cells are counted
 #
-# `pd.crosstab` counts the values that occur. In Adult one person is 86 years old. With him, the table has a row for 86,
-# whose 14 noisy counts almost certainly leave a positive share; without him it has no such row, and no drawn row has
-# this age. Noise does not help: one 86-year-old in the rows reveals that he is in the data, at any ε.
+# `pd.crosstab` counts the values that occur. One person in Adult is 86 years old. With this person, the table has a row
+# for 86, and its 14 noisy counts almost certainly have a positive sum. Without this person, the table has no such row,
+# and no drawn row has this age. One row with age 86 therefore reveals that the person is in the data, at any ε.
 
 # %%
 without_him = pair[pair["age"] != 86]
@@ -442,7 +442,7 @@ print(f"people of 86: {n - len(without_him)}")
 
 # %%
 def chapter_draws_86(people, runs, epsilon=1):
-    """Return in how many runs somebody of 86 is drawn, if noise is put on the cells that occur."""
+    """Return the number of runs that draw age 86 if only observed cells get noise."""
     table = pd.crosstab(people["age"], people["occupation"])
     found = 0
     for _ in range(runs):
@@ -458,7 +458,7 @@ def chapter_draws_86(people, runs, epsilon=1):
 
 # %%
 def declared_draws_86(people, seeds, epsilon=1):
-    """Return in how many runs somebody of 86 is drawn, if noise is put on all declared cells."""
+    """Return the number of runs that draw age 86 if all declared cells get noise."""
     found, totals = 0, []
     for seed in seeds:
         synthesizer = DPMarginalSynthesizer(
@@ -483,9 +483,10 @@ pd.DataFrame(
 # %% [markdown]
 # ### Clipping at zero adds people
 #
-# Negative counts are set to 0, positive ones stay: an empty cell gets 1/(2ε) people on average, one with c people
-# e^(−εc)/(2ε) more than it has. Over many small cells that adds up, and dilutes all real cells. The synthesizer fits a
-# distribution to all counts at once; its total is their sum, the negative ones included.
+# If negative counts are set to 0, an empty cell gets 1/(2ε) people on average, and a cell with c people gets
+# e^(−εc)/(2ε) additional people. The additional people of many small cells add up, so the proportions of all real cells
+# are too small. The synthesizer fits a distribution to all counts together, and its total is their sum, including the
+# negative counts.
 
 # %%
 declared = Domain(pair_domain)
@@ -502,7 +503,7 @@ tables = {
 
 
 def phantoms(counts, epsilon):
-    """Return how many people clipping adds, on average."""
+    """Return the mean number of people that clipping adds."""
     return float((np.exp(-epsilon * counts) / (2 * epsilon)).sum())
 
 
@@ -518,11 +519,11 @@ print(
 )
 
 # %% [markdown]
-# ### The number of rows, paid twice or not at all
+# ### The number of rows
 #
-# The chapter asks for the number of people with another ε, and calls everything post-processing: the release costs 2ε.
-# Others take `len(data)`, which is exact: with one person more the output always has one row more. The sum of the noisy
-# counts is private already.
+# The chapter releases the number of people with another ε and calls the following steps post-processing, although the
+# release costs 2ε. Other code uses `len(data)`, which is exact: with one additional person, the output always has one
+# additional row. The sum of the noisy counts is already private.
 
 # %%
 ledger = PrivacyLedger(epsilon=1.0)
@@ -539,12 +540,13 @@ for name, fitted in [("1-way", one_way), ("2-way", two_way)]:
     )
 
 # %% [markdown]
-# A sum has the noise of all its cells, so the measured column with the fewest values gives the most precise total.
+# The noise of a sum is the noise of all its cells, so the measured column with the fewest values has the most precise
+# total.
 #
 # ### Several marginals, each at ε
 #
-# Age × occupation at ε and age × sex at ε are 2ε together. And the two disagree about ages. The synthesizer divides one
-# ε among them, and finds one distribution for both.
+# Age × occupation at ε and age × sex at ε cost 2ε together, and their counts of ages are different. The synthesizer
+# divides one ε among them, and fits one distribution to both.
 
 # %%
 triple = adult[["age", "occupation", "sex"]]
@@ -587,19 +589,19 @@ print(f"all ages: they differ by {np.abs(answers[0] - answers[1]).sum():.6f} peo
 # %% [markdown]
 # ### Noise in floating point
 #
-# `np.random.laplace` returns some doubles and not others. Added to a count of 1, they land on other doubles than added
-# to a count of 0: many noisy counts reveal which of the two it was, at any ε. The code below asks of each release of a
-# count of 0 whether any of the generator's 2⁵³ values could have made it from a count of 1.
+# `np.random.laplace` cannot return every double. If its noise is added to a count of 1, the sums are other doubles than
+# for a count of 0, so many noisy counts reveal the true count, at any ε. The code below checks for each release of a
+# count of 0 whether any of the generator's 2⁵³ values could have resulted from a count of 1.
 
 
 # %%
 def laplace(u, scale):
-    """Turn a uniform number into Laplace noise, as numpy does."""
+    """Convert a uniform number to Laplace noise, as NumPy does."""
     return scale * math.log(u + u) if u < 0.5 else -scale * math.log(2 - u - u)
 
 
 def could_come_from(release, count, scale, reach=12):
-    """Return whether some uniform double makes this release from this count."""
+    """Return whether a uniform double exists that results in this release of this count."""
     noise = release - count
     tail = math.exp(-abs(noise) / scale) / 2
     place = round((tail if noise < 0 else 1 - tail) * 2**53)
@@ -610,9 +612,7 @@ def could_come_from(release, count, scale, reach=12):
 # %%
 possible = {}
 for epsilon in (1, 0.1):
-    releases = rng.laplace(
-        0, 1 / epsilon, 2000
-    ).tolist()  # each of them of a count of 0
+    releases = rng.laplace(0, 1 / epsilon, 2000).tolist()  # releases of a count of 0
     possible[f"ε = {epsilon}"] = [
         np.mean([could_come_from(release, count, 1 / epsilon) for release in releases])
         for count in (0, 1)
@@ -622,12 +622,12 @@ pd.DataFrame(possible, index=["of 0", "of 1"]).rename_axis(
 ).map("{:.0%}".format)
 
 # %% [markdown]
-# In skdp all counts and all noise are integers, drawn exactly: there are no low bits to compare.
+# In skdp, all counts and all noise are integers that are drawn exactly, so this attack is impossible.
 #
 # ### Bins from the data
 #
-# The ends of the bins are the smallest and the largest value, each of them the value of one person. Adult's census
-# weight, the column left out here, has a largest value that one person has:
+# If the bins are computed from the data, their bounds are the smallest and the largest value, which belong to single
+# people. For example, only one person has the largest census weight in Adult:
 
 # %%
 weights = load_adult().frame["fnlwgt"]
@@ -644,12 +644,11 @@ except ValueError as refusal:
 # %% [markdown]
 # ## All columns: a graphical model
 #
-# The 14 columns have nearly 10¹⁵ combinations, but a pair of them has few. `marginals="auto"` spends a little of ε on
-# finding which pairs matter, measures those, and fits one distribution to all noisy counts: a graphical model, in which
-# everything that was not measured follows from what was.
+# The 14 columns have nearly 10¹⁵ combinations, but two columns have few. `marginals="auto"` uses a small part of ε to
+# select the pairs with the strongest association, measures them, and fits a graphical model to all noisy counts.
 #
-# With a small δ the noise is Gaussian, which is better for many marginals. δ must be far below one in the number of
-# people. The ledger has the budget for exactly one fit.
+# With a small δ, the noise is Gaussian, which is more accurate for many marginals. δ must be far smaller than one
+# divided by the number of people. The ledger has the budget for one fit.
 
 # %%
 ledger = PrivacyLedger(epsilon=1, delta=1e-9)
@@ -685,12 +684,12 @@ print(f"{len(synthetic):,} rows")
 synthetic.head()
 
 # %% [markdown]
-# ### How close is it?
+# ### Accuracy
 #
-# The mean total-variation distance to the real rows, over all single columns, all pairs, and the triples of seven columns; and the AUC of
-# a classifier of income that is trained on the synthetic rows and tested on real ones that no synthesizer saw. For
-# comparison: independent columns, private and not (the real columns, each shuffled), which get pairs wrong; and the
-# real rows, resampled with replacement.
+# The table lists the mean total variation distance to the real rows over all single columns, all pairs, and the triples
+# of seven columns. It also lists the AUC of a classifier of income that is trained on the synthetic rows and tested on
+# other real rows. For comparison, it includes independent columns (private, and without privacy), and real rows that
+# are resampled with replacement.
 
 # %%
 test = load_adult(subset="test").frame.drop(columns="fnlwgt")
@@ -759,8 +758,9 @@ MarginalDisplay.from_tables(
 plt.show()
 
 # %% [markdown]
-# A row contains no more about a number than its bin. Nearly half of the people work 40 hours a week; the bin has 38 to
-# 40, and so have the drawn rows. Where one number stands out, and this is public, give it a bin of its own.
+# A synthetic row contains only the bin of a number. Nearly half of the people work 40 hours a week, but the bin
+# contains 38 to 40 hours, and the drawn rows have all of these values. If it is public that a single number is
+# frequent, declare a separate bin for it.
 
 # %%
 pd.DataFrame(
@@ -772,9 +772,10 @@ pd.DataFrame(
 ).T.round(3)
 
 # %% [markdown]
-# ### Questions
+# ### Queries
 #
-# `count` answers from the model, without drawing. A range is half-open, as a bin is; a bin that is cut counts in part.
+# `count` answers from the model, without drawing rows. A range is half-open, as a bin is. If a range contains a part of
+# a bin, a proportional part of its count is used.
 
 # %%
 is_woman, over_50k = adult["sex"] == "Female", adult["income"] == ">50K"
@@ -815,11 +816,11 @@ pd.DataFrame.from_dict(
 ).round(1)
 
 # %% [markdown]
-# Large groups are right within a few percent; the last two are not. Three columns were not measured together, so the
-# model infers them from pairs, and a group of a few people is below the noise of any count. Where columns were measured
-# together, `marginal` states that noise. Rows are for exploring and training: a test or an interval that takes them for
-# people is too short, and `skdp.synthesis.synthetic_inference` gives those that hold. The error of drawn rows on 100
-# random questions, each about an occupation and the ages between two years:
+# The estimates of large groups are correct within a few percent; the last two estimates are not. Three columns were not
+# measured together, so the model infers their counts from pairs, and the noise exceeds the count of a small group. For
+# columns that were measured together, `marginal` returns standard errors. Tests and intervals that are computed from
+# synthetic rows are too narrow; use `skdp.synthesis.synthetic_inference` instead. The next cell computes the error of
+# drawn rows for 100 random queries, each about an occupation and a range of ages:
 
 # %%
 draws = np.random.default_rng(0)
@@ -840,9 +841,9 @@ synthesizer.marginal(["sex", "income"]).round(1)
 # %% [markdown]
 # ### The effect of ε
 #
-# At ε = 0.1 the synthesizer warns: by its noisy scores two strong pairs have no room in the model, which may have 100,000
-# cells. Here more room does not help, as the noise of further pairs costs more than they tell; at ε = 10 the marginals
-# of two and three columns come nearer with it.
+# At ε = 0.1, the synthesizer warns that two pairs with a strong association exceed the capacity of the model, which has
+# at most 100,000 cells. A larger capacity does not reduce the error here, because the noise of further pairs exceeds
+# their association. At ε = 10, a larger capacity reduces the errors of pairs and triples.
 
 # %%
 sweep = []
@@ -893,13 +894,14 @@ right.legend(frameon=False, loc="lower right")
 plt.show()
 
 # %% [markdown]
-# From ε = 1 on, single columns are most accurate when all of it is spent on them; everything about two columns is
-# better with the model, at every ε. At ε = 10 its pairs are nearly as close to the real ones as another survey's.
+# From ε = 1 on, single columns are most accurate if all of ε is used for them. The pairs of the graphical model are
+# more accurate than the pairs of independent columns at every ε. At ε = 10, they are nearly as accurate as the pairs of
+# another survey of the same size.
 #
 # ## Private columns of public rows
 #
-# Where only some columns are private, `DPColumnSynthesizer` keeps each row and resamples these columns, given all others. The
-# classifier below learns from resampled relationships and sexes.
+# If only some columns are private, `DPColumnSynthesizer` keeps each row and resamples these columns, given all other
+# columns. The classifier below is trained on resampled relationships and sexes.
 
 # %%
 columns = ["sex", "relationship"]
@@ -920,13 +922,12 @@ print(
 # ## Guarantees and limits
 #
 # - A fit is (ε, δ)-differentially private for adding or removing one person who has one row, with the ε and δ of its
-#   `guarantee_`. For replacing one, `guarantee_.to("replace")` says what follows; where people have more rows,
-#   `max_rows_per_person` is needed.
-# - The domain is public. An undeclared value is an error, and the error shows that there is one.
-# - `DPColumnSynthesizer` protects the named columns alone. Only whole synthetic rows protect whole people.
-# - What the model did not measure is not in the rows: they are for exploring, for teaching and for building models, and
-#   a finding that matters should be asked of the real data, with an ε of its own.
-# - The comparisons with the real rows above are not private. Tuning ε or the bins by them would release something about
-#   the people.
-# - This notebook made hundreds of fits of the same people, with seeds: it shows errors, and is not an example of a
-#   budget.
+#   `guarantee_`. `guarantee_.to("replace")` converts it to replacing a person. If a person can have several rows, set
+#   `max_rows_per_person`.
+# - The domain is public. An undeclared value raises an error, which reveals that it exists.
+# - `DPColumnSynthesizer` protects the named columns only.
+# - Associations that the model did not measure are not in the rows. Use the rows to explore, to teach and to develop
+#   models. Confirm an important result on the real data, with a separate ε.
+# - The comparisons with the real rows are not private. Choosing ε or the bins by them reveals information about the
+#   people.
+# - This notebook made hundreds of fits about the same people, with seeds. Use a `PrivacyLedger` for your own releases.

@@ -14,13 +14,13 @@
 # %% [markdown]
 # # Tutorial: release two columns with local privacy
 #
-# You have a table of people, and want to share it without revealing the age and the sex of each person. In this
-# tutorial you declare the domain, choose ε, randomize the two columns, estimate their counts, train and evaluate a
-# classifier, and state the protection. In several steps, the usual code reveals more than its ε allows, or claims more
-# than it measured; the tutorial shows each of them with numbers.
+# In this tutorial, you share a table of people without revealing the age and the sex of each person. You declare the
+# domain, choose ε, randomize the two columns, estimate their counts, train and evaluate a classifier, and state the
+# protection. Several sections also show frequent mistakes, which reveal more than ε allows or result in wrong
+# conclusions.
 #
-# The randomness whose outcome is shown comes from seeds, so that the text and the output agree: **a seed voids the
-# guarantee**, and every guarantee printed for it states it. For a release, leave `random_state` out.
+# The randomness is drawn from seeds, so that the text agrees with the output. **With a seed, there is no guarantee**,
+# and every printed guarantee states this. For a release, omit `random_state`.
 
 # %%
 import itertools
@@ -59,8 +59,8 @@ from skdp.oracles import RandomizedResponse
 from skdp.privacy import local_epsilon
 
 # %% [markdown]
-# The table is the census data Adult. Years of education stand in for the name of the degree; the census weight is no
-# property of a person.
+# The table is the census data Adult. The years of education replace the name of the degree, and the census weight is
+# omitted.
 
 # %%
 census = load_adult(subset="all", dropna=True)
@@ -71,8 +71,8 @@ f"{n:,} people, {adult.shape[1]} columns"
 # %% [markdown]
 # ## 1. Declare the groups
 #
-# Is a person over 37 or not, a woman or a man? Declare the threshold and the values in a `Domain`. Neither is read from
-# the table, so each person can find their own group without asking anyone else.
+# The groups are people up to 37 or older, and women or men. Declare the threshold and the values in a `Domain`. Neither
+# is computed from the table, so each person can find their own group without other data.
 
 # %%
 YOUNGER, OLDER = "37 or younger", "over 37"
@@ -88,11 +88,11 @@ cells = people[["age_group", "sex"]]
 pd.crosstab(cells["age_group"], cells["sex"])
 
 # %% [markdown]
-# ### What can go wrong: a threshold that is made of people
+# ### What can go wrong: a threshold from the data
 #
-# The median of these ages is 37, too. Yet a median is computed from all ages: the group of each person then depends on
-# all others, and no noise is added for that. In the local model it is not even possible, as no one has all ages. How
-# far it moves when one person is left out depends on how many there are. Take the people in the armed forces:
+# The median of these ages is 37, too. But a median is computed from all ages, so the group of each person would depend
+# on all other people, and no noise would be added for this. In the local model, nobody can compute the median, because
+# nobody has all ages. The next cells show how much the median changes if one person in the armed forces is removed:
 
 # %%
 soldiers = adult.loc[adult["occupation"] == "Armed-Forces", "age"]
@@ -109,13 +109,13 @@ moved = [
 print(f"others whose group changes when one person is left out: up to {max(moved)}")
 
 # %% [markdown]
-# Two thresholds are safe: one that was known before, as here, and one with noise of its own. The second needs a trusted
-# curator and costs an ε: `DPKBinsDiscretizer`.
+# Use a threshold that is public, as here, or a threshold with noise. The second option requires a trusted curator and
+# costs a separate ε: `DPKBinsDiscretizer`.
 #
 # ## 2. Randomize
 #
-# `strategy="joint"` makes one answer of the two: the true group with probability p, each of the three others with
-# probability q, and p/q = e^ε. One ε covers both columns together.
+# `strategy="joint"` reports the combination of both columns. The report is the true group with probability p, and each
+# of the three other groups with probability q, where p/q = e^ε. ε is for both columns together.
 
 
 # %%
@@ -146,8 +146,8 @@ reports.head(3)
 # %% [markdown]
 # ### What can go wrong: randomness that can be repeated
 #
-# NumPy's generators are made for simulations. Suppose that the reports were drawn with one, from a small seed. An
-# attacker has the groups of 20 people, and tries all seeds below 100:
+# NumPy's generators are designed for simulations. Suppose that the reports were drawn with such a generator from a
+# small seed. An attacker who knows the groups of 20 people can try all seeds below 100:
 
 # %%
 truth = domain.join(domain.encode([cells[name] for name in domain.columns]))
@@ -155,7 +155,7 @@ p = math.exp(1) / (math.exp(1) + 3)
 
 
 def seeded_shifts(seed):
-    """By how many places each report is moved away from the truth."""
+    """Return the distance of each report from the true code."""
     generator = np.random.default_rng(seed)
     lies = generator.integers(1, 4, n)
     return np.where(generator.random(n) < p, 0, lies)
@@ -175,12 +175,13 @@ print(
 )
 
 # %% [markdown]
-# Without `random_state` the library's random bits come from the operating system's secure source. With it they do not,
-# which is why this tutorial protects no one.
+# Without `random_state`, skdp uses the secure random bits of the operating system. This tutorial sets `random_state`,
+# so its reports are not private.
 #
-# ## 3. Read the counts back
+# ## 3. Estimate the counts
 #
-# Counts of the reports are biased toward a quarter each. `estimate_counts` inverts the channel and states its error.
+# The counts of the reports are biased toward equal counts. `estimate_counts` corrects for the randomization, and
+# returns standard errors.
 
 # %%
 true_counts = cells.value_counts().reindex(domain.cells()).rename("true")
@@ -200,9 +201,10 @@ CountEstimateDisplay.from_estimates(estimates, true_counts=true_counts)
 plt.show()
 
 # %% [markdown]
-# ### What can go wrong: one run, taken for the error
+# ### What can go wrong: the error of a single release
 #
-# A single release is weak evidence of the error at its ε. `count_study` makes 100 releases at each of six ε:
+# The error of a single release is a poor estimate of the expected error. `count_study` makes 100 releases at each of
+# six values of ε:
 
 # %%
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
@@ -219,9 +221,10 @@ summary[["l1_mean", "l1_mean_expected", "l2_rms", "l2_rms_expected", "coverage"]
 )
 
 # %% [markdown]
-# L1 is the sum of the errors of the four counts, L2 the root of the sum of their squares. The expected errors follow
-# from the channel and the counts, without a run (`l1_mean_expected` assumes normal errors; `l2_rms_expected` is exact).
-# How often would somebody who released once at each ε have found the smaller ε to be the better one?
+# L1 is the sum of the errors of the four counts, and L2 is the square root of the sum of their squares. The expected
+# errors are computed from the channel and the counts (`l1_mean_expected` assumes normal errors; `l2_rms_expected` is
+# exact). The next cells compute how often a single release at a smaller ε has a smaller error than a single release at
+# a larger ε:
 
 # %%
 l1 = study.errors.pivot(index="repeat", columns="epsilon", values="l1")
@@ -250,11 +253,11 @@ ax.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# ### Who is trusted decides the noise
+# ### Noise by the trusted party
 #
-# All this noise is for a collector whom nobody trusts. If somebody is trusted to add up the reports, and to publish
-# nothing but the four sums, each report is hidden among 45,222, and may have far less noise. A curator who may see the
-# table itself needs the least. The three are on one axis: the same ε for everybody who sees the result.
+# In the local model, no collector is trusted. If a party is trusted to add up the reports and to publish only the four
+# sums, each report requires far less noise. A curator who has the table requires the least noise. The next cells
+# compare the errors of the three models at the same ε for everyone who receives the result.
 
 
 # %%
@@ -297,8 +300,9 @@ plt.show()
 # %% [markdown]
 # ### Negative counts
 #
-# Unbiased counts may be negative. Setting those to 0 adds people: the counts no longer add up, and small groups come
-# out too large on average. To see it, add race as a third column; that makes 20 groups, most of them small:
+# Unbiased counts may be negative. If negative counts are set to 0, the total is too large, and the counts of small
+# groups are too large on average. The next cells add race as a third column, which results in 20 groups, most of them
+# small:
 
 # %%
 wide = Domain(
@@ -344,15 +348,14 @@ repairs = pd.DataFrame(
 repairs.round(0).astype(int)
 
 # %% [markdown]
-# `"simplex"` takes the nearest counts that are not negative *and* add up. It has the smallest error of the three, but
-# it is not unbiased either: no estimate that is never negative can be. Intervals and tests belong to `"none"`.
+# `"simplex"` returns the nearest counts that are nonnegative and have the correct total. It has the smallest error of
+# the three, but it is biased, too. Use `"none"` for intervals and tests.
 #
 # ## 4. Choose ε
 #
-# The errors above are computed from true counts, so a choice that is based on them reveals something about the people.
-# It is not needed: the error hardly depends on the counts. Suppose that all four groups are equally large, and require
-# in advance that the standard error of a count be at most 1 % of all people. This uses the number of people, which is
-# public:
+# The errors above are computed from true counts, so a choice that is based on them reveals information about the
+# people. The true counts are not required, because the error hardly depends on them. Suppose that all four groups are
+# equally large, and that the standard error of a count may be at most 1 % of the number of people, which is public:
 
 # %%
 standard_error = pd.Series(
@@ -372,8 +375,8 @@ print(f"smallest ε that satisfies this: {EPSILON:g}")
 # %% [markdown]
 # ## 5. Release the table, once
 #
-# The reports take the place of the two columns; the other columns are unchanged. Give the encoder a ledger with the
-# budget of this release only: it refuses a second one.
+# The reports replace the two columns, and the other columns are unchanged. Pass a ledger with the budget of one
+# release, so that a second release raises an error.
 
 # %%
 ledger = PrivacyLedger(epsilon=EPSILON)
@@ -389,10 +392,10 @@ except BudgetExceeded as refusal:
     print(refusal)
 
 # %% [markdown]
-# ### What can go wrong: the same people, again and again
+# ### What can go wrong: several reports of the same people
 #
-# Fresh reports of the same people at all six ε, and once more for the table, would have cost the sum of these ε. If the
-# reports themselves are seen, a collector takes the most frequent one of each person:
+# If the same people report at all six values of ε, and once more for the table, the privacy loss is the sum of all ε.
+# If a collector receives the reports, it can use the most frequent report of each person:
 
 # %%
 asked = cells.iloc[::5]
@@ -409,14 +412,14 @@ pd.Series(shares, name="share recovered")[[1, 2, 5, 10]].rename_axis("releases")
 )
 
 # %% [markdown]
-# One report at ε = 1 reveals the group of fewer than half of the people, ten reveal that of more than three quarters.
-# Where people must be asked again, `memoize=True` lets them repeat their answer.
+# One report at ε = 1 reveals the group of fewer than half of the people. Ten reports reveal the group of more than
+# three quarters. If you must ask the same people again, set `memoize=True`.
 #
 # ## 6. Attack your own release
 #
 # `attribute_inference` simulates an attacker who knows the group of some people, trains a model on all released
-# columns, and guesses the group of the remaining people. Here it is given every eighth row, to be quick, and each third
-# of these is guessed by a model of the other two.
+# columns, and predicts the group of the remaining people. To save time, the next cell uses every eighth row. The rows
+# are divided into three parts, and each part is predicted by a model of the other two.
 
 # %%
 income = people["income"]
@@ -435,14 +438,14 @@ def attack(table, columns=("age_group", "sex")):
 
 
 # %% [markdown]
-# First a table with a usual mistake: the number of the true group, from which the reports were made, is still in it.
+# The first table contains a frequent mistake: it still has a column with the number of the true group.
 
 # %%
 leak = attack(ours.assign(age_sex_cat=truth))
 print(f"guessed right: {leak.accuracy:.1%}")
 
 # %% [markdown]
-# That is certainty, at any ε. Without the column:
+# The attack finds every group, at any ε. Without this column:
 
 # %%
 honest = attack(ours)
@@ -455,10 +458,10 @@ print(
 honest.recall.head(8).round(3)
 
 # %% [markdown]
-# The reports keep their guarantee: alone they allow no more than the best guess. The attack is above it even
-# without them, because the other columns reveal much about age and sex: first of all `relationship`, in which husbands
-# are men, and `marital-status`. `recall` is the proportion of each group that is found. No ε of the reports can change that. For sex alone, with these two columns and without
-# them:
+# With the reports alone, no attack is more accurate than the best guess. This attack is more accurate even without
+# them, because other columns reveal age and sex: `relationship`, in which husbands are men, and `marital-status`.
+# `recall` is the proportion of each group that is found. A smaller ε of the reports does not change this. The next cell
+# predicts only the sex, with these two columns and without them:
 
 # %%
 by_sex = {
@@ -478,9 +481,9 @@ pd.DataFrame(
 # %% [markdown]
 # ## 7. Train a classifier
 #
-# Who earns more than 50,000 dollars? `privacy_curve` trains with the true columns and with reports, at several ε, on
-# the same splits: reports in training and in prediction, the true sex for scoring only. Differences are women − men:
-# below 0, women get less.
+# The classifier predicts whether a person earns more than 50,000 dollars. `privacy_curve` trains it with the true
+# columns and with reports, at several values of ε, on the same splits. The reports are used for training and for
+# prediction, and the true sex only for scoring. A difference is the rate of women minus the rate of men.
 
 # %%
 X, y = people.drop(columns="income"), people["income"]
@@ -504,7 +507,7 @@ private_columns = ColumnTransformer(
 
 
 def score(model, X, y):
-    """Accuracy, AUC and the differences of women and men, by the true sex."""
+    """Return accuracy, AUC, and the differences between women and men, by the true sex."""
     predicted = model.predict(X)
     report = fairness_report(
         y, predicted, X["sex"], privileged="Male", positive_label=">50K"
@@ -537,15 +540,15 @@ means = curve.pivot_table("value", "epsilon", "metric")
 means.round(4)
 
 # %% [markdown]
-# The axes are stretched: from ε = 0.1 to no noise at all, accuracy changes by less than half a point. The gap between
-# women and men in who is selected hardly closes, either, as what stands in for sex is still there; that among those who
-# earn more closes by a third. The bands show how far the draws and
-# the splits move a score; they are not intervals for other people.
+# Note the narrow range of the axes: from ε = 0.1 to no noise, the accuracy changes by less than half a percentage
+# point. The difference in selection rates hardly changes, either, because other columns reveal the sex. The difference
+# in true positive rates decreases by a third. The bands show the variation over draws and splits; they are not
+# confidence intervals.
 #
 # ### One release, one split, and intervals
 #
-# An analyst has only the table that was released. Train on two thirds of its rows, and test on one third; do the same
-# with the full table, and with the table without the two columns.
+# An analyst has only the released table. The next cells train on two thirds of its rows and test on one third, and do
+# the same with the full table and with the table without the two columns.
 
 # %%
 tables = {
@@ -570,8 +573,8 @@ predicted = {
 }
 
 # %% [markdown]
-# The models are tested on the same people, so what counts is the interval of their *difference*, from resampled test
-# rows:
+# The models are tested on the same people, so the next cell computes intervals of their *differences* from resampled
+# test rows:
 
 
 # %%
@@ -619,14 +622,15 @@ compared = pd.DataFrame(compared).T
 compared.loc[["accuracy", "AUC"]].round(4)
 
 # %% [markdown]
-# The full table is better in AUC, by half a point. In accuracy this split does not distinguish the privatized one from
-# it. More telling is the last line of each score: at ε = 1 the reports are worth no more to this model than leaving
-# both columns out, as far as this run can tell. Reports of the same ε gave the counts within about five percent.
+# The model on the full table has a larger AUC, by half a percentage point. The interval of the difference in accuracy
+# contains 0. The last line of each score compares the reports with the model without both columns: at ε = 1, this run
+# does not show that the reports improve the model. The counts estimated from reports at the same ε have errors of about
+# five percent.
 #
 # ## 8. Measure fairness
 #
-# The same three models, scored with the true sex of the test rows. The intervals are for each model by itself, over the
-# draw of the test rows; the models share these rows, so overlapping intervals do not mean that two models are equal.
+# The next cell scores the same three models with the true sex of the test rows. Each interval is for one model. The
+# models share the test rows, so do not compare models by their overlapping intervals.
 
 # %%
 sex = cells["sex"].iloc[test]
@@ -648,11 +652,11 @@ impact = {
 pd.Series(impact, name="disparate impact").round(3)
 
 # %% [markdown]
-# All three select women less than half as often as men, with and without the protected columns.
+# All three models select women less than half as often as men.
 #
-# With the reports alone this cannot be computed. Taking the reported sex for the true one makes the groups look more
-# alike than they are: the difference of selection rates shrinks by a factor that follows from the channel and the share
-# of men. `debiased_fairness` inverts the channel; with `rows="table"` its intervals are about the randomness of the
+# An analyst who has only the reports cannot compute this table. If the reported sex is used as the true sex, the
+# difference of selection rates is too small, by a factor that depends on the channel and on the proportion of men.
+# `debiased_fairness` corrects for the channel. With `rows="table"`, its intervals are for the randomness of the
 # reports, so they should cover the values of these rows.
 
 # %%
@@ -684,13 +688,13 @@ values = values.join(differences["debiased"].set_index("metric")[["lower", "uppe
 values.round(3)
 
 # %% [markdown]
-# The three debiased intervals cover the true values. They are wide where few rows count: at this ε the true positive
-# rates of women and men cannot be distinguished by reports, even if the estimate is far from 0. The
-# notebook on fairness under local privacy is about this.
+# The three intervals cover the true values. They are wide if few rows are used: at this ε, the true positive rates of
+# women and men cannot be distinguished with reports. The notebook on fairness under local privacy describes this in
+# more detail.
 #
 # ## 9. State the protection
 #
-# The pipeline states it, column by column:
+# The statement of the pipeline lists the protection of each column:
 
 # %%
 pipeline = make_pipeline(private_columns, classifier()).fit(X, y)
@@ -698,14 +702,14 @@ statement = privacy_statement(pipeline, X)
 statement
 
 # %% [markdown]
-# - With secure randomness, the age group and the sex of each person are protected, together, with ε = 1: each report is
-#   at most e times likelier for the person's own group than for any other. This holds against everyone who gets the
-#   table, including the server that collects it.
-# - All other columns, including income, are unprotected, and reveal much about the protected two. If that matters,
-#   leave out `relationship` and `marital-status`, or protect them too: each further column needs a share of ε.
-# - The threshold and the categories are declared. The true group is in no column, and each person is asked once.
-# - The ε follows from the channel and the number of people; no true count and no report is needed to choose it.
-# - Nothing here that is compared with the truth is private: errors, attacks, accuracies by folds, fairness by the true
-#   sex. An analyst with the reports alone has the estimates with their intervals, and the debiased fairness.
-# - This tutorial made hundreds of releases of the same people, with seeds: it shows errors, and is not an example of a
-#   budget.
+# - With secure randomness, the age group and the sex of each person are protected together, with ε = 1: each report is
+#   at most e times as likely for the person's own group as for any other group. This holds against everyone who
+#   receives the table, including the server that collects it.
+# - All other columns, including income, are unprotected, and may reveal the protected columns. To avoid this, drop
+#   `relationship` and `marital-status`, or protect them as well, with a fraction of ε for each further column.
+# - The threshold and the categories are declared. No column contains the true group, and each person reports once.
+# - ε was chosen from the channel and the number of people, without true counts or reports.
+# - All comparisons with true values are not private: errors, attacks, accuracies, and fairness by the true sex. An
+#   analyst who has only the reports can compute the estimates with their intervals, and the debiased fairness.
+# - This tutorial made hundreds of releases about the same people, with seeds. Use a `PrivacyLedger` for your own
+#   releases.

@@ -12,17 +12,16 @@
 # ---
 
 # %% [markdown]
-# # Fairness when groups are only reported with noise
+# # Fairness with reported groups
 #
-# Does a classifier of income treat women and men, and people of different races, alike? The answer requires the group
-# of each person, which many people do not want to disclose. With a local privacy guarantee, they report a randomized
-# value. This notebook measures fairness with true groups, with reports taken for the truth, and with reports whose
-# noise is inverted; it trains on privatized columns, and puts the result beside published numbers; and it learns under
-# a fairness constraint where no true group is known.
+# This notebook measures whether a classifier of income treats women and men, and people of different races, equally.
+# This requires the group of each person, which many people do not want to disclose. With local privacy, each person
+# reports a randomized group. The notebook compares fairness metrics of the true groups, of the reports used as groups,
+# and of debiased reports. It then trains on privatized columns, and under a fairness constraint without true groups.
 #
-# The computations are small, so the notebook runs in a minute or two. `benchmarks/fairness.py` measures the same
-# functions with more repeats. All randomness here comes from seeds, so that the text and the output agree: **a seed
-# voids the guarantee**. For a release, leave `random_state` out.
+# The notebook runs in a minute or two. `benchmarks/fairness.py` measures the same functions with more repeats. All
+# randomness is drawn from seeds, so that the text agrees with the output. **With a seed, there is no guarantee.** For a
+# release, omit `random_state`.
 
 # %%
 import logging
@@ -66,7 +65,7 @@ from skdp.metrics import (
 )
 
 # %%
-threadpool_limits(1)  # in problems as small as these, threads only wait for one another
+threadpool_limits(1)  # threads do not speed up such small problems
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
 PARITY, OPPORTUNITY = "statistical_parity_difference", "equal_opportunity_difference"
@@ -95,8 +94,9 @@ print(
 # %% [markdown]
 # ## With true groups
 #
-# A logistic regression on ten columns, with one column for each value. Nothing is private yet. `fairness_report` gives
-# the usual metrics of its predictions. All differences are *unprivileged − privileged*: below 0, women get less.
+# The model is a logistic regression on ten one-hot encoded columns, without privacy. `fairness_report` computes the
+# usual metrics of its predictions. All differences are *unprivileged − privileged*, so a negative value means that
+# women have the smaller rate.
 
 # %%
 classifier = make_pipeline(
@@ -117,8 +117,8 @@ true_values = report[report["group"].isna()].set_index("metric")["value"]
 report.round(4)
 
 # %% [markdown]
-# Without `privileged`, each value is a group of its own, and several columns make groups together. The smallest ones
-# have few rows and wide intervals.
+# Without `privileged`, each value is a separate group. If you pass several columns, each combination is a group. The
+# smallest groups have few rows and wide intervals.
 
 # %%
 by_group = fairness_report(
@@ -143,8 +143,8 @@ FairnessDisplay.from_reports({"true groups": report})
 plt.show()
 
 # %% [markdown]
-# These are the numbers of aif360 and of fairlearn. The equal opportunity difference has two conventions for the sign:
-# aif360's is signed, fairlearn's is the largest rate minus the smallest.
+# aif360 and fairlearn compute the same numbers. They use different signs for the equal opportunity difference: it is
+# signed in aif360, and the largest rate minus the smallest rate in fairlearn.
 
 # %%
 logging.getLogger().addFilter(
@@ -193,18 +193,18 @@ frame.by_group.rename("selection rate, by fairlearn").round(4).to_frame()
 # %% [markdown]
 # ## With reports
 #
-# Now the auditor has the predictions and the true labels, but only a report of each person's sex by randomized
-# response: true with probability a = e^ε / (1 + e^ε), else the other sex. At ε = 1 that is .731, and a woman is
-# reported as a man with probability b = 1 − a = .269.
+# Now the auditor has the predictions, the true labels, and a report of each person's sex by randomized response. The
+# report is true with probability a = e^ε / (1 + e^ε), and otherwise the other sex. At ε = 1, a is 0.731, and a woman is
+# reported as a man with probability b = 1 − a = 0.269.
 #
-# An auditor who takes reports for the truth compares two mixtures, which are more alike than the groups. Let π be the
-# true proportion of men, and ρ = a π + b (1 − π) the proportion of reported men. Every difference of two rates shrinks
-# by the factor
+# If the reports are used as groups, each reported group is a mixture of women and men, so the differences are too
+# small. Let π be the true proportion of men, and ρ = a π + b (1 − π) the proportion of reported men. Every difference
+# of two rates is multiplied by the factor
 #
-# > (a − b) π (1 − π) / (ρ (1 − ρ)), where a − b = tanh(ε / 2),
+# > (a − b) π (1 − π) / (ρ (1 − ρ)), where a − b = tanh(ε / 2).
 #
-# with π and ρ among the rows that the rate is about: all for the selection rate, those with more than 50K for the true
-# positive rate. Here 200 repeated draws on the same rows confirm it; the full study has 5,000.
+# π and ρ are the proportions among the rows of the rate: all rows for the selection rate, and the rows with more than
+# 50K for the true positive rate. The next cells confirm the factor with 200 repeated draws; the full study has 5,000.
 
 # %%
 SEXES = {"sex": ["Female", "Male"]}
@@ -213,14 +213,14 @@ male = (X_test["sex"] == "Male").to_numpy()
 
 
 def shrinkage(epsilon, rows):
-    """Return the factor by which a difference of two rates shrinks."""
+    """Return the factor by which reports reduce a difference of two rates."""
     a, share = math.exp(epsilon) / (1 + math.exp(epsilon)), male[rows].mean()
     seen = a * share + (1 - a) * (1 - share)
     return math.tanh(epsilon / 2) * share * (1 - share) / (seen * (1 - seen))
 
 
 def naive_difference(reported_male, rows):
-    """Return the difference of the rates, with reports taken for the truth."""
+    """Return the difference of the rates if reports are used as groups."""
     return (
         predicted_rich[rows & ~reported_male].mean()
         - predicted_rich[rows & reported_male].mean()
@@ -262,10 +262,10 @@ shrunk = shrunk.sort_values(["metric", "ε"], ascending=[False, True]).set_index
 shrunk.round(4)
 
 # %% [markdown]
-# At ε = 1 an auditor who takes reports as true finds two fifths of the true difference in selection rates, and a
-# quarter of the difference in true positive rates. The factor is known as soon as ρ is, so it can be undone:
-# `debiased_fairness` turns each report into an unbiased indicator of its row's group, and gives rates, differences and
-# intervals.
+# At ε = 1, reports that are used as groups have two fifths of the true difference in selection rates, and a quarter of
+# the difference in true positive rates. The factor depends only on ρ and the channel, so it can be corrected.
+# `debiased_fairness` converts each report to an unbiased indicator of the group of its row, and estimates rates,
+# differences and intervals.
 
 # %%
 one = RandomizedResponseEncoder(1.0, categories=SEXES, random_state=0)
@@ -276,8 +276,9 @@ debiased = debiased_fairness(y_test, predicted, reports, one, **given)
 debiased.drop(columns="definition").round(4)
 
 # %% [markdown]
-# With `rows="table"` the intervals are about the randomness of the reports only: they should cover the metric of these
-# rows with their true groups. 100 repeated draws, and the full study beside them:
+# With `rows="table"`, the intervals are for the randomness of the reports only. They should cover the metrics of these
+# rows with their true groups. The next cells make 100 repeated draws, and list the results of the full study for
+# comparison:
 
 # %%
 found = [
@@ -311,8 +312,8 @@ for metric in PEOPLE:
 pd.DataFrame(repeated).T.round(4)
 
 # %% [markdown]
-# How the three compare, by ε. Here all intervals are about people in general, of whom these are a sample
-# (`rows="population"`, the default), so that those of known groups have one too.
+# The next figure compares the three methods by ε. All intervals are for the population from which these people are a
+# sample (`rows="population"`, the default), so the metrics of known groups have intervals, too.
 
 # %%
 displayed = {"true groups": [], "reports taken for the truth": [], "debiased": []}
@@ -338,14 +339,14 @@ FairnessDisplay.from_reports(displayed)
 plt.show()
 
 # %% [markdown]
-# The naive intervals are short and wrong: more people make them shorter, but no less wrong. The debiased ones are as
-# long as the noise requires. At ε = 4 the three nearly agree.
+# If reports are used as groups, the intervals are narrow but wrong, and more people do not correct this. The debiased
+# intervals are wider, because they include the noise. At ε = 4, the three methods nearly agree.
 #
 # ### Race and sex together
 #
-# Groups by two columns, here white men against all others: the pair is reported as one value of ten, by randomized
-# response, by unary encoding or by subset selection. The reports of the latter two are bits, so none of them could be
-# taken for the truth; debiased, they serve like any other.
+# The next cells compare white men with all other people. The combination of race and sex is reported as one of ten
+# values, by randomized response, by unary encoding or by subset selection. The reports of the last two are bits, so
+# they cannot be used as groups, but they can be debiased.
 
 # %%
 both = X_test[["race", "sex"]]
@@ -375,9 +376,9 @@ for kind in (
 pd.DataFrame(lines).T.astype(float).round(3)
 
 # %% [markdown]
-# With ten values, bits have less noise than randomized response at ε = 1. The difference in true positive rates rests
-# on the few who are not white men and have more than 50K: at ε = 1 its standard error is from .08 to .16, and the
-# difference is .14. The same reports also give estimates for sex alone, at no further cost (`columns="sex"`):
+# With ten values and ε = 1, the reports of bits have less noise than randomized response. The difference in true
+# positive rates is computed from few rows: at ε = 1, its standard error is 0.08 to 0.16, and the difference is 0.14.
+# The same reports can be used to estimate the metrics for sex alone, without further privacy loss (`columns="sex"`):
 
 # %%
 by_sex = debiased_fairness(
@@ -394,14 +395,15 @@ by_sex.drop(columns="definition").iloc[6:].round(3)
 # %% [markdown]
 # ## Training on privatized columns
 #
-# Now privacy is in the training data. Sex, race, native country and age are reported by randomized response, a quarter
-# of ε each, and the classifier learns from reports and public columns. It is tested on true rows: an applicant states
-# their own values, so `OnFitOnly` is around the encoder. `privacy_curve` fits it at each ε, on the same splits.
+# In this section, the training data are private. Sex, race, native country and age are reported by randomized response,
+# with a quarter of ε each, and the classifier is trained on the reports and the public columns. It is tested on true
+# rows, because applicants know their own values, so `OnFitOnly` wraps the encoder. `privacy_curve` fits the classifier
+# at each ε on the same splits.
 
 # %%
 census = load_adult(subset="all", dropna=True)
 adult, income = census.data[PRIVATE + PUBLIC], census.target
-# The survey asked those above 16, and codes 90 for all above: public limits, not what occurs here.
+# The survey includes people above 16, and codes ages above 90 as 90. Both are public.
 domain = {
     name: range(17, 91) if name == "age" else census.domain[name] for name in PRIVATE
 }
@@ -419,7 +421,7 @@ model = make_pipeline(
 
 # %%
 def score(model, X, y):
-    """Accuracy, and the differences of women and men."""
+    """Return the accuracy and the differences between women and men."""
     predicted = model.predict(X)
     report = fairness_report(
         y, predicted, X["sex"], privileged="Male", positive_label=">50K"
@@ -455,13 +457,12 @@ change = scores.drop(index=math.inf) - scores.loc[math.inf]
 change.groupby("epsilon").agg(["mean", "sem"]).round(4)
 
 # %% [markdown]
-# Three splits are few; the band is their standard deviation.
+# The bands are standard deviations over three splits only.
 #
-# ## Learning to be fair, with reports only
+# ## Fair models from reports
 #
-# `private_reweighing` gives rows the weights of aif360's `Reweighing`, so that label and group are independent, with
-# groups known from reports only. Here the classifier is the one of the first section, and it is tested with true
-# groups:
+# `private_reweighing` computes the weights of aif360's `Reweighing` from reports. With these weights, the label is
+# independent of the group. The classifier is the classifier of the first section, and it is tested with true groups:
 
 # %%
 weighted = {"no weights": None}
@@ -487,21 +488,22 @@ for name, weights in weighted.items():
 pd.DataFrame(lines).T.iloc[:, :5].round(4)
 
 # %% [markdown]
-# At ε = 1 the difference in selection rates falls to less than half, for seven tenths of a point of accuracy. That is
-# the purpose of these weights; the difference in true positive rates changes its sign. Parity and equal opportunity are
-# different goals.
+# At ε = 1, the difference in selection rates is reduced by more than half, and the accuracy decreases by 0.7 percentage
+# points. The difference in true positive rates changes its sign, because these weights are designed for parity and not
+# for equal opportunity.
 #
-# Equalised odds asks for equal true and false positive rates. Mozannar, Ohannessian and Srebro (2020) learn under this
-# constraint with reports of sex, in two steps: fairlearn's `ExponentiatedGradient` with reports as groups; then a rule
-# on top, made from the distribution of label, prediction and group, which the reports give when inverted. In skdp that
-# is `joint_distribution`, the second step is `private_threshold_optimizer`, and `private_parity` puts the inversion
-# into the first step, so that no second one is needed. A small version of their figure: 10,000 rows to train on, three
-# draws of rows and reports, and the true groups of 15,060 test rows to score.
+# Equalized odds requires equal true and false positive rates. Mozannar, Ohannessian and Srebro (2020) train models
+# under this constraint with reports of sex, in two steps. The first step is fairlearn's `ExponentiatedGradient` with
+# reports as groups. The second step is a decision rule, which is computed from the distribution of label, prediction
+# and group that is estimated from the reports (`joint_distribution`). In skdp, the second step is
+# `private_threshold_optimizer`. `private_parity` corrects for the randomization in the first step, so no second step is
+# required. The next cells are a small version of their experiment: 10,000 training rows, three draws of rows and
+# reports, and 15,060 test rows with true groups.
 
 
 # %%
 def numbers(data):
-    """Return codes and numbers, as in their experiment; without sex."""
+    """Return codes and numbers without sex, as in their experiment."""
     table = data.drop(columns=["fnlwgt", "education", "sex"])
     texts = table.select_dtypes("category").columns
     return table.assign(**{name: table[name].cat.codes for name in texts}).astype(float)
@@ -512,8 +514,8 @@ Z, Z_test = scaler.transform(numbers(train.data)), scaler.transform(numbers(test
 label, label_test = (y == ">50K").to_numpy().astype(int), rich.to_numpy().astype(int)
 
 # %% [markdown]
-# A randomized classifier is scored by the chance of each row to be predicted 1, so that nothing is drawn: for
-# `ExponentiatedGradient`, its `predictors_` by their `weights_`.
+# The score of a randomized classifier is computed from the probability that each row is predicted as 1, so no random
+# draw is needed. For `ExponentiatedGradient`, the probability is computed from its `predictors_` and `weights_`.
 
 
 # %%
@@ -523,7 +525,7 @@ def reduce(constraint, rows, groups):
         LogisticRegression(), constraint, eps=0.01, max_iter=10
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # fairlearn's own, about pandas
+        warnings.simplefilter("ignore")  # of fairlearn, about pandas
         return gradient.fit(Z[rows], label[rows], sensitive_features=groups)
 
 
@@ -535,7 +537,7 @@ def chances(model, rows):
 
 
 def score(chance):
-    """Return error, and violation of equalised odds, of the chances to be predicted 1."""
+    """Return the error and the violation of equalized odds for predicted probabilities."""
     gaps = [
         abs(
             chance[(label_test == k) & male].mean()
@@ -547,8 +549,8 @@ def score(chance):
 
 
 # %% [markdown]
-# The three methods. The second step of the two sees the first decision, 0 or 1, and the sex of a test row; its chance
-# for each of these four cases is the share of 50,000 predictions.
+# The next cells compare the three methods. The input of the second step is the first decision, 0 or 1, and the sex of a
+# test row. The probability for each of these four cases is estimated from 50,000 predictions.
 
 
 # %%
@@ -645,15 +647,16 @@ panels[0].legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# At ε = 0.5 a constraint on the reports changes little here, as the reports hardly differ to begin with; the inversion
-# finds more, with more scatter. At ε = 8 all three leave a violation of about .03. The two steps, each of which has
-# half of the rows, have the larger error.
+# At ε = 0.5, a constraint on the reports has little effect, because the reported groups hardly differ before training.
+# `private_parity` has a larger effect and a larger variation. At ε = 8, the violation of all three methods is about
+# 0.03. The two-step method has the larger error, because each step has half of the rows.
 #
-# ## What remains
+# ## Remaining risks
 #
-# ### Proxies
+# ### Other columns
 #
-# Only named columns are randomized. Relationship contains husband and wife, and other columns reveal more.
+# Only the named columns are randomized. The column relationship contains husband and wife, and other columns reveal
+# more.
 
 # %%
 pd.crosstab(X["relationship"], X["sex"]).loc[["Husband", "Wife"]]
@@ -688,15 +691,15 @@ for name, columns in {
 pd.DataFrame(lines).T.round(4)
 
 # %% [markdown]
-# A classifier that sees none of the four private columns still selects women less often, by .17 instead of .19: that is
-# what remains as ε goes to 0 and reports contain nothing. Without relationship and marital status the difference is
-# less than half, and more than four points of accuracy are gone.
+# A classifier without the four private columns still selects women less often: the difference is 0.17 instead of 0.19.
+# This is the limit for small ε. Without relationship and marital status, the difference is less than half, and the
+# accuracy decreases by more than four percentage points.
 #
 # ### Small groups
 #
-# The noise of the reports is the same for all groups, so the smaller the group, the less is known about it. Each group
-# is compared with all others here, by subset selection on race and sex together. Where the number of its rows cannot be
-# distinguished from 0, the interval is the whole of [0, 1], and the value has no meaning.
+# The noise of the reports is the same for all groups, so the relative error is larger for smaller groups. The next
+# cells compare each group with all other groups, by subset selection on race and sex together. If the number of rows of
+# a group cannot be distinguished from 0, its interval is [0, 1], and the estimate is not meaningful.
 
 # %%
 encoders = {
@@ -708,7 +711,7 @@ encoders = {
 seen = {epsilon: encoder.fit_transform(both) for epsilon, encoder in encoders.items()}
 
 # %%
-# Reports may say that a small group has no rows: its rates are NaN in the table.
+# A small group may have no rows according to the reports. Its rates are then NaN.
 warnings.filterwarnings("ignore", category=UndefinedMetricWarning)
 selected = (
     pd.Series(predicted_rich)
@@ -736,8 +739,9 @@ small = pd.DataFrame(lines).T
 small.astype({"rows": int}).round(3)
 
 # %% [markdown]
-# Every group has an interval, and at ε = 1 those of the small groups are most of what is possible: groups of this size
-# cannot be distinguished from the noise. Hiding them would be worse, because the noise would then select the results.
+# Every group has an interval. At ε = 1, the intervals of the small groups contain most possible values, so groups of
+# this size cannot be distinguished from the noise. Do not omit these groups from a report: the noise would then
+# determine which groups are reported.
 #
 # ### Guarantees and limits
 #
@@ -751,13 +755,11 @@ print(
 )
 
 # %% [markdown]
-# - Labels, predictions and public columns are unprotected in every section. A report protects a person's sex only as
-#   far as these do not reveal it.
-# - Undoing the noise is free for privacy: it estimates how groups are treated, and reveals no more about a person than
-#   the report does. It is not free for accuracy, and the standard errors show the cost.
-# - Privatized training columns made this classifier a little less accurate and its groups a little more alike. That is
-#   a result for this table, not a general law, and no substitute for measuring.
-# - Comparisons with true groups are for studies such as this one. An auditor with the reports alone has only the
+# - Labels, predictions and public columns are unprotected in every section, and may reveal the sex of a person.
+# - Debiasing uses no further privacy budget. It reduces the accuracy of the metrics, which their standard errors
+#   include.
+# - In this table, privatized training columns made the classifier slightly less accurate, and the differences between
+#   groups slightly smaller. This may not hold for other tables.
+# - The comparisons with true groups are possible only in a study. An auditor who has only the reports can compute the
 #   debiased columns of these tables.
-# - Here the same people report again and again, at many ε and with seeds: it shows errors, and is not an example of a
-#   budget.
+# - This notebook made many releases about the same people, with seeds. Use a `PrivacyLedger` for your own releases.
