@@ -2,12 +2,12 @@
 Composition of many releases
 ============================
 
-The epsilons of pure guarantees add up. Gaussian noise composes better: its rhos (zCDP) add up, and epsilon at a
-fixed delta grows with the square root of the number of releases.
+The epsilons of several releases add up. For a fixed delta, the composition in rho (zCDP) grows only with the square
+root of the number of releases.
 """
 
 # %%
-# Up to 100 releases with ρ = 0.005 each, the rho of a pure mechanism with ε = 0.1, at δ = 10⁻⁶.
+# Compare both rules for up to 100 releases with ε = 0.1, which have ρ = 0.005 each, at δ = 10⁻⁶.
 
 import matplotlib.pyplot as plt
 

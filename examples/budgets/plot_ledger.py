@@ -2,12 +2,12 @@
 A privacy budget with a ledger
 ==============================
 
-A `PrivacyLedger` contains the charges of all releases, and rejects a release beyond the budget before any noise is
-drawn.
+A `PrivacyLedger` records the charges of all releases. A release that exceeds the budget raises an error before any
+noise is drawn.
 """
 
 # %%
-# Three statistics of the diabetes data share a budget of ε = 1; the fourth does not fit.
+# Three statistics of the diabetes data use a budget of ε = 1 together. The fourth statistic exceeds it.
 
 import matplotlib.pyplot as plt
 import numpy as np

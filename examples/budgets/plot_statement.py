@@ -2,11 +2,11 @@
 The privacy statement of a pipeline
 ===================================
 
-`privacy_statement` lists the protection of each column: as a table, in odds, as a record, and as a page.
+`privacy_statement` lists the protection of each column, as a table, as JSON, and as an HTML page.
 """
 
 # %%
-# Two columns of Adult are randomized; a third passes unprotected. The ledger is charged for both.
+# Two columns of Adult are randomized, and a third column is unprotected. Both releases are charged to the ledger.
 
 import math
 
@@ -45,18 +45,18 @@ statement = privacy_statement(columns)
 statement
 
 # %%
-# The same as a record, which contains no value, seed, key or path.
+# The same statement as JSON, which contains no values, seeds, keys or paths:
 
 record = statement.to_dict()
 for text in record["not_covered"]:
     print("-", text)
 
 # %%
-# ``statement.to_html()`` is a page with all of it, and
-# ``skdp statement model.py:columns --out statement.html`` writes it.
+# ``statement.to_html()`` returns the statement as an HTML page, and
+# ``skdp statement model.py:columns --out statement.html`` writes it to a file.
 
 # %%
-# In odds: the success probability of the strongest attacker, for one column and for both together.
+# The plot shows the largest probability of a correct guess, for each column and for both together.
 
 steps = {
     one.step.partition(":")[0]: one.guarantee for one in statement.steps

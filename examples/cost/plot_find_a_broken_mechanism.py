@@ -2,12 +2,12 @@
 Audit: find a mechanism with a false guarantee
 ==============================================
 
-`audit_epsilon` searches for an event that is more likely under one record than the guarantee allows under another.
-It finds a mechanism that returns the true value slightly too often.
+`audit_epsilon` compares the reports of two records, and searches for events whose probabilities differ by more than
+the guarantee allows. In this example, it detects a mechanism that returns the true value slightly too often.
 """
 
 # %%
-# The textbook's two coins, and a version that returns the truth slightly too often.
+# Randomized response with two coins, and a version that returns the true value slightly too often.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -54,7 +54,7 @@ for name, result in results.items():
     )
 
 # %%
-# The audit states a lower bound of ε: smaller claims are refuted.
+# The audit returns a lower bound of ε. A stated ε below this bound is false.
 
 figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
 bounds = [result.epsilon_lower for result in results.values()]

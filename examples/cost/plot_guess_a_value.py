@@ -2,12 +2,12 @@
 The best guess of a value from its report
 =========================================
 
-An attacker who has the distribution of the answers guesses a value from its report. The best possible accuracy has
-a closed form.
+An attacker knows the distribution of the answers, and guesses a value from its report. The best possible accuracy
+has a closed form.
 """
 
 # %%
-# For an illness of 5 % of the people and a small ε, the report does not change the best guess.
+# If 5 % of the people have an illness and ε is small, the report does not change the best guess.
 
 import matplotlib.pyplot as plt
 import numpy as np

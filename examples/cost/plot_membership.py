@@ -2,12 +2,12 @@
 Membership inference from synthetic rows
 ========================================
 
-A membership attack decides whether a given row was in the source table of synthetic rows. A guarantee bounds the
-advantage of any attacker; copies without a guarantee reveal every row.
+A membership attack predicts whether a given row was in the source table of synthetic rows. A privacy guarantee
+bounds the success of any such attack. Copies of the rows without a guarantee reveal every row.
 """
 
 # %%
-# Two releases of the same 500 rows: a private synthetic table, and a "synthetic" one of slightly changed copies.
+# Compare two releases of the same 500 rows: a private synthetic table, and copies of the rows with small changes.
 
 import matplotlib.pyplot as plt
 import numpy as np

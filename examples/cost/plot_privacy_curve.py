@@ -2,13 +2,12 @@
 Accuracy by epsilon
 ===================
 
-`privacy_curve` fits a pipeline at each ε with new randomness, and `PrivacyCurveDisplay` plots the scores with the
+`privacy_curve` fits a pipeline at each ε with new random numbers. `PrivacyCurveDisplay` plots its scores, and the
 scores of the same pipeline without privacy.
 """
 
 # %%
-# Wine: three measurements in four public bins each, reported by the owner of each bottle. Each bottle counts ten times,
-# for a table of some size.
+# The wine data are repeated ten times for a larger table. Three measurements are reported in four public bins each.
 
 import matplotlib.pyplot as plt
 import pandas as pd

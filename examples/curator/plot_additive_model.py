@@ -2,12 +2,13 @@
 An additive model with private functions
 ========================================
 
-An additive model is a sum of functions, one of each column. `DPAdditiveClassifier` releases them with noise, and
-with standard errors that include it.
+An additive model is a sum of functions of single columns. `DPAdditiveClassifier` releases these functions with noise,
+and with standard errors that include the noise.
 """
 
 # %%
-# Income in the Adult data. Bounds of numbers may be wide, because bins are found privately. Categories are declared.
+# The model predicts the income in the Adult data. The bounds of numbers may be wide, because the model finds bins
+# privately. The categories are declared.
 
 import matplotlib.pyplot as plt
 from sklearn.metrics import roc_auc_score
@@ -38,7 +39,7 @@ model = DPAdditiveClassifier(
 print(model.guarantee_)
 
 # %%
-# The functions, which add to the logit of a high income. Plotting them costs no budget.
+# The values of the functions are added to the logit of a high income. Plotting them uses no budget.
 
 ShapeDisplay.from_estimator(model)
 plt.show()
@@ -53,7 +54,7 @@ for label, value, error in zip(
     print(f"{label}: {value:+.2f} ± {1.96 * error:.2f}")
 
 # %%
-# Logistic regression is less accurate with such bounds:
+# With the same wide bounds, logistic regression is less accurate:
 
 numbers = list(bounds)
 linear = DPLogisticRegression(

@@ -2,12 +2,12 @@
 Private group by: counts and means
 ==================================
 
-`DPGroupBy` is a ``groupby`` with a guarantee for the whole record. Each record is in one group, so each group gets
-all of epsilon; groups without rows are released, too.
+`DPGroupBy` releases counts and means of groups with a guarantee for whole records. Each record is in one group, so
+each group gets all of epsilon. The result contains groups without rows, too.
 """
 
 # %%
-# Hours of work a week by education and sex, of the Adult data.
+# The working hours per week by education and sex in the Adult data:
 
 import matplotlib.pyplot as plt
 
@@ -27,13 +27,13 @@ groups = DPGroupBy(
 groups.guarantee_
 
 # %%
-# A row for each group, with standard errors and 95 % intervals of the noise.
+# The result has a row for each group, with standard errors and 95 % intervals of the noise.
 
 table = groups.to_frame()
 table.head(4).round(1)
 
 # %%
-# Small groups have wide intervals; for the smallest ones, they may contain all possible values.
+# The intervals of small groups are wide. For the smallest groups, they may contain all possible values.
 
 name = "hours-per-week_mean"
 exact = people.groupby(keys)["hours-per-week"].mean()
@@ -62,7 +62,8 @@ axes.legend()
 plt.show()
 
 # %%
-# Undeclared keys: `discover_domain` finds the frequent occupations. Rows with rare ones are in no group.
+# If the groups are not known, `discover_domain` finds the frequent occupations. Rows with rare occupations are
+# excluded.
 
 occupations = adult.data[["occupation"]]
 domain = discover_domain(occupations, 0.1, 1e-6, random_state=0)

@@ -2,12 +2,12 @@
 Range queries: flat or hierarchical histogram
 =============================================
 
-A flat histogram answers a range by adding noisy cells, and their errors add up. A hierarchical histogram also
-measures larger intervals, and answers long ranges with fewer noisy numbers.
+With a flat histogram, the count of a range is a sum of noisy cells, and their errors add up. A hierarchical histogram
+also measures larger intervals, so the count of a long range is a sum of fewer noisy numbers.
 """
 
 # %%
-# 128 ages of a generated town, at ε = 1. The estimator states the `std_error` of a range.
+# Compare the standard errors of ranges for 128 ages of simulated people at ε = 1.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -2,12 +2,12 @@
 The local and the central model compared
 ========================================
 
-A trusted curator adds noise to a count; in the local model, each person adds noise to an answer. The first error
-does not depend on the number of people, the second one grows with its square root.
+In the central model, a trusted curator adds noise to a count, and the error does not depend on the number of people.
+In the local model, each person randomizes an answer, and the error grows with the square root of this number.
 """
 
 # %%
-# Standard errors of a count at ε = 1, stated by both estimators in closed form.
+# Both estimators compute the standard error of a count in closed form. Compare them at ε = 1.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -61,7 +61,7 @@ axes.legend()
 plt.show()
 
 # %%
-# With 10,000 people the local error is some hundred times the central one. This factor is the cost of a collector who
-# does not have to be trusted.
+# With 10,000 people, the error in the local model is about a hundred times as large as in the central model. In
+# exchange, the collector does not have to be trusted.
 
 print([round(a / b) for a, b in zip(local, central, strict=True)])

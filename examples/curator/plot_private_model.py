@@ -2,12 +2,12 @@
 A private pipeline, from columns to predictions
 ===============================================
 
-`DPLogisticRegression` adds noise to each step of its gradient descent, and encoders with declared categories read
-no values, so the whole pipeline has one guarantee, for features and target.
+`DPLogisticRegression` adds noise to each step of its gradient descent. Encoders with declared categories do not read
+the data, so the guarantee of the model covers the whole pipeline, including the target.
 """
 
 # %%
-# A generated table of customers. The values and bounds of the columns are public.
+# The table contains simulated customers. The values and bounds of the columns are public.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -56,8 +56,8 @@ encoder = make_column_transformer(
 ).set_output(transform="pandas")
 
 # %%
-# Indicators are between 0 and 1, and other numbers have declared bounds. The statement names all columns, and the
-# target, with one total.
+# Indicator columns are between 0 and 1, and the other numbers have declared bounds. The statement contains all columns,
+# the target, and one total.
 
 indicators = [f"plan_{plan}" for plan in plans] + [
     f"region_{region}" for region in regions
@@ -82,7 +82,7 @@ def pipeline(epsilon, seed=0):
 privacy_statement(pipeline(1.0).fit(train, known))
 
 # %%
-# From a small epsilon on, predictions for other customers are nearly as good as without privacy.
+# Even at a small epsilon, predictions for other customers are nearly as accurate as without privacy.
 
 
 def area(model):

@@ -2,12 +2,12 @@
 Any statistic: sample and aggregate
 ===================================
 
-If a statistic has no mechanism, compute it on disjoint parts of the table and release the noisy mean of the
-results. One record changes one part only.
+If no private mechanism exists for a statistic, compute it on disjoint parts of the table, and release the noisy mean
+of the results. One record changes the result of one part only.
 """
 
 # %%
-# The rank correlation of two columns has no simple sensitivity.
+# There is no simple bound of the sensitivity of the rank correlation of two columns.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,7 +38,7 @@ print(
 print(release.guarantee)
 
 # %%
-# The results of the parts, and the releases at several ε.
+# Plot the results of the parts, and the releases at several ε.
 
 chunks = [correlation(part) for part in np.array_split(X, 200)]
 figure, axes = plt.subplots(layout="constrained")

@@ -2,12 +2,12 @@
 Large tables: privatize a lazy frame
 ====================================
 
-The same encoder works on lazy tables. `skdp.engines.privatize` charges once and randomizes batch by batch; `tally`
-counts the reports without loading them.
+Encoders accept lazy tables, too. `skdp.engines.privatize` charges the ledger once and randomizes the rows in batches.
+`tally` counts the reports without loading all of them.
 """
 
 # %%
-# One million generated answers, as a lazy Polars frame.
+# The table has one million simulated answers in a lazy Polars frame.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,7 +29,7 @@ reports = privatize(answers.lazy(), encoder)
 print(type(reports).__name__, encoder.guarantee_)
 
 # %%
-# The tally contains a few numbers for any size of the table.
+# The size of the tally does not depend on the number of rows.
 
 estimates = encoder.estimate_counts(tally(reports, encoder))
 true = (

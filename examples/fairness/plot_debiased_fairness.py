@@ -2,12 +2,12 @@
 Fairness metrics from randomized groups
 =======================================
 
-An auditor has randomized reports of sex only. Reports that are taken for groups understate every difference;
-`debiased_fairness` corrects for the randomization, with intervals.
+An auditor has only randomized reports of sex. If the reports are used as groups, every difference is underestimated.
+`debiased_fairness` corrects for the randomization, and returns intervals.
 """
 
 # %%
-# A classifier on Adult. The auditor sees predictions and reports of sex at ε = 1.
+# A classifier is trained on Adult. The auditor receives its predictions, and reports of sex at ε = 1.
 
 import matplotlib.pyplot as plt
 from sklearn.compose import make_column_selector, make_column_transformer
@@ -42,7 +42,7 @@ encoder = RandomizedResponseEncoder(
 reports = encoder.fit_transform(adult.data[["sex"]])
 
 # %%
-# True, naive and debiased.
+# Compare the metrics of the true groups, of the reports used as groups, and of the debiased reports:
 
 common = {
     "privileged": "Male",

@@ -2,12 +2,12 @@
 Fairness study: reports or no column
 ====================================
 
-A model that is trained on reports of sex is fairer than a model that is trained on true values. So is a model
-without the column. `fairness_study` fits both on the same splits.
+A model that is trained on reports of sex is fairer than a model that is trained on true values. But a model without
+the column is fairer, too. `fairness_study` fits both on the same splits.
 """
 
 # %%
-# The domain declares the protected column; the other columns are numbers.
+# The domain declares the values of the protected column. The other columns are numbers.
 
 import matplotlib.pyplot as plt
 from sklearn.linear_model import LogisticRegression
@@ -36,8 +36,8 @@ means = study.pivot_table("value", ["method", "epsilon"], "metric")
 means[["accuracy", "statistical_parity_difference"]].round(3)
 
 # %%
-# Reports minus no column, in pairs of splits. Differences are unprivileged
-# minus privileged; 0 is parity.
+# Compare the model on reports with the model without the column, in pairs of
+# splits. A difference of 0 between the groups is parity.
 
 differences = compare_to_baseline(study, baseline="columns excluded")
 parity = differences.query(

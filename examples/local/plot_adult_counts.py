@@ -2,12 +2,12 @@
 Estimate counts from reports
 ============================
 
-Each person reports one randomized value of education. The counts are estimated from the reports, with confidence
-intervals.
+Each person reports a randomized value of education. The encoder estimates the counts from the reports, with
+confidence intervals.
 """
 
 # %%
-# The possible values are declared from public knowledge.
+# Declare the possible values from public knowledge.
 from skdp import RandomizedResponseEncoder
 from skdp.datasets import load_adult
 
@@ -24,7 +24,7 @@ reports.head()
 encoder.guarantee_
 
 # %%
-# Estimates, intervals, and the true counts:
+# Plot the estimates with their intervals, and the true counts:
 from skdp.evaluation import CountEstimateDisplay
 
 estimates = encoder.estimate_counts(reports)

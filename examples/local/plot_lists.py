@@ -2,13 +2,13 @@
 Lists of values
 ===============
 
-`SetValuedEncoder` reports a list of values with one epsilon. The error grows with the largest number of values in
-a list, and is known exactly before the collection.
+`SetValuedEncoder` reports a list of values with one epsilon. The error grows with the largest number of values in a
+list. It has a closed form, so you can compute it before the collection.
 """
 
 # %%
-# The exact error of a proportion, as n times its variance, by the largest number of values of a list: for 100 values at
-# epsilon 1, and for 16 values at epsilon 8.
+# Plot n times the variance of a proportion by the largest number of values in a list, for 100 declared values at
+# epsilon 1, and for 16 declared values at epsilon 8.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,7 +38,7 @@ panels[0].set_ylabel("n times the variance of a proportion")
 plt.show()
 
 # %%
-# 20,000 records with lists of at most three of eight values, and the estimates from their reports.
+# Estimate the counts from the reports of 20,000 records with at most three of eight values each.
 
 rng = np.random.default_rng(0)
 values = ["bread", "milk", "tea", "rice", "beans", "oil", "salt", "figs"]
@@ -62,7 +62,7 @@ truth = pd.Series(
 table.assign(truth=truth.reindex(values)).round()
 
 # %%
-# The estimates with 95 % intervals, and the true counts.
+# Plot the estimates with 95 % intervals, and the true counts.
 
 places = np.arange(len(values))
 figure, axes = plt.subplots(layout="constrained")

@@ -2,13 +2,12 @@
 Numbers: mean and distribution
 ==============================
 
-`NumericPerturber` randomizes numbers within public bounds. The mean of the reports is unbiased, and the
-distribution can be estimated from them.
+`NumericPerturber` randomizes numbers within public bounds. The mean of the reports is an unbiased
+estimate of the true mean. The distribution can be estimated from the reports, too.
 """
 
 # %%
-# The mean radius of 569 tumors, repeated three times for a larger sample. The bounds are public: no
-# instrument measures less than 5 or more than 30.
+# The column is the mean radius of 569 tumors, repeated three times for a larger sample. The bounds 5 and 30 are public.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -7,7 +7,7 @@ word, and the server extends the frequent prefixes.
 """
 
 # %%
-# 200,000 people type one word each. A few words are common, and thousands are typed by a handful of people.
+# Simulate 200,000 people who type one word each. A few words are frequent, and thousands of words are rare.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,8 +33,7 @@ found = finder.top_
 found.round(0)
 
 # %%
-# Estimated counts and their intervals, and the true counts. A word that is not among the ten most frequent would have a
-# short black mark.
+# Plot the estimated counts with their intervals, and the true counts.
 
 true = [int((words == word).sum()) for word in found["value"]]
 figure, axes = plt.subplots(layout="constrained")

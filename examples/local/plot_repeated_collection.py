@@ -2,12 +2,12 @@
 Repeated collection: fresh and permanent reports
 ================================================
 
-Fresh noise of each day averages out, so the collector recovers the answers. With ``memoize=True``, an encoder
-derives a permanent report from a secret key, the person and the value.
+If people report every day with new noise, the collector can recover their answers. With ``memoize=True``, an encoder
+repeats the report of a person while the value stays the same.
 """
 
 # %%
-# The collector takes the most frequent report of each person.
+# The collector uses the most frequent report of each person as the answer.
 
 import matplotlib.pyplot as plt
 import numpy as np

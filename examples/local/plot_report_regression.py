@@ -8,7 +8,8 @@ Some students always say "no".
 """
 
 # %%
-# The truth depends on age. 15 % of the students who did not copy always say "no": a tenth of all students.
+# The probability of copying depends on age. 15 % of the students who did not copy always say "no", which is a tenth of
+# all students.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,8 +29,8 @@ reports = pd.DataFrame({"answer": answer, "half": half})
 print(f"cheaters among all: {cheats.mean():.1%}")
 
 # %%
-# The designs of the two halves. A warning states that the halves have different
-# proportions.
+# Declare the designs of the two halves. A warning states that the estimated
+# proportions of the halves differ.
 
 cards = {
     half: ReportDesign.forced("answer", yes=p, no=0)
@@ -39,7 +40,7 @@ design = ReportDesign.by_group(cards, "half")
 design.estimate_frequencies(reports).round(2)
 
 # %%
-# Regressions with non-compliant students as a separate class, and without.
+# Fit a regression with non-compliant students as a separate class, and a regression without this class.
 
 people = pd.DataFrame({"age": age})
 honest = ReportLogisticRegression(target_design=design)
@@ -51,12 +52,12 @@ with_cheaters.fit(people, reports)
 design.with_cheaters("no").estimate_frequencies(reports).round(3)
 
 # %%
-# The coefficients, as log odds against compliant students who did not copy.
+# The coefficients are log odds relative to compliant students who did not copy.
 
 with_cheaters.summary().round(2)
 
 # %%
-# Both fits of "yes", with the true coefficients dashed.
+# Plot the coefficients of "yes" of both models. The dashed lines are the true coefficients.
 
 axes = plt.subplots(layout="constrained")[1]
 fits = {"with cheaters": with_cheaters, "all honest": honest}

@@ -2,13 +2,13 @@
 Compare frequency oracles
 =========================
 
-The error of a frequency oracle has a closed form, so it is known before the collection. It depends on ε, on the
-number of people and on the number of values, and so does the best oracle.
+The error of a frequency oracle has a closed form, so you can compute it before the collection. It depends on ε, on
+the number of people and on the number of values.
 """
 
 # %%
-# Standard errors for 10,000 people and ε = 1, if all values are equally frequent. Randomized response reports one of
-# all values, so its error grows with their number. The errors of the other oracles level off.
+# Compute standard errors for 10,000 people and ε = 1 if all values are equally frequent. The error of randomized
+# response grows with the number of values. The errors of the other oracles are nearly constant for many values.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -50,9 +50,9 @@ axes.legend()
 plt.show()
 
 # %%
-# The reports differ in size: one number for randomized response, a bit a value for unary encoding and subset selection,
-# a few bytes for the hashed ones. ``FrequencyOracleEncoder(oracle="auto")`` selects the smallest error among
-# reports of at most 1,024 bytes.
+# The reports have different sizes: one number for randomized response, one bit per value for unary encoding and subset
+# selection, and a few bytes for local hashing. ``FrequencyOracleEncoder(oracle="auto")`` selects the oracle with the
+# smallest error among reports of at most 1,024 bytes.
 
 from skdp import FrequencyOracleEncoder
 

@@ -2,12 +2,12 @@
 Synthetic tables: compare the marginals
 =======================================
 
-`DPMarginalSynthesizer` measures noisy marginals of a table and draws new rows from a model of them.
+`DPMarginalSynthesizer` measures noisy marginals of a table, fits a model to them, and draws new rows.
 `MarginalDisplay` compares the marginals of the true and the synthetic rows.
 """
 
 # %%
-# Generated people: income depends on education and on age. The domain is declared, with bins for the numbers.
+# In the simulated table, income depends on education and age. The domain declares the values, and bins for the numbers.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -49,7 +49,7 @@ print(synthesizer.guarantee_)
 synthetic.head()
 
 # %%
-# The distribution of each column in the true and in the synthetic table.
+# Plot the distribution of each column in the true and in the synthetic table.
 
 MarginalDisplay.from_tables(people, synthetic, domain=domain)
 plt.show()

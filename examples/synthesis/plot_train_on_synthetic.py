@@ -2,12 +2,12 @@
 Train on synthetic rows, test on real rows
 ==========================================
 
-A classifier that is trained on private synthetic rows has their guarantee. The loss of accuracy depends on ε and
-on the number of rows.
+A classifier that is trained on private synthetic rows has the guarantee of these rows. Its loss of accuracy depends
+on ε and on the number of rows.
 """
 
 # %%
-# Breast cancer data in public bins; a third of the patients is the test set.
+# The breast cancer data are divided into public bins. A third of the patients is the test set.
 
 import matplotlib.pyplot as plt
 import pandas as pd
