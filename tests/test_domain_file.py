@@ -102,8 +102,8 @@ def test_the_file_is_what_a_person_would_write():
         ({"x": [b"a"]}, TypeError, "column 'x': .* got bytes"),
         ({"x": [("a", 1)]}, TypeError, "column 'x': .* got tuple"),
         ({"x": [pd.Timestamp(1, unit="ns")]}, ValueError, "column 'x': .* microsecond"),
-        ({"x": ["\ud800"]}, ValueError, "column 'x': expected Unicode text"),
-        ({"\ud800": ["a"]}, ValueError, "expected Unicode text"),
+        ({"x": ["\ud800"]}, ValueError, "column 'x': text must be valid Unicode"),
+        ({"\ud800": ["a"]}, ValueError, "text must be valid Unicode"),
     ],
 )
 def test_what_toml_cannot_hold_is_refused(columns, error, match):

@@ -113,7 +113,7 @@ def test_all_else_is_refused_when_the_domain_is_made(constraint, message):
         ({"constraints": [1]}, TypeError, "constraint 1: expected text, got int"),
         ({"derived": ["a + b"]}, TypeError, "derived must be a mapping"),
         ({"derived": {"t": 3}}, TypeError, "derived column 't', 3: expected text, got int"),
-        ({"derived": {"a": "b + 1"}}, ValueError, r"derived columns \['a'\] are also declared"),
+        ({"derived": {"a": "b + 1"}}, ValueError, r"must not be declared columns, got \['a'\]"),
         ({"derived": {"t": "u + 1", "u": "b + 1"}}, ValueError, "derived column 't', 'u . 1': 'u' is not a column"),
         ({"derived": {"t": "sex"}}, ValueError, "derived column 't', 'sex': expected numbers, dates or a comparison"),
         ({"derived": {"t": "w + 1"}}, ValueError, "derived column 't', 'w . 1': 'w' is not a column"),

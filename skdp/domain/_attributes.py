@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from skdp._json import register_type, value_from_json, value_to_json
 from skdp.domain._bins import (
     Edge,
-    edge_text,
     encode_numbers,
-    even_edges,
-    read_edges,
+    format_edge,
+    make_even_edges,
+    parse_edges,
 )
 from skdp.tables import (
     ValueCoder,
@@ -31,7 +31,7 @@ from skdp.tables import (
     types_of_values,
 )
 
-# Maximum number of values of a column in a message or repr, and of characters of each.
+# Largest number of values of a column in a message or repr, and of characters of a value.
 MAX_SHOWN_VALUES = 8
 _MAX_SHOWN_CHARACTERS = 200
 
@@ -42,21 +42,20 @@ class Categories:
     Parameters
     ----------
     values : iterable
-        At least one; all of one type (strings, numbers, booleans, …). None (or nan, or
-        ``pd.NA``) declares missing as a value.
+        At least one value; all of one type (strings, numbers, booleans, dates or
+        datetimes). None (or nan, or ``pd.NA``) declares missing as a value.
     ordered : bool, default=False
-        If True, neighbors in the list are alike, such as grades: `DPMarginalSynthesizer`
-        counts rare values together with their neighbors, additive models smooth over
-        neighbors, and `DPHistogram` may count groups of them. Numbers and dates are also
-        in order if they are listed from the smallest to the largest. The dtype of the
-        data does not matter.
+        If True, the values are listed in their order, such as grades.
+        `DPMarginalSynthesizer` counts rare values together with their neighbors, additive
+        models smooth over neighbors, and `DPHistogram` may count groups of neighbors.
+        Numbers and dates that are listed in ascending order are always ordered.
 
     Attributes
     ----------
     values : tuple
-        The values as plain Python objects, None for missing.
+        The values as Python objects, None for missing.
     ordered : bool
-        As declared.
+        The parameter `ordered`.
 
     Raises
     ------
@@ -64,7 +63,7 @@ class Categories:
         If the values are not a collection of text, numbers, booleans, dates or datetimes
         without a time zone, or are of several types.
     ValueError
-        If there is no value, a duplicate (1 and 1.0 are one), or a number that is not
+        If there is no value, a duplicate (1 and 1.0 are equal), or a number that is not
         finite.
 
     Examples
@@ -77,10 +76,10 @@ class Categories:
     observed = False  # True if the values were read from private data
 
     def __init__(self, values: Iterable[Any], *, ordered: bool = False) -> None:
-        # The order of a set differs between processes, and with it every code.
+        # The order of a set differs between processes, and with it the codes.
         is_unordered = isinstance(values, str | bytes | Mapping | Set)
         if is_unordered or not isinstance(values, Iterable):
-            raise TypeError(f"expected a list of values, got {_type(values)}")
+            raise TypeError(f"expected a list of values, got {_type_name(values)}")
         values = tuple(values)
         for value in values:
             if isinstance(value, Interval):
@@ -91,14 +90,12 @@ class Categories:
             if not is_declarable(value):
                 raise TypeError(
                     "expected text, numbers, booleans, dates or datetimes without a time "
-                    f"zone, got {_type(value)}. Convert the column, such as to text"
+                    f"zone, got {_type_name(value)}. Convert the column, such as to text"
                 )
         if not isinstance(ordered, bool):
-            raise TypeError(f"ordered must be True or False, got {_type(ordered)}")
+            raise TypeError(f"ordered must be True or False, got {_type_name(ordered)}")
         self.values = tuple(map(to_python, values))
-        error = _find_error(self.values)
-        if error is not None:
-            raise error
+        _check_together(self.values)
         self.ordered = ordered
         self._coder = ValueCoder(self.values)
 
@@ -112,7 +109,8 @@ class Categories:
         return hash(self.values)
 
     def _key(self) -> tuple[Any, ...]:
-        # 1 and True are equal, but of different types.
+        """Return the fields by which declarations are compared."""
+        # With types, because 1 and True are equal in Python.
         return self.ordered, self.values, tuple(map(type_of_value, self.values))
 
     def __repr__(self) -> str:
@@ -149,22 +147,21 @@ class Categories:
         return self._coder.encode(column)
 
 
-def _find_error(values: tuple[Any, ...]) -> TypeError | ValueError | None:
-    """Return the error of values that cannot be declared together."""
+def _check_together(values: tuple[Any, ...]) -> None:
+    """Check that there are values, which are of one type, finite and distinct."""
     if not values:
-        return ValueError("expected at least one value")
-    kinds = types_of_values(values)
-    if len(kinds) > 1:
-        return TypeError(
-            f"expected values of one type, got {' and '.join(sorted(kinds))}"
+        raise ValueError("expected at least one value")
+    types = types_of_values(values)
+    if len(types) > 1:
+        raise TypeError(
+            f"expected values of one type, got {' and '.join(sorted(types))}"
         )
     # Python compares integers of any size with floats.
     numbers: list[Any] = [value for value in values if isinstance(value, Real)]
     if any(abs(number) > sys.float_info.max for number in numbers):
-        return ValueError("expected finite numbers in the range of floats, not inf")
+        raise ValueError("expected finite numbers in the range of floats, not inf")
     if len(set(values)) < len(values):
-        return ValueError("expected distinct values, got duplicates")
-    return None
+        raise ValueError("expected distinct values, got duplicates")
 
 
 # The dtypes in which values are compared with edges.
@@ -174,73 +171,70 @@ _DTYPES = {
     "datetime": np.dtype("datetime64[us]"),
 }
 
-# All decimal numbers with this number of digits are distinct floats.
+# All decimal numbers with up to 15 significant digits are distinct floats.
 _MAX_DECIMALS = 15
 
 _DEFAULT_BINS = 10
 
 
 class Interval:
-    """Numbers or dates in bins: half-open, the last bin closed.
+    """Declared range of the numbers or dates of one column, divided into bins.
 
-    Numbers are whole by default if all edges are whole, or if `low` and `high` are and
-    no bin is narrower than 1, as in ``Interval(18, 100, bins=20)`` for ages. Otherwise,
-    as in ``Interval(0, 1, bins=10)``, they may have any fractions. The dtype of a table
-    has no effect. Where numbers are whole, numbers with a fraction are counted in their
-    bin, and drawn numbers are whole: declare `decimals` or `real` to draw fractions, as
-    ``decimals=2`` for amounts such as 19.75, or ``real=True`` for any.
+    Bins contain their lower edge but not their upper edge; the last bin contains both.
+
+    By default, numbers are whole if all `edges` are whole, or if `low` and `high` are
+    whole and no bin is narrower than 1, as in ``Interval(18, 100, bins=20)`` for ages.
+    Otherwise, as in ``Interval(0, 1, bins=10)``, they have fractions. Synthetic numbers
+    are whole if the declared numbers are whole. Set `decimals` or `real` for synthetic
+    numbers with fractions, such as ``decimals=2`` for amounts of money.
 
     Parameters
     ----------
     low, high : float, date or datetime, optional
-        The bounds of the range: both numbers, both dates, or both datetimes (without a
-        time zone). A sequence as the first argument is `edges`.
+        Bounds of the range: both numbers, both dates, or both datetimes (without a time
+        zone). A sequence as the first argument is `edges`.
     bins : int, optional
-        The number of bins between `low` and `high`; by default 10, and fewer
-        where `decimals` is 0 and bins would be narrower than 1. Bins of numbers have
-        equal widths: their edges are the floats nearest to decimal fractions, such as 0.3
-        for 10 bins from 0 to 1. Bins of dates have equal numbers of months, if the range is
-        a whole number of months that `bins` divides; otherwise equal widths, rounded
-        down to days or microseconds.
+        Number of bins between `low` and `high`. The default is 10, or fewer with
+        ``decimals=0`` if bins would be narrower than 1. Bins of numbers have equal
+        widths. Bins of dates have equal numbers of months if the range is a whole number
+        of months that `bins` divides; otherwise equal widths, rounded down to days or
+        microseconds.
     edges : sequence of float, date or datetime, optional
-        The edges of the bins, in place of `low`, `high` and `bins`: at least 2,
-        increasing, all of one type.
+        Edges of the bins, instead of `low`, `high` and `bins`: at least 2, increasing,
+        all of one type.
     missing : bool, default=False
-        If True, missing is a declared value: one more cell, after the bins.
+        If True, missing is a declared value, with a cell after the bins.
     real : bool, default=False
-        If True, the numbers have fractions where they would be whole by default:
-        `DPMarginalSynthesizer` draws whole numbers for whole ones.
+        If True, the numbers have fractions although they would be whole by default.
     decimals : int, optional
-        The largest number of decimals of the numbers, from 0 to 15, also of synthetic
-        numbers; 0 is for whole numbers. Numbers with more decimals are counted in their
-        bin. By default any number, or 0 for numbers that are whole by default.
+        Largest number of decimals of the numbers, from 0 to 15; 0 is for whole numbers.
+        Numbers with more decimals are counted in their bin. None allows any number of
+        decimals, or only whole numbers if they are whole by default.
 
     Attributes
     ----------
     edges : tuple of float, date or datetime
         The edges of the bins.
     missing : bool
-        As declared.
+        The parameter `missing`.
     real : bool
         True if the numbers have fractions, as declared or by default.
     decimals : int or None
-        As declared; 0 also where `real` is False, None where any number of decimals may
-        occur.
+        Largest number of decimals; 0 if `real` is False, None for any number of decimals.
 
     Raises
     ------
     TypeError
         If an edge is not a number, date or datetime, or edges are of several types.
     ValueError
-        If the edges are not finite, not increasing, or given in both ways, or datetimes
-        have a time zone or nanoseconds; if `decimals` is out of range, is more than floats
-        represent at the bounds, or contradicts `real`.
+        If the edges are not finite or not increasing, if both `edges` and `low` are
+        given, if datetimes have a time zone or nanoseconds, or if `decimals` is out of
+        range, exceeds the precision of floats at the bounds, or contradicts `real`.
 
     Notes
     -----
-    Edges that are dates count days: a time is in the bin of its day, and the last bin
-    includes the whole day of its end. Edges that are datetimes count microseconds: a
-    date is its midnight.
+    If the edges are dates, a datetime is in the bin of its day, and the last bin includes
+    the whole last day. If the edges are datetimes, a date is its midnight.
 
     Examples
     --------
@@ -283,33 +277,33 @@ class Interval:
     ) -> None:
         for name, flag in (("missing", missing), ("real", real)):
             if not isinstance(flag, bool):
-                raise TypeError(f"{name} must be True or False, got {_type(flag)}")
+                raise TypeError(f"{name} must be True or False, got {_type_name(flag)}")
         # Interval([0, 38, 120]) declares edges.
         if np.iterable(low) and not isinstance(low, str) and edges is None:
             low, edges = None, low
         has_bounds = low is not None or high is not None or bins is not None
         if has_bounds == (edges is not None):
             raise ValueError(
-                "Interval requires either edges, or low and high. `bins` cannot be "
-                "combined with edges"
+                "Interval requires either `edges`, or `low` and `high` (with `bins`), got "
+                f"{'both' if has_bounds else 'none of them'}"
             )
         if edges is None:
-            bins = _choose_bins(low, high, decimals) if bins is None else bins
+            bins = _choose_n_bins(low, high, decimals) if bins is None else bins
             edges = _edges_between(low, high, bins)
-        self.edges = read_edges(edges, "the edges")
+        self.edges = parse_edges(edges, "the edges")
         if len(self.edges) < 2:
             raise ValueError("Interval requires at least 2 edges")
         for left, right in pairwise(self.edges):
             if left >= right:
                 raise ValueError(
                     "the edges of an Interval must increase, got "
-                    f"{edge_text(left)} before {edge_text(right)}"
+                    f"{format_edge(left)} before {format_edge(right)}"
                 )
         self.missing = missing
         self.decimals: int | None = None
         if self.dtype.kind == "M" and (real or decimals is not None):
             raise ValueError(
-                "real and decimals are for numbers; the edges of this Interval are dates"
+                "real and decimals of an Interval require edges that are numbers, got dates"
             )
         if decimals is not None:
             self._check_decimals(decimals, real)
@@ -321,10 +315,11 @@ class Interval:
                 self.decimals = 0  # whole numbers; dates have no decimals
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
+        """Check the parameter `decimals`."""
         if not is_whole_number(decimals):
             raise TypeError(
                 "decimals of an Interval must be a whole number or None, "
-                f"got {_type(decimals)}"
+                f"got {_type_name(decimals)}"
             )
         if not 0 <= decimals <= _MAX_DECIMALS:
             raise ValueError(
@@ -333,15 +328,15 @@ class Interval:
             )
         if real and decimals == 0:
             raise ValueError(
-                "decimals=0 declares whole numbers, and real=True numbers with fractions; "
-                "remove one of them"
+                "decimals=0 (whole numbers) contradicts real=True (numbers with fractions). "
+                "Omit one of them"
             )
         largest = max(abs(self.edges[0]), abs(self.edges[-1]))
-        # Floats represent half steps up to 2**52 steps.
+        # Floats represent all multiples of half a step up to 2**52 steps.
         if decimals > 0 and largest * 10.0 ** int(decimals) > 2.0**52:
             raise ValueError(
-                f"decimals of an Interval with the bound {edge_text(largest)} must be "
-                f"fewer, as floats represent fewer than {decimals}. Use real=True"
+                f"decimals={decimals} of an Interval with the bound {format_edge(largest)} "
+                "exceeds the precision of floats. Use fewer decimals, or real=True"
             )
 
     def __len__(self) -> int:
@@ -354,12 +349,13 @@ class Interval:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
+        """Return the fields by which declarations are compared."""
         return self.edges, self.missing, self.real, self.decimals
 
     def __repr__(self) -> str:
         if self.observed:
             return f"Interval({len(self)} bins, read from the data)"
-        write = edge_text if self.dtype.kind == "f" else repr
+        write = format_edge if self.dtype.kind == "f" else repr
         edges = list(map(write, self.edges))
         if len(edges) > MAX_SHOWN_VALUES:
             edges[MAX_SHOWN_VALUES - 2 : -1] = ["…"]
@@ -367,12 +363,12 @@ class Interval:
         if self.missing:
             texts.append("missing=True")
         is_whole = is_whole_by_default(self.edges, has_bounds=False)
-        for name, value in self._precision(is_whole).items():
+        for name, value in self._describe_precision(is_whole).items():
             texts.append(f"{name}={value}")
         return f"Interval(edges={', '.join(texts)})"
 
-    def _precision(self, is_whole: bool) -> dict[str, Any]:
-        """Return the arguments that declare the precision of the numbers, if it differs from the default."""
+    def _describe_precision(self, is_whole: bool) -> dict[str, Any]:
+        """Return the arguments `real` or `decimals`, if they differ from the default for `is_whole` edges."""
         if self.real and self.decimals is None:
             return {"real": True} if is_whole else {}
         if self.real or not is_whole:
@@ -387,16 +383,16 @@ class Interval:
     @property
     def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
         """The bins as text, and None for missing, if it is declared."""
-        texts = list(map(edge_text, self.edges))
+        texts = list(map(format_edge, self.edges))
         bins: list[str | None] = [f"[{low}, {high})" for low, high in pairwise(texts)]
         bins[-1] = f"[{texts[-2]}, {texts[-1]}]"
         return (*bins, None) if self.missing else tuple(bins)
 
     @property
     def values(self) -> tuple[Edge | int | None, ...]:  # numpydoc ignore=RT01
-        """The middle of each bin, which represents it, as an int if it is whole; None for missing."""
-        middles = [_middle(low, high) for low, high in pairwise(self.edges)]
-        return (*middles, None) if self.missing else tuple(middles)
+        """The midpoint of each bin, as an int if it is whole; None for missing."""
+        midpoints = [_find_midpoint(low, high) for low, high in pairwise(self.edges)]
+        return (*midpoints, None) if self.missing else tuple(midpoints)
 
     def read(self, column: Any) -> NDArray[Any]:
         """Read a column as values that can be compared with the edges.
@@ -409,18 +405,18 @@ class Interval:
         Returns
         -------
         ndarray
-            Of `dtype`, or narrower floats if the column has them if they represent
+            Array of `dtype`, or of the narrower floats of the column if these represent
             the edges; nan or NaT for missing.
 
         Raises
         ------
         ColumnError
-            If the column is not numeric, or not one of dates.
+            If the column is not of numbers or dates, as declared.
         """
         if self.dtype.kind != "f":
             return to_dates(column, self.dtype)
         numbers = to_numbers(column)
-        # Larger edges would be infinite in the precision of the column.
+        # In a narrower precision, larger edges would be infinite.
         largest = max(-self.edges[0], self.edges[-1])
         if largest > float(np.finfo(numbers.dtype).max):
             numbers = numbers.astype(float)
@@ -443,27 +439,28 @@ class Interval:
         Raises
         ------
         ColumnError
-            If the column is not numeric, or not one of dates.
+            If the column is not of numbers or dates, as declared.
         """
         values = self.read(column)
-        # In the precision of the column, 0.3 is equal to the edge 0.3.
+        # The edges are rounded to the precision of the column, so that a float32 of 0.3 is
+        # equal to the edge 0.3.
         edges = np.array(self.edges, values.dtype)
         missing = len(self.edges) - 1 if self.missing else len(self)
         return encode_numbers(values, edges, len(self), missing)
 
 
 def is_whole_by_default(edges: Sequence[Any], has_bounds: bool) -> bool:
-    """Return True if edges without `real` and `decimals` declare whole numbers; always for dates."""
+    """Check if edges without `real` and `decimals` declare whole numbers, see `Interval`; True for dates."""
     is_whole = all(not isinstance(edge, float) or edge.is_integer() for edge in edges)
     if is_whole or not has_bounds:
         return is_whole
-    # Bins between whole bounds have uneven widths, if whole numbers are cut into them.
+    # The edges between whole bounds may have fractions, such as for 20 bins of ages.
     are_wide = all(right - left >= 1 for left, right in pairwise(edges))
     return are_wide and edges[0].is_integer() and edges[-1].is_integer()
 
 
-def _choose_bins(low: Any, high: Any, decimals: Any) -> int:
-    """Return the default number of bins, none of which is narrower than a whole number."""
+def _choose_n_bins(low: Any, high: Any, decimals: Any) -> int:
+    """Return the default number of bins: 10, or fewer such that no bin of whole numbers is empty."""
     are_whole = is_whole_number(low) and is_whole_number(high)
     if decimals == 0 and are_whole and low < high:
         return int(min(_DEFAULT_BINS, high - low))
@@ -471,45 +468,47 @@ def _choose_bins(low: Any, high: Any, decimals: Any) -> int:
 
 
 def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
+    """Check bounds and return the edges of equal bins between them."""
     if low is None or high is None:
         raise ValueError("Interval requires both low and high, or edges")
     if not is_whole_number(bins) or bins < 1:
         raise ValueError(
             f"bins of an Interval must be a whole number of at least 1, got {bins!r}"
         )
-    low, high = read_edges([low, high], "low and high")
+    low, high = parse_edges([low, high], "low and high")
     if low >= high:
         raise ValueError(
             "low of an Interval must be less than high, got "
-            f"{edge_text(low)} and {edge_text(high)}"
+            f"{format_edge(low)} and {format_edge(high)}"
         )
-    return even_edges(low, high, int(bins))
+    return make_even_edges(low, high, int(bins))
 
 
-def _middle(low: Any, high: Any) -> Edge | int:
+def _find_midpoint(low: Any, high: Any) -> Edge | int:
+    """Return the midpoint of a bin of numbers, as int if it is whole, or of dates, rounded down."""
     if not isinstance(low, float):
         return low + (high - low) // 2
-    middle = (low + high) / 2
-    return int(middle) if middle.is_integer() else middle
+    midpoint = (low + high) / 2
+    return int(midpoint) if midpoint.is_integer() else midpoint
 
 
 @contextmanager
-def name_errors(name: Any) -> Iterator[None]:
-    """Name a column in the errors of its declaration or its values."""
+def name_column_in_errors(name: Any) -> Iterator[None]:
+    """Prefix the errors of a block of code with the name of a column."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        # Errors that quote values were replaced by `call_safely`, so the context contains
-        # no value.
+        # **Privacy.** `call_safely` has replaced errors that may quote values of the data.
         raise type(error)(f"column {name!r}: {error}") from None
 
 
-def _type(value: Any) -> str:
+def _type_name(value: Any) -> str:
+    """Name the class of a value for an error."""
     return type(value).__name__
 
 
 def _shorten(texts: Iterable[str]) -> str:
-    """Write texts as a list of limited length."""
+    """Format texts as a list, in which long texts and all texts after the eighth are shortened."""
     shortened = []
     for text in texts:
         if len(text) > _MAX_SHOWN_CHARACTERS:
@@ -520,7 +519,8 @@ def _shorten(texts: Iterable[str]) -> str:
     return f"[{', '.join(shortened)}]"
 
 
-def _write_interval(interval: Interval) -> dict[str, Any]:
+def _interval_to_json(interval: Interval) -> dict[str, Any]:
+    """Return the arguments of an Interval as types of JSON."""
     return {
         "edges": value_to_json(list(interval.edges)),
         "missing": interval.missing,
@@ -529,11 +529,12 @@ def _write_interval(interval: Interval) -> dict[str, Any]:
     }
 
 
-def _read_interval(content: dict[str, Any]) -> Interval:
-    # Bounds and a number of bins could ask for any amount of memory.
+def _interval_from_json(content: dict[str, Any]) -> Interval:
+    """Return the Interval of the output of `_interval_to_json`."""
+    # Edges and not bounds with a number of bins, which a file could make arbitrarily large.
     names = ("missing", "real", "decimals")
     options = {name: content[name] for name in names}
     return Interval(edges=value_from_json(content["edges"]), **options)
 
 
-register_type("interval", Interval, _write_interval, _read_interval)
+register_type("interval", Interval, _interval_to_json, _interval_from_json)

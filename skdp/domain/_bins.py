@@ -1,4 +1,4 @@
-"""The edges of bins of numbers or dates, and the bin of a value."""
+"""Edges of bins of numbers or dates, and encoding of values by bin."""
 
 from __future__ import annotations
 
@@ -19,61 +19,63 @@ from skdp.tables import types_of_values
 # A number, a date or a datetime (a subclass of date).
 Edge = float | date
 
-# Number of rows of a block.
+# Rows per block, whose intermediate arrays fit in the cache.
 _BLOCK_ROWS = 1 << 15
 
 # Floats represent all whole numbers up to this one.
 MAX_EXACT = 1 << 53
 
 
-def even_edges(low: Any, high: Any, bins: int) -> list[Any]:
-    """Return the edges of even bins, for dates with equal numbers of months if possible."""
+def make_even_edges(low: Any, high: Any, bins: int) -> list[Any]:
+    """Return the edges of equal bins; for dates, with equal numbers of months if possible."""
     if isinstance(low, float):
         return cut_evenly(low, high, bins).tolist()
-    # Months are of different lengths; a year of 12 bins has one for each.
+    # Months have different lengths, so bins of equal widths would not start at months.
     months = 12 * (high.year - low.year) + high.month - low.month
     is_divisible = months > 0 and months % bins == 0
     if is_divisible and low + relativedelta(months=months) == high:
         width = months // bins
         return [low + relativedelta(months=index * width) for index in range(bins + 1)]
-    # In whole microseconds, so that the last edge is the end itself.
+    # Integer arithmetic in microseconds, so that the last edge is exactly `high`.
     unit = timedelta.resolution
     span = (high - low) // unit
     return [low + index * span // bins * unit for index in range(bins + 1)]
 
 
 def cut_evenly(low: float, high: float, bins: int) -> NDArray[np.float64]:
-    """Return the edges of equal bins: the floats nearest to fractions of the decimal numbers `low` and `high`."""
-    # In fractions of the decimal text, the third edge of 10 bins from 0 to 1 is 0.3; in floats, it would be 3 * 0.1 =
-    # 0.30000000000000004.
+    """Return the edges of equal bins of numbers, as floats nearest to their decimal values."""
+    # Edge i is (low * (bins - i) + high * i) / bins for the decimal fractions of the texts
+    # of both bounds, so edge 3 of 10 bins from 0 to 1 is 0.3. Float steps would give
+    # 3 * 0.1 = 0.30000000000000004.
     first, last = Fraction(repr(float(low))), Fraction(repr(float(high)))
     unit = math.lcm(first.denominator, last.denominator)
     start, end = int(first * unit), int(last * unit)
-    # Floats compute the same as integers of any size while all products are exact.
+    # Floats give the same result as Python integers if all products are exact.
     largest = bins * max(abs(start), abs(end), unit)
     index = np.arange(bins + 1, dtype=float if largest <= MAX_EXACT else object)
     edges = (start * (bins - index) + end * index) / (bins * unit)
     return edges.astype(float)
 
 
-def read_edges(edges: Any, name: str) -> tuple[Any, ...]:
-    """Return the edges as floats, dates or datetimes; `name` is for errors."""
+def parse_edges(edges: Any, name: str) -> tuple[Any, ...]:
+    """Check the edges of an Interval and return them as floats, dates or datetimes; `name` is for errors."""
     if isinstance(edges, str) or not np.iterable(edges):
         raise TypeError(
             f"{name} of an Interval must be a sequence, got {type(edges).__name__}"
         )
-    # A datetime is an instance of date, but the two are not compared.
-    plain_edges = tuple(map(_read_edge, edges))
-    if len(types_of_values(plain_edges)) > 1:
+    # A datetime is an instance of date, but they cannot be compared.
+    parsed = tuple(map(_parse_edge, edges))
+    if len(types_of_values(parsed)) > 1:
         raise TypeError(
             f"{name} of an Interval must be all numbers, all dates, or all datetimes"
         )
-    return plain_edges
+    return parsed
 
 
-def _read_edge(edge: Any) -> Edge:
+def _parse_edge(edge: Any) -> Edge:
+    """Check an edge and return it as a float, date or datetime."""
     if isinstance(edge, date | np.datetime64):
-        return _read_date(edge)
+        return _parse_date(edge)
     if isinstance(edge, bool | np.bool_) or not isinstance(edge, Real | Decimal):
         raise TypeError(
             "edges of an Interval must be numbers, dates or datetimes, "
@@ -88,7 +90,8 @@ def _read_edge(edge: Any) -> Edge:
     return number
 
 
-def _read_date(edge: Any) -> date:
+def _parse_date(edge: Any) -> date:
+    """Check an edge that is a date or datetime."""
     if pd.isna(edge):
         raise ValueError("edges of an Interval must be finite, got a missing date")
     if isinstance(edge, pd.Timestamp | np.datetime64):
@@ -103,22 +106,22 @@ def _read_date(edge: Any) -> date:
     return edge
 
 
-def edge_text(edge: Edge) -> str:
-    """Write an edge; a whole number without a point, as 38 rather than 38.0."""
+def format_edge(edge: Edge) -> str:
+    """Format an edge; whole numbers without a decimal point, such as 38."""
     if isinstance(edge, date):
         return edge.isoformat()
-    return repr(shortest_edge(edge))
+    return repr(shorten_edge(edge))
 
 
-def shortest_edge(edge: Edge) -> Edge | int:
-    """Return an edge, as int if it is a whole number that floats count up to."""
+def shorten_edge(edge: Edge) -> Edge | int:
+    """Return an edge, as an int if it is a whole number up to `MAX_EXACT`."""
     if isinstance(edge, float) and edge.is_integer() and abs(edge) < MAX_EXACT:
         return int(edge)
     return edge
 
 
 def _guess_bins(values: NDArray[Any], low: Any, scale: Any) -> NDArray[np.intp]:
-    """Return the bins of numbers as if all bins had the same width."""
+    """Return ``floor((values - low) * scale)``, the bins if all bins have width 1 / scale."""
     with np.errstate(all="ignore"):
         guesses: NDArray[np.intp] = ((values - low) * scale).astype(np.intp)
     return guesses
@@ -127,18 +130,18 @@ def _guess_bins(values: NDArray[Any], low: Any, scale: Any) -> NDArray[np.intp]:
 def encode_numbers(
     values: NDArray[Any], edges: NDArray[Any], outside: int, missing: int
 ) -> NDArray[np.unsignedinteger]:
-    """Return the bin of each value, or the codes `outside` or `missing`."""
+    """Return the bin of each value, or the code `outside`, or `missing` for NaN or NaT."""
     out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
     n_bins = edges.size - 1
     is_even = False
     if edges.dtype.kind == "f":
-        # A guess increases with the number. If the guess for edge i is i or i - 1, the
-        # guess for a number in bin i is off by at most one.
+        # The guessed bin increases with the number. If the guess for each edge i is i or
+        # i - 1, then the guess for a number in bin i is i - 1, i or i + 1, and two
+        # comparisons correct it, which is faster than a binary search.
         with np.errstate(all="ignore"):
             scale = n_bins / (edges[-1] - edges[0])
         excess = np.arange(edges.size) - _guess_bins(edges, edges[0], scale)
         is_even = bool(((excess == 0) | (excess == 1)).all())
-    # In blocks of rows, whose intermediate results stay in the cache.
     for start in range(0, values.size, _BLOCK_ROWS):
         block = values[start : start + _BLOCK_ROWS]
         if is_even:

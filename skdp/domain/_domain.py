@@ -14,15 +14,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.domain._attributes import Categories, Interval, name_errors
+from skdp.domain._attributes import Categories, Interval, name_column_in_errors
 from skdp.domain._draft import draft_columns
 from skdp.domain._expressions import (
     Operand,
     declare_operand,
-    read_constraints,
-    read_derived,
+    parse_constraints,
+    parse_derived,
 )
-from skdp.domain._toml import read_toml, write_toml
+from skdp.domain._toml import parse_toml, write_toml
 from skdp.privacy import PrivacyGuarantee
 from skdp.tables import (
     Table,
@@ -41,25 +41,25 @@ Codes = NDArray[np.unsignedinteger]
 
 
 class Domain:
-    """The public values of each column, in order.
+    """Declared values of the columns of a table.
 
-    Declare a domain from public knowledge, because which values occur is private.
+    Declare a domain from public knowledge: the values that occur in a table are private.
 
     Parameters
     ----------
     columns : mapping of column name to values, or Domain
         A list of values per column, `Categories` with an order, or an `Interval`. None
         (also nan, ``pd.NA``) among the values declares missing as a value. A column may
-        have a single value. A Domain keeps its guarantee, its constraints and its
-        derived columns, to which those given here are added.
+        have a single value. The constraints and derived columns of a Domain are kept,
+        and `constraints` and `derived` are added to them.
     constraints : list of str, default=()
-        Expressions that every row satisfies, such as ``"end >= start"`` or
-        ``"not (sex == 'male' and pregnant == 'yes')"``. `DPMarginalSynthesizer` draws
-        no rows that break one; other estimators ignore them.
+        Expressions that are true in every row, such as ``"end >= start"`` or
+        ``"not (sex == 'male' and pregnant == 'yes')"``. They are true in all rows of
+        `DPMarginalSynthesizer`; other estimators ignore them.
     derived : mapping of column name to str, optional
         Columns that are computed from declared columns, such as
-        ``{"total": "a + b"}``. `DPMarginalSynthesizer` computes them in the rows that
-        it draws; other estimators ignore them.
+        ``{"total": "a + b"}``. `DPMarginalSynthesizer` computes them in synthetic rows;
+        other estimators ignore them.
 
     Attributes
     ----------
@@ -70,31 +70,31 @@ class Domain:
     size : int
         The number of cells of the full Cartesian product.
     constraints : tuple of str
-        As declared.
+        The expressions of all constraints.
     derived : dict of column name to str
-        As declared.
+        The expressions of the derived columns.
     guarantee : PrivacyGuarantee or None
         The guarantee of the release that found the values, None if they are declared.
 
     Raises
     ------
     TypeError
-        If `columns` is not a mapping, or the values of a column are of several types
-        (1, True and "1" are).
+        If `columns` is not a mapping, or a column has values of several types, such as
+        1 and "1".
     ValueError
-        If there is a column without values, or a duplicate (1 and 1.0 are one); if an
+        If a column has no values or a duplicate (1 and 1.0 are equal), or if an
         expression has a form that is not allowed, or a name that is neither a column nor
         an earlier derived column.
 
     Notes
     -----
-    **Expressions** have names of columns, numbers, ``+ - * /``, comparisons (also
-    ``0 <= a <= b``), ``and``, ``or`` and ``not``. Nothing else is evaluated: no call, no
-    attribute, no index. Write a name that is not an identifier in backquotes:
-    ``"`hours per week` < 100"``. Text in quotes and truth values are compared by ``==``
-    and ``!=`` alone. The difference of two dates is a number of days, and so is a
-    number added to a date. Missing values satisfy no comparison: a missing ``end``
-    breaks ``"end >= start"``, and satisfies ``"not end < start"``.
+    **Expressions** consist of names of columns, numbers, ``+ - * /``, comparisons (also
+    ``0 <= a <= b``), ``and``, ``or`` and ``not``. Calls, attributes and indexing are
+    errors. Names that are not identifiers require backquotes:
+    ``"`hours per week` < 100"``. Text in quotes and truth values can be compared by
+    ``==`` and ``!=``. The difference of two dates is a number of days, and a number added
+    to a date is a number of days. A comparison with a missing value is false: for a
+    missing ``end``, ``"end >= start"`` is false and ``"not end < start"`` is true.
 
     **Privacy.** A domain from `with_guarantee` states the privacy loss of finding its
     values. An estimator that uses it does not charge this loss again, and its
@@ -124,7 +124,8 @@ class Domain:
         derived: Mapping[Any, str] | None = None,
     ) -> None:
         self.guarantee: PrivacyGuarantee | None = None
-        # Identifies the release of a discovered domain, because two releases may have equal guarantees.
+        # Identifies the release of a discovered domain, because guarantees of different
+        # releases may be equal.
         self._release_id = ""
         if not isinstance(constraints, list | tuple):
             raise TypeError(
@@ -149,17 +150,17 @@ class Domain:
             )
         self._attributes: dict[Any, Categories | Interval] = {}
         for name, values in columns.items():
-            with name_errors(name):
+            with name_column_in_errors(name):
                 if not isinstance(values, Interval | Categories):
                     values = Categories(values)
                 self._attributes[name] = values
         # The type of each column, for expressions; derived columns are added.
         self._operands: dict[Any, Operand] = {}
         for name, attribute in self._attributes.items():
-            kind = type_of_attribute(attribute)
-            self._operands[name] = declare_operand(kind, attribute.values)
-        self._derived = read_derived(derived, self._operands)
-        self._constraints = read_constraints(constraints, self._operands)
+            declared_type = type_of_attribute(attribute)
+            self._operands[name] = declare_operand(declared_type, attribute.values)
+        self._derived = parse_derived(derived, self._operands)
+        self._constraints = parse_constraints(constraints, self._operands)
 
     @property
     def constraints(self) -> tuple[str, ...]:  # numpydoc ignore=RT01
@@ -197,6 +198,7 @@ class Domain:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
+        """Return the fields by which domains are compared."""
         columns = tuple(self._attributes.items())
         return columns, self.constraints, tuple(self.derived.items())
 
@@ -210,12 +212,14 @@ class Domain:
         return f"Domain({{{', '.join(columns)}}}{options})"
 
     def select(self, columns: Iterable[Any]) -> Self:
-        """Return the domain of some of the columns, with the constraints and derived columns that read no other.
+        """Return the domain of some of the columns.
+
+        Constraints and derived columns that read other columns are omitted.
 
         Parameters
         ----------
         columns : iterable
-            Column names, in the wanted order.
+            Column names. The result has their order.
 
         Returns
         -------
@@ -233,22 +237,22 @@ class Domain:
         absent = [column for column in columns if column not in self._attributes]
         if absent:
             raise ValueError(
-                f"the domain has no columns {absent}; it has {list(self.columns)}"
+                f"columns must be columns of the domain, {list(self.columns)}, got {absent}"
             )
         if len(set(columns)) < len(columns):
-            raise ValueError(f"a column is selected twice: {columns}")
+            raise ValueError(f"columns must be distinct, got {columns}")
         selected = copy(self)
         selected._attributes = {column: self[column] for column in columns}
-        known = set(columns)
+        available = set(columns)
         selected._derived = {}
         for name, expression in self._derived.items():
-            if expression.columns <= known:
-                known.add(name)
+            if expression.columns <= available:
+                available.add(name)
                 selected._derived[name] = expression
         selected._constraints = tuple(
             constraint
             for constraint in self._constraints
-            if constraint.columns <= known
+            if constraint.columns <= available
         )
         return selected
 
@@ -260,11 +264,11 @@ class Domain:
         Parameters
         ----------
         guarantee : PrivacyGuarantee or None
-            Its scope names the columns that were read; if empty, all columns of the
-            domain. None states that the values are public.
+            Guarantee of the release. Its scope names the columns that were read; if empty,
+            it becomes all columns of the domain. None states that the values are public.
         release_id : str, optional
-            Identifies the release, so that `privacy_statement` counts it once although
-            several steps use it. By default a new one.
+            Identifier of the release, so that `privacy_statement` counts it once although
+            several steps use the domain. By default a new identifier.
 
         Returns
         -------
@@ -274,7 +278,7 @@ class Domain:
         Raises
         ------
         TypeError
-            If `guarantee` is neither.
+            If `guarantee` is not a PrivacyGuarantee or None.
 
         Examples
         --------
@@ -304,28 +308,25 @@ class Domain:
     def from_toml(cls, text: str) -> Self:
         r"""Read the text of a domain file, written by `to_toml` or by hand.
 
-        A table ``[columns.NAME]`` for each column, in order, has either ``values``
-        (``missing = true`` appends None, ``missing = 2`` inserts it at that position,
-        ``ordered = true`` declares that they are in order), or ``low``, ``high`` and
-        ``bins``, or ``edges``. Bounds and edges are numbers, dates (``2020-02-29``) or
-        datetimes (``2020-02-29T18:30:00``); ``real = true`` declares that the numbers
-        between whole edges have fractions, ``decimals = 2`` how many decimals numbers
-        have.
+        The file has a table ``[columns.NAME]`` for each column, with the arguments of
+        `Categories` (``values``, ``ordered``) or of `Interval`. Dates are written as
+        ``2020-02-29`` and datetimes as ``2020-02-29T18:30:00``. For a list of values,
+        ``missing = true`` appends None, and ``missing = 2`` inserts it at index 2.
 
         Parameters
         ----------
         text : str
-            TOML, not a path.
+            Content of the file, not its path.
 
         Returns
         -------
         Domain
-            The columns, in the order of the file.
+            Domain of the columns, in the order of the file.
 
         Raises
         ------
         TypeError, ValueError
-            If the text is not a domain file; the error names the column and the key.
+            If the text is not a domain file.
 
         Examples
         --------
@@ -350,7 +351,7 @@ class Domain:
             ...
         ValueError: column 'age': Interval requires both low and high, or edges
         """
-        content = read_toml(text)
+        content = parse_toml(text)
         domain = cls(
             content["columns"],
             constraints=content.get("constraints", ()),
@@ -364,39 +365,38 @@ class Domain:
     def from_frame(cls, X: Any, *, bins: int = 10, max_values: int = 100) -> Self:
         """Declare the values that occur in a public table.
 
-        A column of truth values gets both, and an ordered categorical dtype or an Enum all
-        its categories. Other columns get a sorted list of the values that occur; numbers
-        with more than `bins` values get an `Interval` of at most `bins` bins of a round
-        width, and so do dates with more than `max_values`, in bins of at least a day. Missing
-        is declared where it occurs.
+        Boolean columns get both values, and columns of an ordered categorical dtype or an
+        Enum get all its categories. Other columns get a sorted list of the values that
+        occur. Numbers with more than `bins` distinct values get an `Interval` of at most
+        `bins` bins of a round width, and dates with more than `max_values` distinct
+        values get bins of days, months or years. Missing is declared if it occurs.
 
         Parameters
         ----------
         X : pandas, polars or pyarrow table
-            A **public** table, such as a published sample or a census table: each release
-            with the domain reveals its values and range.
+            A **public** table, such as a published sample or a census table, because each
+            release with the domain reveals its values and range.
         bins : int, default=10
-            The largest number of bins of numbers or dates.
+            Largest number of bins of numbers or dates.
         max_values : int, default=100
-            The largest number of listed values of text or dates.
+            Largest number of listed values of text or dates.
 
         Returns
         -------
         Domain
-            All columns of the table.
+            Domain of all columns of the table.
 
         Raises
         ------
         TypeError
             If X is not a table.
         ValueError
-            If no values can be drafted for a column, such as text with more than
-            `max_values` values or infinite numbers.
+            If the values of a column cannot be declared, such as text with more than
+            `max_values` distinct values, or infinite numbers.
 
         Notes
         -----
-        **Privacy.** None: no guarantee covers the choice of a domain. For a private table,
-        use `discover_domain`.
+        **Privacy.** The domain is not private. For a private table, use `discover_domain`.
 
         Examples
         --------
@@ -417,19 +417,17 @@ class Domain:
         Parameters
         ----------
         comments : mapping of column name to text, optional
-            Remarks to write above some of the columns.
+            Comments above the tables of some columns.
 
         Returns
         -------
         str
-            TOML, from which `from_toml` reads an equal domain. An `Interval` of bins of
-            equal width is written by its bounds, any other by its edges.
+            TOML, from which `from_toml` loads an equal domain.
 
         Raises
         ------
         TypeError, ValueError
-            If the name of a column is not text, or a value is not text, a number, a
-            boolean, a date or a time.
+            If a column name is not text, or a datetime has nanoseconds.
 
         Examples
         --------
@@ -474,8 +472,8 @@ class Domain:
         Raises
         ------
         ValueError
-            If X lacks a column that a constraint reads, or a column cannot be read as
-            declared.
+            If X lacks a column that an expression reads, or has another type of values
+            in it.
 
         Examples
         --------
@@ -486,7 +484,7 @@ class Domain:
         array([ True, False])
         """
         table = X if isinstance(X, Table) else wrap_table(X)
-        read = self._reader(table)
+        read = self._make_reader(table)
         is_valid = np.ones(len(table.columns[0]), bool)
         for constraint in self._constraints:
             is_valid &= constraint.evaluate(read).to_truth()
@@ -498,21 +496,20 @@ class Domain:
         Parameters
         ----------
         X : dataframe or ndarray of shape (n_samples, n_features)
-            A table with the columns that the derived ones are computed from.
+            A table with the columns that the expressions read.
 
         Returns
         -------
         dataframe or ndarray
-            The table with the derived columns at its end, of the same library. They are
-            whole numbers, floats, dates, datetimes or truth values, as follows from the
-            declared columns. Missing where a column that they read is missing or a number
-            is divided by 0; comparisons are False instead.
+            Table of the same library with the derived columns at its end. A derived number
+            or date is missing if a value that it reads is missing, or after a division by
+            0; a comparison is then False.
 
         Raises
         ------
         ValueError
-            If X lacks a column that a derived one reads, or a column cannot be read as
-            declared.
+            If X lacks a column that an expression reads, or has another type of values
+            in it.
 
         Examples
         --------
@@ -526,7 +523,7 @@ class Domain:
         table = wrap_table(X)
         if not self._derived:
             return X
-        read = self._reader(table)
+        read = self._make_reader(table)
         columns = dict(zip(table.names, table.columns, strict=True))
         library = library_of(table.columns[0])
         for name, expression in self._derived.items():
@@ -534,8 +531,8 @@ class Domain:
             columns[name] = to_column(expression.compute(read), library)
         return table.rebuild(list(columns.values()), list(columns))
 
-    def _reader(self, table: Table) -> Callable[[Any], Operand]:
-        """Return a function that reads a column of a table, or computes a derived one, for expressions."""
+    def _make_reader(self, table: Table) -> Callable[[Any], Operand]:
+        """Return a function from a name to the operand of this column, given or derived, in a table."""
         columns = dict(zip(table.names, table.columns, strict=True))
 
         @cache
@@ -547,8 +544,8 @@ class Domain:
                     f"X lacks column {name!r} of an expression of the domain, got "
                     f"columns {list(columns)}"
                 )
-            with name_errors(name):
-                return call_safely(self._operands[name].read, columns[name])
+            with name_column_in_errors(name):
+                return call_safely(self._operands[name].with_column, columns[name])
 
         return read
 
@@ -558,58 +555,60 @@ class Domain:
         Parameters
         ----------
         columns : iterable of 1-D arrays or series
-            A column of values for each column of the domain, in order.
+            The column of values of each column of the domain, in order.
 
         Returns
         -------
         list of ndarray of unsigned integers
-            The code of each value; the number of values of the column for values that
-            are not declared.
+            Codes of each column: the index of each value among the declared values, or
+            their number for values that are not declared.
 
         Raises
         ------
         ValueError
-            If a column cannot be coded, such as a column of text that is declared as an
+            If a column has a dtype without the declared values, such as text for an
             `Interval`.
         """
         codes = []
         for name, column in zip(self.columns, columns, strict=True):
-            with name_errors(name):
+            with name_column_in_errors(name):
                 codes.append(call_safely(self[name].encode, column))
         return codes
 
     def decoders(
         self, like: Iterable[Any]
     ) -> list[Callable[[NDArray[np.integer]], Any]]:
-        """Return functions that decode codes, to columns of the same types as given columns.
+        """Return functions from codes to columns of the libraries of given columns.
 
         Parameters
         ----------
         like : iterable of 1-D arrays or series
-            For each column of the domain, in order, a column of the library to use; the
-            dtype follows from the declared values.
+            A column of the wanted library for each column of the domain, in order. The
+            dtypes of the results follow from the declared values.
 
         Returns
         -------
         list of callable
-            For each column, a function from codes to values. A code of an `Interval`
-            becomes the middle of its bin.
+            A function from codes to values for each column. The code of a bin becomes its
+            midpoint.
 
         Raises
         ------
         ValueError
-            If no dtype of a column's library can represent the declared values.
+            If the library of a column has no dtype for the declared values.
         """
         decoders = []
         for name, column in zip(self.columns, like, strict=True):
-            with name_errors(name):
-                decoders.append(call_safely(_decoder, self[name], library_of(column)))
+            with name_column_in_errors(name):
+                decoders.append(
+                    call_safely(_find_decoder, self[name], library_of(column))
+                )
         return decoders
 
     def value_counts(self, X: Any) -> pd.Series[int]:
-        """Count the records of a table in each cell of the declared values.
+        """Count the records of a table in each combination of declared values.
 
-        The true counts are not private. Compare estimates with them.
+        The counts are not private. Use them to measure the error of estimates.
 
         Parameters
         ----------
@@ -619,14 +618,13 @@ class Domain:
         Returns
         -------
         pandas.Series
-            The number of records in each combination of values of the columns of X, in
-            the order and with the index of ``estimate_counts`` of an encoder with
-            ``strategy="joint"``.
+            Number of records in each combination of values of the columns of X, with the
+            index of ``estimate_counts`` of an encoder with ``strategy="joint"``.
 
         Raises
         ------
         ValueError
-            If a column is not declared, or has values that are not.
+            If a column is not in the domain, or has values outside its domain.
 
         Examples
         --------
@@ -646,8 +644,8 @@ class Domain:
         if undeclared:
             declared = [name for name in self.columns if name in table.names]
             raise ValueError(
-                f"the domain has no columns {undeclared}. Select declared columns, such as "
-                f"X[{declared or list(self.columns)}]"
+                f"X must have columns of the domain only, got {undeclared}. Select declared "
+                f"columns, such as X[{declared or list(self.columns)}]"
             )
         domain = self.select(table.names)
         codes = domain.encode(table.columns)
@@ -662,7 +660,9 @@ class Domain:
         return pd.Series(counts, domain.cells(), name="count")
 
     def join(self, codes: Sequence[NDArray[np.integer]]) -> Codes:
-        """Combine the codes of all columns into codes of the Cartesian product, the last column fastest.
+        """Combine the codes of all columns into codes of the Cartesian product.
+
+        The code of the last column varies fastest, as in ``numpy.ravel_multi_index``.
 
         Parameters
         ----------
@@ -689,11 +689,10 @@ class Domain:
         """
         if self.size >= 1 << 63:
             raise ValueError(
-                f"the joint domain has {self.size} cells; "
-                "at most 2**63 - 1 can be coded"
+                f"the joint domain must have at most 2**63 - 1 cells, got {self.size}"
             )
-        # ``((c_0 s_1 + c_1) s_2 + c_2) ...`` for codes c and sizes s (Horner), in the
-        # narrowest dtype that holds every joint code.
+        # Horner's rule, ``((c_0 s_1 + c_1) s_2 + c_2) ...`` for codes c and sizes s, in the
+        # narrowest dtype of all joint codes.
         dtype = np.min_scalar_type(self.size)
         joint = np.array(codes[0], dtype=dtype)
         for size, code in zip(self.sizes[1:], codes[1:], strict=True):
@@ -714,7 +713,7 @@ class Domain:
         list of ndarray of unsigned integers
             Codes for each column of the domain, in order.
         """
-        # The digits of a number whose base differs between positions, the last column first.
+        # The codes are the digits of the joint code in a mixed radix, the last column first.
         codes: list[Codes] = []
         for size in self.sizes[::-1]:
             divisor = joint.dtype.type(size)
@@ -730,12 +729,11 @@ class Domain:
         Returns
         -------
         pandas.Index
-            The values (for an `Interval`, the bins) of one column, or a MultiIndex over
-            the values of several.
+            Index of the values or bins of a single column; MultiIndex for several columns.
         """
         labels = [list(attribute.labels) for attribute in self._attributes.values()]
         if len(labels) == 1:
-            # pandas would convert whole numbers beside a missing value to floats.
+            # With dtype object, because pandas would convert integers and None to floats.
             dtype = object if None in labels[0] else None
             name = self.columns[0]
             return pd.Index(labels[0], dtype=dtype, name=name, tupleize_cols=False)
@@ -745,7 +743,7 @@ class Domain:
 def _draft_table(
     X: Any, bins: Any, max_values: Any
 ) -> tuple[dict[Any, Any], dict[Any, str]]:
-    """Draft the values of each column of a table; also return the reasons for excluded columns."""
+    """Check the parameters of a draft, and return the result of `draft_columns`."""
     for name, number in (("bins", bins), ("max_values", max_values)):
         if not is_whole_number(number) or number < 1:
             raise ValueError(
@@ -753,40 +751,42 @@ def _draft_table(
             )
     if not is_frame(X):
         raise TypeError(
-            f"expected a pandas, polars or pyarrow table, got {type(X).__name__}"
+            f"X must be a pandas, polars or pyarrow table, got {type(X).__name__}"
         )
     return draft_columns(wrap_table(X), bins=bins, max_values=max_values)
 
 
-# Head of a drafted file.
-_REMARK = (
-    "A draft that was read from the data, without any protection: the observed values\n"
-    "and the range of the numbers are private.\n"
-    "Before you use it for a release, edit it from public knowledge: a code book, "
-    "a form, a law."
+# Comment at the beginning of a drafted file.
+_DRAFT_COMMENT = (
+    "A draft from the data, without any protection: the observed values and the range\n"
+    "of the numbers are private.\n"
+    "Before you use it for a release, edit it from public knowledge, such as a code book\n"
+    "or a questionnaire."
 )
 
-_ANY_FRACTION = (
-    "Any fractions are declared. If all numbers are rounded, such as amounts to cents,\n"
-    "declare decimals = 2."
+_REAL_COMMENT = (
+    "Numbers with any decimals are declared. If all numbers are rounded, such as amounts\n"
+    "to cents, declare decimals = 2."
 )
 
 
 def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
-    """Write the values of a table as a domain file, with comments for editing."""
-    # **Privacy.** The draft contains values of the data, as its first lines state.
+    """Return the values of a table as a domain file, with comments for editing."""
+    # **Privacy.** The draft contains values of the data; its first lines warn of it.
     columns, excluded = _draft_table(frame, bins, max_values)
     if not columns:
         reasons = [f"{name!r} {reason}" for name, reason in excluded.items()]
-        raise ValueError(f"no column can be drafted; {'; '.join(reasons)}")
-    lines = _REMARK.split("\n")
+        raise ValueError(
+            f"X must have a column that can be declared, got {'; '.join(reasons)}"
+        )
+    lines = _DRAFT_COMMENT.split("\n")
     for name, reason in excluded.items():
         lines.append(f"Column {name!r} is excluded: it {reason}.")
     head = "\n".join(f"# {line}" for line in lines)
     comments = {}
     for name, values in columns.items():
         if isinstance(values, Interval) and values.real:
-            comments[name] = _ANY_FRACTION
+            comments[name] = _REAL_COMMENT
     return f"{head}\n\n{Domain(columns).to_toml(comments=comments)}"
 
 
@@ -795,13 +795,13 @@ DomainType = TypeVar("DomainType", bound=Domain)
 
 
 def guarantee_fields(domain: Domain) -> dict[str, Any]:
-    """Return the guarantee of a found domain as fields of a JSON or TOML file."""
+    """Return the guarantee of a discovered domain as fields of a JSON or TOML file."""
     assert domain.guarantee is not None
     return {"record": domain.guarantee.to_json(), "release_id": domain._release_id}
 
 
 def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
-    """Return the domain with the guarantee in these fields, as `guarantee_fields` writes them."""
+    """Return a domain with the guarantee in the fields of `guarantee_fields`."""
     if not isinstance(fields, dict) or fields.keys() != {"record", "release_id"}:
         raise ValueError("guarantee: expected a table with record and release_id")
     try:
@@ -812,32 +812,32 @@ def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
 
 
 def copy_guarantee(domain: Domain, source: Any) -> Domain:
-    """Return a domain with the guarantee of the domain that it was made from, if it has one."""
+    """Return a domain with the guarantee of `source`, if this is a discovered Domain."""
     if not isinstance(source, Domain) or source.guarantee is None:
         return domain
     return domain.with_guarantee(source.guarantee, release_id=source._release_id)
 
 
-# Making a decoder takes as long as encoding a small batch.
+# Cached, because making a decoder takes as long as encoding a small batch.
 @lru_cache(maxsize=256)
-def _decoder(
+def _find_decoder(
     attribute: Categories | Interval, library: str
 ) -> Callable[[NDArray[np.integer]], Any]:
-    """Return a function from codes to a column; the code of a bin becomes its middle."""
+    """Return a function from codes to a column; the code of a bin becomes its midpoint."""
     if isinstance(attribute, Interval) and attribute.dtype.kind == "M":
-        middles = np.array(attribute.values, attribute.dtype)
-        return lambda codes: to_column(middles[codes], library)
-    kind = type_of_attribute(attribute)
-    # The middle of a bin of whole numbers may have a fraction.
-    if kind == "whole":
-        kind = type_of_declared(attribute.values)
+        midpoints = np.array(attribute.values, attribute.dtype)
+        return lambda codes: to_column(midpoints[codes], library)
+    declared_type = type_of_attribute(attribute)
+    # The midpoint of a bin of whole numbers may have a fraction.
+    if declared_type == "whole":
+        declared_type = type_of_declared(attribute.values)
     return make_decoder(
-        attribute.values, library, find_dtype(library, kind, attribute.values)
+        attribute.values, library, find_dtype(library, declared_type, attribute.values)
     )
 
 
 def type_of_attribute(attribute: Categories | Interval) -> str:
-    """Return the kind of the values of a column, which decides their dtype."""
+    """Name the `type_of_declared` of the values of a column."""
     if isinstance(attribute, Interval):
         return type_of_declared(attribute.edges, real=attribute.real)
     return type_of_declared(attribute.values)
@@ -845,13 +845,14 @@ def type_of_attribute(attribute: Categories | Interval) -> str:
 
 def dtype_of_attribute(attribute: Categories | Interval, library: str) -> Any:
     """Return the dtype of declared values in a library."""
-    kind = type_of_attribute(attribute)
-    # Middles of bins of days are times in pandas, which has no days.
-    if isinstance(attribute, Interval) and (library, kind) == ("pandas", "date"):
-        kind = "datetime"
-    return find_dtype(library, kind, attribute.values)
+    declared_type = type_of_attribute(attribute)
+    # pandas has no dtype of days, so bins of dates become datetimes.
+    is_binned = isinstance(attribute, Interval)
+    if is_binned and (library, declared_type) == ("pandas", "date"):
+        declared_type = "datetime"
+    return find_dtype(library, declared_type, attribute.values)
 
 
-# A domain, values by column name, lists of values in the order of the columns, or bins of
-# all columns.
+# Declared domains: a Domain, values by column name, lists of values in the order of the
+# columns, or an Interval for all columns.
 DomainLike: TypeAlias = Domain | Mapping[Any, Any] | Sequence[Any] | Interval

@@ -1,4 +1,4 @@
-"""Values of columns that are not declared by hand: from the dtype, or drafted from the rows of a table."""
+"""Values of columns from their dtypes, or drafted from the rows of a table."""
 
 from __future__ import annotations
 
@@ -29,11 +29,9 @@ Values: TypeAlias = list[Any] | Interval
 
 
 def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:
-    """Return the domains that dtypes declare."""
-    # An Enum of Polars declares its values, and so do ordered categories of pandas.
-    # Unordered ones may be just the values that occur, and the
-    # bins of ``pandas.cut`` may have edges from the data. Only the dtype decides: whether
-    # all categories occur may depend on one rare record.
+    """Return the values that dtypes declare, by column: an Enum of polars, or ordered categories of pandas."""
+    # Unordered categories of pandas may be the values that occur, and the bins of
+    # ``pandas.cut`` may have edges from the data, so these are not declarations.
     declared: dict[Any, list[Any]] = {}
     for name, column in zip(table.names, table.columns, strict=True):
         dtype = getattr(column, "dtype", None)
@@ -51,10 +49,26 @@ def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:
 def draft_columns(
     table: Table, *, bins: int, max_values: int, max_numbers: int | None = None
 ) -> tuple[dict[Any, Values], dict[Any, str]]:
-    """Draft the values of each column from its rows; also return the reasons for excluded columns.
+    """Draft the values of each column from the rows of a table.
 
-    Numbers with more than `max_numbers` (default: `bins`) distinct values get bins, and
-    so do dates with more than `max_values`.
+    Parameters
+    ----------
+    table : Table
+        A public table.
+    bins : int
+        Largest number of bins of numbers and dates.
+    max_values : int
+        Largest number of listed values. Dates with more values get bins.
+    max_numbers : int, default=None
+        Largest number of listed numbers. Columns with more numbers get bins. None uses
+        `bins`.
+
+    Returns
+    -------
+    columns : dict
+        List of values or Interval of each column.
+    excluded : dict
+        Reason for each column without a draft.
     """
     declared = domains_of_dtypes(table)
     columns: dict[Any, Values] = {}
@@ -68,7 +82,7 @@ def draft_columns(
                 is_long = len(distinct) > (max_numbers or bins)
                 values = _draft_numbers(column, distinct, bins if is_long else None)
             else:
-                values = _draft_others(column, distinct, bins, max_values)
+                values = _draft_list(column, distinct, bins, max_values)
         except ColumnError as error:
             excluded[name] = str(error)
             continue
@@ -81,28 +95,27 @@ def draft_columns(
     return columns, excluded
 
 
-def _draft_others(column: Any, values: list[Any], bins: int, max_values: int) -> Values:
-    """List the values of a column of truth values, text or dates, or cut many dates into bins."""
-    # `distinct_values` checks that all values have the same type.
-    kind = type_of_value(values[0]) if values else None
-    if kind == "boolean":
+def _draft_list(column: Any, values: list[Any], bins: int, max_values: int) -> Values:
+    """List the booleans, strings or dates of a column, or cut the range of many dates into bins."""
+    # `distinct_values` has checked that all values have the same type.
+    value_type = type_of_value(values[0]) if values else None
+    if value_type == "boolean":
         return [False, True]
-    if kind is None:
+    if value_type is None:
         raise ColumnError("has no value")
-    if kind not in ("string", "date", "datetime"):
-        raise ColumnError(f"has values of type {kind}, which no domain declares")
+    if value_type not in ("string", "date", "datetime"):
+        raise ColumnError(f"has values of type {value_type}, which no domain declares")
     if len(values) <= max_values:
         return values
-    if kind == "string":
+    if value_type == "string":
         raise ColumnError(
-            f"has more than {max_values} distinct values; declare them by hand, "
-            "grouped, or drop it"
+            f"has more than {max_values} distinct values; group them, or drop the column"
         )
     return _cut_dates(to_dates(column, np.dtype("datetime64[us]")), bins)
 
 
 def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
-    """List the numbers of a column, or cut their range into bins of a round width."""
+    """List the distinct numbers of a column, or with `bins` cut their range into bins of a round width."""
     numbers = to_numbers(column)
     numbers = numbers[~np.isnan(numbers)]
     if np.isinf(numbers).any():
@@ -111,11 +124,12 @@ def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
         return [int(value) if value == int(value) else value for value in values]
     low, high = Fraction(float(numbers.min())), Fraction(float(numbers.max()))
     is_whole = bool((numbers == np.floor(numbers)).all())
-    # One bin around 0 has no multiples of a width as edges.
+    # Edges are multiples of the width, so a range around 0 has at least two bins.
     max_bins = max(bins, 2)
     for width in _round_widths((high - low) / max_bins, is_whole):
         first, last = math.floor(low / width), math.ceil(high / width)
-        # The last bin is closed, so whole numbers get one more bin: all are equally wide.
+        # The last bin includes its upper edge. A further bin beyond the largest whole
+        # number gives all bins the same number of whole numbers.
         if is_whole:
             last = math.floor(high / width) + 1
         if last - first <= max_bins:
@@ -127,12 +141,12 @@ def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
             return Interval(*bounds, bins=n_bins, real=not is_whole)
     except (ValueError, OverflowError):
         raise ColumnError(
-            "has a range that floating-point numbers cannot cut into bins"
+            "has a range that cannot be divided into bins with floats as edges"
         ) from None
 
 
 def _round_widths(smallest: Fraction, is_whole: bool) -> Iterator[Fraction]:
-    """Yield 1, 2 and 5 times the powers of ten, from a width on."""
+    """Yield the widths 1, 2 and 5 times a power of ten, in ascending order from `smallest` on."""
     n_digits = len(str(smallest.numerator)) - len(str(smallest.denominator))
     for power in itertools.count(n_digits - 1):
         for step in (1, 2, 5):
@@ -142,7 +156,7 @@ def _round_widths(smallest: Fraction, is_whole: bool) -> Iterator[Fraction]:
 
 
 def _cut_dates(times: NDArray[np.datetime64], bins: int) -> Interval:
-    """Cut the range of dates into days, months or years, or into several years a bin."""
+    """Cut the range of dates into bins of a day, a month, a year or several years."""
     times = times[~np.isnat(times)]
     low, high = times.min(), times.max()
     if high > np.datetime64(datetime.max):
@@ -154,8 +168,8 @@ def _cut_dates(times: NDArray[np.datetime64], bins: int) -> Interval:
         if edges.size <= bins + 1:
             break
     else:
-        chosen = np.linspace(0, edges.size - 1, bins + 1).astype(int)
-        edges = edges[chosen]
-    # The last edge may be beyond the calendar of Python.
+        indices = np.linspace(0, edges.size - 1, bins + 1).astype(int)
+        edges = edges[indices]
+    # The last edge may be after the year 9999.
     days = np.minimum(edges.astype("datetime64[D]"), np.datetime64(date.max))
     return Interval(edges=days.tolist())

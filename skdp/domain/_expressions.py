@@ -1,4 +1,4 @@
-"""Constraints and derived columns: expressions that consist of a few allowed forms."""
+"""Constraints and derived columns: expressions on columns, evaluated without running code."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _ALLOWED = (
     "comparisons, and, or, not, and text in quotes beside == or !="
 )
 
-# A string, which stays as it is, or the name of a column in backquotes.
+# A string in quotes, or the name of a column in backquotes.
 _QUOTED = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|`([^`]+)`""")
 
 _NUMBER, _DATE, _TEXT, _TRUTH = "numbers", "dates", "text", "truth values"
 
-# The family of each kind of declared values: only values of one family are compared.
+# The family of each `type_of_declared`: only values of one family can be compared.
 _FAMILIES = {
     "whole": _NUMBER,
     "unsigned": _NUMBER,
@@ -60,21 +60,22 @@ _TIMES = np.dtype("datetime64[us]")
 
 
 class Operand(NamedTuple):
-    """A column, a constant or a part of an expression: its type, and its values."""
+    """A column, a constant or the result of a subexpression, with its type and its values."""
 
     family: str
-    # An array of rows, or a constant: floats (also for truth values that may be missing),
-    # booleans, microseconds or objects.
+    # Array of shape (n_rows,), or a scalar for a constant. Numbers, and columns of truth
+    # values that may be missing, are floats; dates are microseconds; text is objects.
     data: Any
     # True for whole numbers, and for dates without a time of day.
     is_whole: bool = False
+    # Declared values of a text column, or the text of a constant.
     texts: tuple[str, ...] = ()
 
-    def read(self, column: Any) -> Operand:
-        """Return a declared column with the values of rows."""
+    def with_column(self, column: Any) -> Operand:
+        """Return the operand of a declared column with the values of a table."""
         if self.family == _TEXT:
             texts = to_objects(to_object_list(column))
-            texts[pd.isna(texts)] = None  # no truth value of pandas.NA is defined
+            texts[pd.isna(texts)] = None  # comparisons with pandas.NA raise an error
             return self._replace(data=texts)
         if self.family == _DATE:
             unit = np.dtype("datetime64[D]") if self.is_whole else _TIMES
@@ -83,48 +84,52 @@ class Operand(NamedTuple):
         return self._replace(data=numbers.astype(float))
 
     def to_truth(self) -> NDArray[np.bool_]:
-        """Return truth values as booleans; missing is False."""
+        """Return truth values as booleans, with False for missing."""
         if self.family != _TRUTH:
             raise ValueError(f"requires comparisons or truth values, got {self.family}")
         is_true: NDArray[np.bool_] = self.data == 1
         return is_true
 
 
-# Function that returns the operand of a column name, with or without rows.
+# Function from a column name to its operand.
 Reader = Callable[[Any], Operand]
 
 
-def declare_operand(kind: str, values: tuple[Any, ...]) -> Operand:
-    """Return a declared column without rows, by which expressions are checked."""
-    family = _FAMILIES.get(kind, kind)
+def declare_operand(declared_type: str, values: tuple[Any, ...]) -> Operand:
+    """Return the operand of a declared column without rows, to check expressions."""
+    family = _FAMILIES.get(declared_type, declared_type)
     dtype = {_TEXT: np.dtype(object), _DATE: _TIMES}.get(family, np.dtype(float))
     return Operand(
         family,
         np.empty(0, dtype),
-        is_whole=kind in ("whole", "unsigned", "date"),
+        is_whole=declared_type in ("whole", "unsigned", "date"),
         texts=tuple(drop_missing(values)) if family == _TEXT else (),
     )
 
 
 class Expression:
-    """A parsed expression; `columns` are the names of the columns that it reads."""
+    """A parsed expression, such as "end >= start".
+
+    `columns` are the names of the columns that it reads; `title` names it in errors.
+    """
 
     def __init__(self, text: Any, title: str) -> None:
         self.text = text
         self.title = f"{title}{text!r:.200}"
         if not isinstance(text, str):
             raise TypeError(f"{self.title}: expected text, got {type(text).__name__}")
-        # Each name in backquotes becomes an identifier, which Python can parse.
+        # Names in backquotes are replaced by identifiers, because Python cannot parse them.
         names: list[str] = []
 
-        def name_column(match: re.Match[str]) -> str:
+        def replace_name(match: re.Match[str]) -> str:
+            # Strings stay, also if they contain backquotes.
             if match[1]:
                 return match[1]
             names.append(match[2])
             return f"_column_{len(names) - 1}_"
 
         try:
-            source = _QUOTED.sub(name_column, text.strip())
+            source = _QUOTED.sub(replace_name, text.strip())
             self._tree = ast.parse(source, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise ValueError(f"{self.title}: not an expression. {_ALLOWED}") from None
@@ -136,9 +141,9 @@ class Expression:
                 self.columns.add(node.id)
 
     def check(self, operands: Mapping[Any, Operand]) -> Operand:
-        """Find all errors of types by evaluating the expression on columns without rows."""
+        """Raise an error for unknown columns and wrong types; return the result on columns without rows."""
 
-        def find(name: Any) -> Operand:
+        def get_operand(name: Any) -> Operand:
             if name not in operands:
                 raise ValueError(
                     f"{name!r} is not a column of the domain, which has {list(operands)}"
@@ -151,7 +156,7 @@ class Expression:
             return operands[name]
 
         try:
-            result = self.evaluate(find)
+            result = self.evaluate(get_operand)
         except (ValueError, OverflowError) as error:
             raise ValueError(f"{self.title}: {error}") from None
         if not self.columns:
@@ -166,7 +171,10 @@ class Expression:
             return _evaluate(self._tree, read)
 
     def compute(self, read: Reader) -> NDArray[Any]:
-        """Evaluate a derived column: integers if all of its numbers are whole by declaration and none is missing."""
+        """Return the values of a derived column, of shape (n_rows,).
+
+        Numbers are integers if they are whole by declaration and none is missing.
+        """
         result = self.evaluate(read)
         if result.family == _TRUTH:
             return result.to_truth()
@@ -179,7 +187,7 @@ class Expression:
         return np.where(np.isfinite(values), values, np.nan)
 
 
-def read_constraints(
+def parse_constraints(
     texts: Sequence[Any], operands: Mapping[Any, Operand]
 ) -> tuple[Expression, ...]:
     """Parse and check the constraints of a domain."""
@@ -194,15 +202,15 @@ def read_constraints(
     return tuple(constraints)
 
 
-def read_derived(
+def parse_derived(
     texts: Mapping[Any, Any], operands: dict[Any, Operand]
 ) -> dict[Any, Expression]:
-    """Parse and check derived columns, which may read earlier ones, and add them to the operands."""
+    """Parse and check derived columns, and add them to `operands`, because later columns may read them."""
     declared = [name for name in texts if name in operands]
     if declared:
         raise ValueError(
-            f"derived columns {declared} are also declared; remove them from the declared "
-            "columns"
+            f"derived columns must not be declared columns, got {declared}. Remove them from "
+            "the declared columns"
         )
     derived = {}
     for name, text in texts.items():
@@ -218,12 +226,12 @@ def read_derived(
 
 
 def _evaluate(node: ast.expr, read: Reader) -> Operand:
-    """Evaluate a node of an expression; forms that are not listed raise an error."""
+    """Evaluate a node of a syntax tree; all forms that are not listed here raise an error."""
     match node:
         case ast.Name(id=name):
             return read(name)
         case ast.Constant(value=bool() | str() | int() | float() as value):
-            return _read_constant(value)
+            return _make_constant(value)
         case ast.UnaryOp(op=ast.Not(), operand=part):
             return Operand(_TRUTH, ~_evaluate(part, read).to_truth())
         case ast.UnaryOp(op=op, operand=part) if type(op) in _SIGNS:
@@ -245,19 +253,20 @@ def _evaluate(node: ast.expr, read: Reader) -> Operand:
                 pairs = zip(ops, pairwise(operands), strict=True)
                 truths = [_compare(_COMPARISONS[type(op)], *pair) for op, pair in pairs]
                 return _combine(truths, True)
-    # A call, an attribute or an index is no operator.
+    # **Security.** Calls, attributes and indexing, which could run code, end here.
     raise ValueError(f"{ast.unparse(node)!r:.200} is not allowed. {_ALLOWED}")
 
 
 def _combine(truths: list[NDArray[np.bool_]], is_and: bool) -> Operand:
-    """Combine truth values of rows, of which some may be constants, by `and` or `or`."""
+    """Combine truth values, arrays or constants, by `and` or `or`."""
     combined = truths[0]
     for truth in truths[1:]:
         combined = combined & truth if is_and else combined | truth
     return Operand(_TRUTH, combined)
 
 
-def _read_constant(value: bool | str | int | float) -> Operand:
+def _make_constant(value: bool | str | int | float) -> Operand:
+    """Return the operand of a constant of an expression."""
     if isinstance(value, bool):
         return Operand(_TRUTH, np.float64(value))
     if isinstance(value, str):
@@ -268,7 +277,7 @@ def _read_constant(value: bool | str | int | float) -> Operand:
 def _compare(
     comparison: Callable[..., Any], left: Operand, right: Operand
 ) -> NDArray[np.bool_]:
-    """Compare two operands; comparisons with missing values are False."""
+    """Compare two operands of one family; comparisons with missing values are False."""
     family = left.family
     if family != right.family:
         raise ValueError(f"a comparison compares {family} with {right.family}")
@@ -277,14 +286,14 @@ def _compare(
         raise ValueError(f"a comparison requires == or !=, as {family} have no order")
     if family == _TEXT and not set(left.texts) & set(right.texts):
         raise ValueError("a comparison compares values that are not declared")
-    # NaN and NaT are unequal to all values, and None is equal to None.
+    # NumPy compares None equal to None, and NaN unequal to NaN.
     is_true = comparison(left.data, right.data)
     missing: NDArray[np.bool_] = pd.isna(left.data) | pd.isna(right.data)
     return is_true & np.logical_not(missing)
 
 
 def _calculate(calculate: Callable[..., Any], left: Operand, right: Operand) -> Operand:
-    """Calculate with numbers and dates; two dates differ by a number of days."""
+    """Apply an arithmetic operator to numbers and dates; numbers beside dates are days."""
     families = left.family, right.family
     is_sum = calculate is operator.add
     is_difference = calculate is operator.sub
@@ -297,7 +306,7 @@ def _calculate(calculate: Callable[..., Any], left: Operand, right: Operand) -> 
             _NUMBER, (left.data - right.data) / np.timedelta64(1, "D"), is_whole
         )
     if families == (_DATE, _NUMBER) and (is_sum or is_difference):
-        # In microseconds, rounded: NumPy would truncate the product.
+        # Rounded to microseconds, because NumPy would truncate.
         span = np.rint(right.data * 86_400e6).astype("timedelta64[us]")
         return Operand(_DATE, calculate(left.data, span), is_whole)
     if families == (_NUMBER, _DATE) and is_sum:

@@ -1,4 +1,4 @@
-"""Domain files: TOML with one table for each column."""
+"""Domain files: TOML with a table for each column."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from skdp.domain._attributes import (
     Categories,
     Interval,
     is_whole_by_default,
-    name_errors,
+    name_column_in_errors,
 )
-from skdp.domain._bins import even_edges, shortest_edge
+from skdp.domain._bins import make_even_edges, shorten_edge
 from skdp.tables import drop_missing
 
+# Keys of a file.
 _KEYS = {"columns", "constraints", "derived", "guarantee"}
-# Keys of a column with a list of values, and of a column with bins.
+# Keys of the table of a column with a list of values, and of a column with bins.
 _VALUES_KEYS = {"values", "missing", "ordered"}
 _INTERVAL_KEYS = {"edges", "low", "high", "bins", "missing", "real", "decimals"}
 _TABLES = "a domain file must have a table [columns.NAME] for each column"
@@ -37,47 +38,58 @@ def write_toml(
     comments: Mapping[Any, str],
     options: Mapping[str, Any],
 ) -> str:
-    """Write the declarations of all columns, and other lists and tables, as TOML."""
-    # In TOML, lists of the file come before its tables.
+    """Return the text of a domain file.
+
+    Parameters
+    ----------
+    columns : mapping of column name to Categories or Interval
+        Declared values.
+    comments : mapping of column name to str
+        Comments above the tables of some columns.
+    options : mapping of key to list or mapping
+        Other entries of the file: "constraints", "derived" and "guarantee".
+    """
+    # In TOML, lists of the file must come before its tables.
     blocks = []
     tables = []
     for name, content in options.items():
         if isinstance(content, list):
-            blocks.append(f"{name} = {_value(content)}\n")
+            blocks.append(f"{name} = {_format_value(content)}\n")
         else:
-            tables.append(f"[{name}]\n{_lines(content)}")
+            tables.append(f"[{name}]\n{_format_lines(content)}")
     for name, attribute in columns.items():
-        with name_errors(name):
+        with name_column_in_errors(name):
             if not isinstance(name, str):
                 raise TypeError(
                     "a domain file requires column names that are text, got "
                     f"{type(name).__name__}"
                 )
-            comment = _comment(comments.get(name, ""))
-            lines = _lines(_declaration(attribute))
-        blocks.append(f"{comment}[columns.{_key(name)}]\n{lines}")
+            comment = _format_comment(comments.get(name, ""))
+            lines = _format_lines(_describe_attribute(attribute))
+        blocks.append(f"{comment}[columns.{_format_key(name)}]\n{lines}")
     return "\n".join(blocks + tables)
 
 
-def _declaration(attribute: Categories | Interval) -> dict[str, Any]:
-    """Return the table of a column: the shortest arguments that make an equal declaration."""
+def _describe_attribute(attribute: Categories | Interval) -> dict[str, Any]:
+    """Return the table of a column, as arguments of `Categories` or `Interval`."""
     if isinstance(attribute, Categories):
-        return _declare_values(attribute)
-    edges = list(map(shortest_edge, attribute.edges))
+        return _describe_categories(attribute)
+    edges = list(map(shorten_edge, attribute.edges))
     low, high, bins = attribute.edges[0], attribute.edges[-1], len(edges) - 1
-    # Bounds and a number of bins are shorter than edges, if they give the same edges.
+    # Bounds and a number of bins are written instead of edges if they give these edges.
     with np.errstate(all="ignore"):
-        is_even = tuple(even_edges(low, high, bins)) == attribute.edges
+        is_even = tuple(make_even_edges(low, high, bins)) == attribute.edges
     table: dict[str, Any] = {"edges": edges}
     if is_even:
         table = {"low": edges[0], "high": edges[-1], "bins": bins}
     if attribute.missing:
         table["missing"] = True
     is_whole = is_whole_by_default(attribute.edges, has_bounds=is_even)
-    return table | attribute._precision(is_whole)
+    return table | attribute._describe_precision(is_whole)
 
 
-def _declare_values(attribute: Categories) -> dict[str, Any]:
+def _describe_categories(attribute: Categories) -> dict[str, Any]:
+    """Return the table of a column with a list of values."""
     values = drop_missing(attribute.values)
     table: dict[str, Any] = {"values": values}
     # TOML has no null: `missing` is the index of None, or true if None is the last value.
@@ -89,17 +101,21 @@ def _declare_values(attribute: Categories) -> dict[str, Any]:
     return table
 
 
-def _lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in table.items())
+def _format_lines(table: Mapping[str, Any]) -> str:
+    """Return a line "key = value" for each entry of a table."""
+    return "".join(
+        f"{_format_key(key)} = {_format_value(value)}\n" for key, value in table.items()
+    )
 
 
-def _key(name: str) -> str:
+def _format_key(name: str) -> str:
+    """Return a key, in quotes if TOML requires them."""
     is_bare = re.fullmatch("[A-Za-z0-9_-]+", name)
-    return name if is_bare else _value(name)
+    return name if is_bare else _format_value(name)
 
 
-def _comment(text: str) -> str:
-    """Write each line of a text as a comment, in which TOML forbids control characters."""
+def _format_comment(text: str) -> str:
+    """Return the lines of a text as comments; TOML forbids control characters in comments."""
     comment = ""
     for line in text.splitlines():
         printable = [mark if mark.isprintable() else "?" for mark in line]
@@ -107,16 +123,17 @@ def _comment(text: str) -> str:
     return comment
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
+    """Return a list, string, boolean, number or date as TOML."""
     if isinstance(value, list):
-        texts = list(map(_value, value))
+        texts = list(map(_format_value, value))
         line = f"[{', '.join(texts)}]"
         if len(line) <= 100:
             return line
         return "[\n" + "".join(f"    {text},\n" for text in texts) + "]"
     if isinstance(value, str):
         if value != value.encode(errors="replace").decode():
-            raise ValueError("expected Unicode text, got half of a surrogate pair")
+            raise ValueError("text must be valid Unicode, got a lone surrogate")
         # A JSON string is a valid TOML string, except that TOML requires an escape for
         # DEL.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007F")
@@ -130,8 +147,8 @@ def _value(value: Any) -> str:
 # Reading.
 
 
-def read_toml(text: str) -> dict[str, Any]:
-    """Read a domain file; the columns are declarations, the other keys as in the file."""
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse a domain file, and return its entries with the declared values of the columns."""
     content = _parse(text)
     unknown_keys = sorted(content.keys() - _KEYS)
     if unknown_keys:
@@ -141,29 +158,32 @@ def read_toml(text: str) -> dict[str, Any]:
         raise ValueError(f"no column; {_TABLES}")
     columns = {}
     for name, table in tables.items():
-        with name_errors(name):
-            columns[name] = _read_column(table)
+        with name_column_in_errors(name):
+            columns[name] = _parse_column(table)
     return content | {"columns": columns}
 
 
 def _parse(text: str) -> dict[str, Any]:
+    """Parse TOML of limited size."""
     if len(text) > MAX_FILE_BYTES:
         raise ValueError(
-            f"a domain file has at most {MAX_FILE_BYTES:,} characters, got {len(text):,}"
+            f"a domain file must have at most {MAX_FILE_BYTES:,} characters, got "
+            f"{len(text):,}"
         )
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"not a TOML file: {error}") from None
     except (RecursionError, ValueError):
-        # Other errors of the parser quote the text.
+        # The parser quotes the text in these errors.
         raise ValueError(
             "not a domain file: it has deeply nested lists, or a number, date or time that "
             "cannot be read"
         ) from None
 
 
-def _read_column(table: Any) -> Categories | Interval:
+def _parse_column(table: Any) -> Categories | Interval:
+    """Return the declared values of the table of a column."""
     if not isinstance(table, dict):
         raise TypeError(f"{_EXPECTED}, got {type(table).__name__}")
     is_list = "values" in table
@@ -183,7 +203,7 @@ def _read_column(table: Any) -> Categories | Interval:
     if index is not False:
         if not isinstance(index, int) or not 0 <= index <= len(values):
             raise ValueError(
-                f"missing must be true, false, or a position from 0 to {len(values)}, "
+                f"missing must be true, false, or an index from 0 to {len(values)}, "
                 f"got {index!r}"
             )
         values = [*values[:index], None, *values[index:]]

@@ -51,8 +51,8 @@ def test_ends_are_round(values, interval):
     assert draft(frame)["x"].edges == pytest.approx(interval.edges)
     text = draft_domain_toml(frame / 8)
     assert Domain.from_toml(text)["x"].real
-    assert "Any fractions are declared" in text
-    assert "read from the data, without any protection" in text
+    assert "any decimals are declared" in text
+    assert "from the data, without any protection" in text
 
 
 def test_what_each_column_becomes():
@@ -81,7 +81,7 @@ def test_what_each_column_becomes():
 @each(
     "frame, options, error, match",
     [
-        (np.zeros((2, 2)), {}, TypeError, "expected a pandas, polars or pyarrow table, got ndarray"),
+        (np.zeros((2, 2)), {}, TypeError, "X must be a pandas, polars or pyarrow table, got ndarray"),
         (pl.LazyFrame({"a": [1]}), {}, TypeError, "lazy"),
         (pd.DataFrame({"a": [1]}), {"bins": 0}, ValueError, "bins must be"),
         (pd.DataFrame({"a": [1]}), {"max_values": True}, ValueError, "max_values must be"),
@@ -94,7 +94,7 @@ def test_mistakes_are_explained(frame, options, error, match):
     with pytest.raises(error, match=match):
         Domain.from_frame(frame, **options)
     if error is ValueError:
-        with pytest.raises(error, match=match.replace("column 'a'", "no column can be drafted; 'a'")):
+        with pytest.raises(error, match=match.replace("column 'a'", "a column that can be declared, got 'a'")):
             draft_domain_toml(frame, **options)
 
 
