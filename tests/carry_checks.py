@@ -214,32 +214,6 @@ def require_same_storage(kind, fitted, other_fitted):
         assert not names, f"{kind}: the attribute {path} depends on the rows: {', '.join(names)}"
 
 
-def check_reports(estimator, X):
-    """Check that reports and attributes depend on the rows by values only, for frames of every kind."""
-    for kind, *tables in opposite_frames(X):
-        declared = {}
-        for name, parameter in estimator.get_params(deep=False).items():
-            if kind.startswith("array") and isinstance(parameter, dict):
-                declared[name] = list(parameter.values())
-        try:
-            fits = [clone(estimator).set_params(**declared).fit(table) for table in tables]
-        except (TypeError, ValueError):
-            continue  # it does not take such frames
-        require_same_storage(kind, *fits)
-        for container in ("default", "pandas", "polars"):
-            # scikit-learn converts arrays, and no one frames of the same library.
-            if container != "default" and kind.startswith(("array", container)):
-                continue
-            try:
-                released = [
-                    fit.set_output(transform=container).transform(table)
-                    for fit, table in zip(fits, tables, strict=True)
-                ]
-            except (TypeError, ValueError):
-                continue
-            require_same_form(kind, tables, released)
-
-
 # The frames that are tried where a fit takes longer than a transform.
 FEW_KINDS = ("pandas", "pandas, category", "pyarrow", "pyarrow, dictionary", "polars", "polars, Categorical")
 

@@ -173,27 +173,18 @@ def test_the_tuple_of_all_columns_keeps_every_promise(kind, epsilon, strategy):
             assert stated == pytest.approx(wanted, rel=1e-6)
 
 
-class TestEstimates:
-    @pytest.fixture
-    def fitted(self):
-        rows = pd.DataFrame({"x": ["a", "b", "c"]})
-        return RandomizedResponseEncoder(0.2, categories={"x": ["a", "b", "c"]}).fit(rows)
-
-    def test_error_and_interval_are_those_of_the_unbiased_estimate(self, fitted):
-        reports = pd.DataFrame({"x": ["a"] * 400 + ["b"] * 330 + ["c"] * 270})
-        plain = fitted.estimate_counts(reports)
-        assert plain["count"].min() < 0
-        inside = plain["count"].clip(0, 1000)
-        expected = np.sqrt(fitted.count_variances(inside / inside.sum() * 1000))
-        for postprocess in ("clip", "simplex"):
-            other = fitted.estimate_counts(reports, postprocess=postprocess)
-            assert other["std_error"].equals(plain["std_error"])
-            assert other["lower"].equals(plain["lower"].clip(0, 1000))
-            assert other["upper"].equals(plain["upper"].clip(0, 1000))
-        # The variance at a negative count is that at 0, not a smaller one.
-        oracle = fitted.oracles_[0]
-        assert plain["std_error"]["c"] == pytest.approx(np.sqrt(oracle.variance([1000, 0, 0], 1000)[2]))
-        assert plain["std_error"].to_numpy() == pytest.approx(expected, rel=0.2)
+def test_error_and_interval_are_those_of_the_unbiased_estimate():
+    reports = pd.DataFrame({"x": ["a"] * 400 + ["b"] * 330 + ["c"] * 270})
+    fitted = RandomizedResponseEncoder(0.2, categories={"x": ["a", "b", "c"]}).fit(reports)
+    plain = fitted.estimate_counts(reports)
+    assert plain["count"].min() < 0
+    for postprocess in ("clip", "simplex"):
+        other = fitted.estimate_counts(reports, postprocess=postprocess)
+        assert other["std_error"].equals(plain["std_error"])
+        assert other["lower"].equals(plain["lower"].clip(0, 1000))
+        assert other["upper"].equals(plain["upper"].clip(0, 1000))
+    # The variance at a negative count is that at 0, not a smaller one.
+    assert plain["std_error"]["c"] == pytest.approx(np.sqrt(fitted.oracles_[0].variance([1000, 0, 0], 1000)[2]))
 
 
 def test_too_many_joint_cells_are_refused_with_the_way_out():

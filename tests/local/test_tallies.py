@@ -147,13 +147,6 @@ def test_estimates_warn_from_six_standard_errors_on(errors, warns):
         assert [(one.filename, str(one.message)[:69]) for one in caught] == expected
 
 
-def test_original_values_are_no_reports():
-    people = pd.DataFrame({"x": ["a"] * 9_000 + ["b"] * 1_000})
-    encoder = RandomizedResponseEncoder(0.1, categories={"x": ["a", "b"]}).fit(people)
-    with pytest.warns(UserWarning, match="or are original values. Pass all rows of the result of `transform`"):
-        encoder.estimate_counts(people)
-
-
 def test_reports_that_are_not_in_memory_name_the_function_that_sums_them_up():
     people = pd.DataFrame({"sex": ["f", "m"]})
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people)
