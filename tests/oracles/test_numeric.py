@@ -120,16 +120,6 @@ def test_no_mixture_of_outcomes_has_a_smaller_variance(n_nodes, epsilon):
     assert variance <= solution.fun * scale * 1.005
 
 
-def test_the_outcomes_make_the_same_mechanism_again():
-    one = Optimal(40, 1.5)
-    same = Optimal(40, 1.5, outcomes=json.loads(json.dumps(one.outcomes)))
-    assert same.channel() == one.channel()
-    assert same.estimates == one.estimates
-    positions = np.arange(41).repeat(50)
-    reports = [mechanism.report(positions, SeededSource("same")) for mechanism in (one, same)]
-    np.testing.assert_array_equal(*reports)
-
-
 TWO = Optimal(2, 1.0).outcomes
 
 

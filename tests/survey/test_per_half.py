@@ -106,27 +106,6 @@ def test_intervals_cover():
         assert coverage.min() > 0.93, (truth, coverage)
 
 
-def test_cheaters_are_found_beside_the_others():
-    """Of those who did not copy, 15 % say no whatever they are told; intervals of 1 - 1e-6."""
-    rng = np.random.default_rng(3)
-    copied = rng.random(20_000) < 0.3
-    halves = halves_of(epsilons=(1.0, 4.0), seed=3)
-    reports = halves.fit_transform(pd.DataFrame({"copied": np.where(copied, "yes", "no")}))
-    is_cheater = (rng.random(20_000) < 0.15) & ~copied
-    reports.loc[is_cheater, "copied"] = "no"
-    table = halves.estimate_frequencies(reports, cheaters="no", confidence_level=1 - 1e-6)
-    assert table.index.tolist() == ["no", "yes", "cheaters"]
-    assert table["frequency"].sum() == pytest.approx(1)
-    truth = [0.7 * 0.85, 0.3, 0.7 * 0.15]
-    assert ((table["lower"] < truth) & (truth < table["upper"])).all()
-    assert table.loc["cheaters", "lower"] > 0.02
-    # Without them, the share of yes is too low, and the halves differ.
-    with pytest.warns(UserWarning, match="column 'copied' do not have the same proportions"):
-        honest = halves.estimate_frequencies(reports)
-    assert honest.index.tolist() == ["no", "yes"]
-    assert honest.loc["yes", "frequency"] < table.loc["yes", "frequency"] - 3 * table.loc["yes", "std_error"]
-
-
 # As a transformer.
 
 
