@@ -13,25 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from skdp import (
-    Domain,
-    DPAdditiveClassifier,
-    DPCategoricalNB,
-    DPHistogram,
-    DPMarginalSynthesizer,
-    DPMean,
-    DPMinMaxScaler,
-    DPOneHotEncoder,
-    DPStandardScaler,
-    Interval,
-    NumericPerturber,
-    PrivacyGuarantee,
-    RandomizedResponseEncoder,
-    UnaryEncodingTransformer,
-    discover_domain,
-    load,
-    save,
-)
+import skdp
 from skdp.metrics import count_error
 from skdp.privacy import GaussianLoss, WeakGuaranteeWarning, privacy_statement
 from skdp.tables import wrap_table
@@ -39,11 +21,11 @@ from tests.conftest import each
 
 
 def years(first, last, **options):
-    return Interval(date(first, 1, 1), date(last, 1, 1), **options)
+    return skdp.Interval(date(first, 1, 1), date(last, 1, 1), **options)
 
 
 def test_columns_keep_their_order_and_sizes():
-    domain = Domain({"b": ["x", "y"], "a": Interval(0, 10, bins=5), "c": [1, None, 2]})
+    domain = skdp.Domain({"b": ["x", "y"], "a": skdp.Interval(0, 10, bins=5), "c": [1, None, 2]})
     assert domain.columns == ("b", "a", "c")
     assert domain.sizes == (2, 5, 3)
     assert domain.size == 30
@@ -57,7 +39,7 @@ def test_columns_keep_their_order_and_sizes():
         with pytest.raises(error, match=message):
             domain.select(columns)
     with pytest.raises(ValueError, match="joint domain"):
-        Domain({f"x{index}": range(128) for index in range(9)}).join([np.array([0])] * 9)
+        skdp.Domain({f"x{index}": range(128) for index in range(9)}).join([np.array([0])] * 9)
 
 
 REPEATED = [[1, 1], [1, 1.0], ["a", "a"], [True, True], [None, float("nan")], [None, pd.NA], [0.0, -0.0]]
@@ -78,41 +60,48 @@ MIXED = [[1, "1"], [1, True], [1.0, True], ["a", 1, None]]
             ({"x": [value, value]}, TypeError, "column 'x': expected text, numbers.* got .* Convert the column")
             for value in ([1], b"a", timedelta(1), datetime(2020, 1, 1, tzinfo=UTC), pd.Period("2020-01"))
         ),
-        ({"x": [Interval(0, 100, bins=4), None]}, TypeError, r"declared alone.*Interval\(\.\.\., missing=True\)"),
+        ({"x": [skdp.Interval(0, 100, bins=4), None]}, TypeError, r"declared alone.*Interval\(\.\.\., missing=True\)"),
     ],
 )
 def test_mistakes_name_the_column(columns, error, match):
     with pytest.raises(error, match=match):
-        Domain(columns)
+        skdp.Domain(columns)
 
 
 @each("missing", [None, float("nan"), pd.NA, pd.NaT])
 def test_missing_is_one_value_however_it_is_written(missing):
-    assert Domain({"x": ["a", missing]}) == Domain({"x": ["a", None]})
-    assert Domain({"x": ["a", missing]})["x"].values == ("a", None)
-    assert [*map(type, Domain({"doors": [1, 2, missing]}).cells())] == [int, int, type(None)]
+    assert skdp.Domain({"x": ["a", missing]}) == skdp.Domain({"x": ["a", None]})
+    assert skdp.Domain({"x": ["a", missing]})["x"].values == ("a", None)
+    assert [*map(type, skdp.Domain({"doors": [1, 2, missing]}).cells())] == [int, int, type(None)]
 
 
 def test_equality_is_typed_and_ordered():
-    assert Domain({"x": [1, 2]}) == Domain({"x": np.array([1, 2])})
-    assert hash(Domain({"x": [1, 2]})) == hash(Domain({"x": [1, 2]}))
-    assert Domain({"x": [0, 1]}) != Domain({"x": [False, True]})
-    assert Domain({"x": [1, 2]}) != Domain({"x": [2, 1]})
-    assert Domain({"x": [1], "y": [2]}) != Domain({"y": [2], "x": [1]})
-    assert Domain({"x": [1, 2]}) != Domain({"x": Interval(0, 1, bins=2)})
-    assert Domain({"x": [1]}) != "x"
+    assert skdp.Domain({"x": [1, 2]}) == skdp.Domain({"x": np.array([1, 2])})
+    assert hash(skdp.Domain({"x": [1, 2]})) == hash(skdp.Domain({"x": [1, 2]}))
+    assert skdp.Domain({"x": [0, 1]}) != skdp.Domain({"x": [False, True]})
+    assert skdp.Domain({"x": [1, 2]}) != skdp.Domain({"x": [2, 1]})
+    assert skdp.Domain({"x": [1], "y": [2]}) != skdp.Domain({"y": [2], "x": [1]})
+    assert skdp.Domain({"x": [1, 2]}) != skdp.Domain({"x": skdp.Interval(0, 1, bins=2)})
+    assert skdp.Domain({"x": [1]}) != "x"
     assert (
-        len({years(2000, 2002, bins=2), Interval(2000, 2002, bins=2), Interval(2000, 2002, bins=2, missing=True)}) == 3
+        len(
+            {
+                years(2000, 2002, bins=2),
+                skdp.Interval(2000, 2002, bins=2),
+                skdp.Interval(2000, 2002, bins=2, missing=True),
+            }
+        )
+        == 3
     )
-    domain = Domain({"x": ["a", None], "y": Interval(edges=[0, 1]), "z": years(2000, 2002, bins=2)})
+    domain = skdp.Domain({"x": ["a", None], "y": skdp.Interval(edges=[0, 1]), "z": years(2000, 2002, bins=2)})
     assert pickle.loads(pickle.dumps(domain)) == domain
-    known = {"datetime": datetime_module, "Domain": Domain, "Interval": Interval}
+    known = {"datetime": datetime_module, "Domain": skdp.Domain, "Interval": skdp.Interval}
     assert eval(repr(domain), known) == domain
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
 def test_joint_codes_enumerate_the_product_with_the_last_column_fastest(sizes):
-    domain = Domain({f"x{index}": list(range(size)) for index, size in enumerate(sizes)})
+    domain = skdp.Domain({f"x{index}": list(range(size)) for index, size in enumerate(sizes)})
     rows = np.array(list(itertools.product(*map(range, sizes))))
     joint = domain.join([column.astype(np.uint8) for column in rows.T])
     assert joint.tolist() == list(range(domain.size))
@@ -123,7 +112,7 @@ def test_joint_codes_enumerate_the_product_with_the_last_column_fastest(sizes):
 
 @pytest.mark.parametrize("sizes", [(16, 16), (255, 2), (256, 256), (65_536, 3), (70_000, 256, 256, 256)])
 def test_joint_codes_do_not_overflow(sizes):
-    domain = Domain({f"x{index}": range(size) for index, size in enumerate(sizes)})
+    domain = skdp.Domain({f"x{index}": range(size) for index, size in enumerate(sizes)})
     last = [np.array([0, size - 1], np.min_scalar_type(size)) for size in sizes]
     joint = domain.join(last)
     assert joint.tolist() == [0, domain.size - 1]
@@ -134,7 +123,7 @@ def test_a_table_of_any_kind_is_coded_and_decoded(make_frame, values_of):
     data = {"sex": ["F", None, "M"], "age": [20, 38, 60], "n": [1, 2, 1]}
     frame = make_frame(data, {"sex": ["M", "F", None], "age": [20, 38, 60], "n": [1, 2]})
     table = wrap_table(frame)
-    domain = Domain({"sex": ["M", "F", None], "age": Interval(edges=[0, 38, 120]), "n": [2, 1]})
+    domain = skdp.Domain({"sex": ["M", "F", None], "age": skdp.Interval(edges=[0, 38, 120]), "n": [2, 1]})
     codes = domain.encode(table.columns)
     assert [code.tolist() for code in codes] == [[1, 2, 0], [0, 1, 1], [1, 0, 1]]
     back = table.rebuild(
@@ -146,30 +135,30 @@ def test_a_table_of_any_kind_is_coded_and_decoded(make_frame, values_of):
 
 
 def test_bins_are_half_open_the_last_one_closed_and_missing_is_a_cell_after_them():
-    interval = Interval(edges=[0, 10, 25], missing=True)
+    interval = skdp.Interval(edges=[0, 10, 25], missing=True)
     assert len(interval) == 3
     assert interval.labels == ("[0, 10)", "[10, 25]", None)
     assert interval.values == (5, 17.5, None)
     column = np.array([0.0, 9.999, 10.0, 25.0, np.nan, -0.001, 25.001, np.inf, -np.inf])
     assert interval.encode(column).tolist() == [0, 0, 1, 1, 2, 3, 3, 3, 3]
-    assert Interval(edges=[0, 10, 25]).encode(column).tolist() == [0, 0, 1, 1, 2, 2, 2, 2, 2]
+    assert skdp.Interval(edges=[0, 10, 25]).encode(column).tolist() == [0, 0, 1, 1, 2, 2, 2, 2, 2]
 
 
 def test_bins_have_a_default_and_whole_numbers_where_they_are_not_narrower_than_1():
-    assert Interval(16, 70) == Interval(16, 70, bins=10)
-    assert Interval([0, 38, 120]) == Interval(np.array([0, 38, 120])) == Interval(edges=(0, 38, 120))
-    assert Domain.from_toml("[columns.age]\nlow = 16\nhigh = 70") == Domain({"age": Interval(16, 70)})
-    assert not Interval(18, 100, bins=20).real
-    assert Interval(0, 1, bins=10).real
-    assert Interval([0, 0.5, 1]).real
-    assert repr(Interval(0, 90, bins=90)) == "Interval(edges=[0, 1, 2, 3, 4, 5, …, 90])"
-    assert repr(Interval(edges=list(range(8)))) == "Interval(edges=[0, 1, 2, 3, 4, 5, 6, 7])"
+    assert skdp.Interval(16, 70) == skdp.Interval(16, 70, bins=10)
+    assert skdp.Interval([0, 38, 120]) == skdp.Interval(np.array([0, 38, 120])) == skdp.Interval(edges=(0, 38, 120))
+    assert skdp.Domain.from_toml("[columns.age]\nlow = 16\nhigh = 70") == skdp.Domain({"age": skdp.Interval(16, 70)})
+    assert not skdp.Interval(18, 100, bins=20).real
+    assert skdp.Interval(0, 1, bins=10).real
+    assert skdp.Interval([0, 0.5, 1]).real
+    assert repr(skdp.Interval(0, 90, bins=90)) == "Interval(edges=[0, 1, 2, 3, 4, 5, …, 90])"
+    assert repr(skdp.Interval(edges=list(range(8)))) == "Interval(edges=[0, 1, 2, 3, 4, 5, 6, 7])"
 
 
 class TestDates:
     def test_a_range_of_whole_months_is_cut_into_whole_months(self):
         assert years(2000, 2020, bins=20).edges == tuple(date(year, 1, 1) for year in range(2000, 2021))
-        quarters = Interval(datetime(2019, 11, 28, 9), datetime(2020, 11, 28, 9), bins=4).edges
+        quarters = skdp.Interval(datetime(2019, 11, 28, 9), datetime(2020, 11, 28, 9), bins=4).edges
         assert [(edge.year, edge.month, edge.day, edge.hour) for edge in quarters] == [
             (2019, 11, 28, 9), (2020, 2, 28, 9), (2020, 5, 28, 9), (2020, 8, 28, 9), (2020, 11, 28, 9),
         ]  # fmt: skip
@@ -179,15 +168,15 @@ class TestDates:
     def test_other_ranges_are_cut_into_equal_widths_rounded_down(self, ends, moment):
         low, high = (moment(*end) for end in ends)
         unit = timedelta.resolution if moment is datetime else timedelta(days=1)
-        edges = Interval(low, high, bins=3).edges
+        edges = skdp.Interval(low, high, bins=3).edges
         assert edges == tuple(low + place * ((high - low) // unit) // 3 * unit for place in range(4))
-        assert len(Interval(low, high, bins=50)) == 50
+        assert len(skdp.Interval(low, high, bins=50)) == 50
 
     @given(
         st.lists(st.dates(), min_size=2, max_size=6, unique=True) | st.lists(st.datetimes(), min_size=2, unique=True)
     )
     def test_the_middle_of_a_bin_lies_in_it(self, edges):
-        interval = Interval(edges=sorted(edges))
+        interval = skdp.Interval(edges=sorted(edges))
         middles = [*interval.values, None]
         assert interval.encode(np.array(middles, object)[:-1]).tolist() == list(range(len(interval)))
 
@@ -204,7 +193,7 @@ class TestDates:
     def test_edges_that_are_none_are_refused(self, edges, error, match):
         for arguments, options in (((), {"edges": edges}), (edges, {"bins": 1})):
             with pytest.raises(error, match=match):
-                Interval(*arguments, **options)
+                skdp.Interval(*arguments, **options)
 
 
 @each(
@@ -224,25 +213,25 @@ class TestDates:
 )
 def test_intervals_that_are_none_are_refused(ends, options, error, message):
     with pytest.raises(error, match=message):
-        Interval(*ends, **options)
+        skdp.Interval(*ends, **options)
 
 
 class TestFoundDomains:
-    FOUND = PrivacyGuarantee(
+    FOUND = skdp.PrivacyGuarantee(
         0.25, delta=1e-6, relation="add_remove", trust="central", rho=0.125, losses=(GaussianLoss(0.01, count=2),)
     )
 
     def domain(self):
-        columns = {"age": Interval(0, 128, bins=16), "sex": ["f", "m"]}
-        domain = Domain(columns, constraints=["age >= 16"], derived={"half": "age / 2"})
+        columns = {"age": skdp.Interval(0, 128, bins=16), "sex": ["f", "m"]}
+        domain = skdp.Domain(columns, constraints=["age >= 16"], derived={"half": "age / 2"})
         return domain.with_guarantee(self.FOUND)
 
     def test_the_guarantee_stays_with_the_domain(self, tmp_path):
         domain = self.domain()
-        save(RandomizedResponseEncoder(1.0, categories=domain), tmp_path / "encoder.json")
-        loaded = load(tmp_path / "encoder.json").categories
+        skdp.save(skdp.RandomizedResponseEncoder(1.0, categories=domain), tmp_path / "encoder.json")
+        loaded = skdp.load(tmp_path / "encoder.json").categories
         assert domain.guarantee == replace(self.FOUND, scope=("age", "sex"))
-        copies = pickle.loads(pickle.dumps(domain)), clone(domain, safe=False), Domain.from_toml(domain.to_toml())
+        copies = pickle.loads(pickle.dumps(domain)), clone(domain, safe=False), skdp.Domain.from_toml(domain.to_toml())
         for copied in (*copies, loaded, domain.select(["age", "sex"])):
             assert copied == domain == domain.with_guarantee(None)
             assert copied.derived == {"half": "age / 2"}
@@ -260,15 +249,15 @@ class TestFoundDomains:
     )
     def test_a_wrong_guarantee_is_refused(self, table, message):
         with pytest.raises(ValueError, match=message):
-            Domain.from_toml(f"{table}\n[columns.x]\nvalues = [1]")
+            skdp.Domain.from_toml(f"{table}\n[columns.x]\nvalues = [1]")
         with pytest.raises(TypeError, match="guarantee must be a PrivacyGuarantee or None, got float"):
             self.domain().with_guarantee(1.0)
 
     def test_a_statement_adds_it_once_for_all_steps(self):
         people = pd.DataFrame({"age": [20.0, 40.0], "sex": ["f", "m"]})
         domain = self.domain()
-        mean = DPMean(0.5, bounds=domain)
-        encoder = RandomizedResponseEncoder(1.0, categories=domain.select(["sex"]))
+        mean = skdp.DPMean(0.5, bounds=domain)
+        encoder = skdp.RandomizedResponseEncoder(1.0, categories=domain.select(["sex"]))
         steps = [mean.fit(people[["age"]]), encoder.fit(people[["sex"]])]
         statement = privacy_statement(steps)
         names = [step.step for step in statement.steps]
@@ -278,70 +267,74 @@ class TestFoundDomains:
         assert statement.total.delta == found.delta
         assert statement.total.trust == "central"
         assert mean.guarantee_.epsilon == 0.5
-        plan = privacy_statement(RandomizedResponseEncoder(1.0, categories=self.domain()))
+        plan = privacy_statement(skdp.RandomizedResponseEncoder(1.0, categories=self.domain()))
         assert [step.fitted for step in plan.steps] == [False, True]
 
     def test_public_facts_are_added_to_a_found_domain(self):
         ages = pd.DataFrame({"age": [20.0, 40.0] * 500, "wage": [10.0, 30.0] * 500})
-        found = Domain(discover_domain(ages, 1.0, 0.0), constraints=["wage <= age"])
-        domain = Domain(found, derived={"rest": "age - wage"}, constraints=["wage >= 0"])
+        found = skdp.Domain(skdp.discover_domain(ages, 1.0, 0.0), constraints=["wage <= age"])
+        domain = skdp.Domain(found, derived={"rest": "age - wage"}, constraints=["wage >= 0"])
         assert domain.constraints == ("wage <= age", "wage >= 0")
         assert domain.derived == {"rest": "age - wage"}
-        means = [DPMean(0.5, bounds=bounds).fit(ages) for bounds in (found, domain)]
+        means = [skdp.DPMean(0.5, bounds=bounds).fit(ages) for bounds in (found, domain)]
         assert privacy_statement(means).total.epsilon == 2.0
         for wrong in ({"constraints": "wage <= age"}, {"derived": ["age"]}):
             with pytest.raises(TypeError, match=next(iter(wrong))):
-                Domain(found, **wrong)
+                skdp.Domain(found, **wrong)
 
     def test_two_releases_with_equal_guarantees_count_twice(self, tmp_path):
         ages = pd.DataFrame({"age": [20.0, 40.0] * 500})
-        found = [discover_domain(ages, 0.5, 1e-6) for _ in range(2)]
-        means = [DPMean(1.0, bounds=domain).fit(ages) for domain in (found[0], *found)]
+        found = [skdp.discover_domain(ages, 0.5, 1e-6) for _ in range(2)]
+        means = [skdp.DPMean(1.0, bounds=domain).fit(ages) for domain in (found[0], *found)]
         statement = privacy_statement(means)
         assert [step.step for step in statement.steps][3:] == ["domain", "domain"]
         assert statement.total.epsilon == 4.0
         # Copies, pickles and files keep which release it is.
-        save(means[0], tmp_path / "mean.json")
-        read = load(tmp_path / "mean.json").bounds, Domain.from_toml(found[0].to_toml())
+        skdp.save(means[0], tmp_path / "mean.json")
+        read = skdp.load(tmp_path / "mean.json").bounds, skdp.Domain.from_toml(found[0].to_toml())
         for copied in (*read, pickle.loads(pickle.dumps(found[0])), clone(found[0], safe=False)):
-            same = DPMean(1.0, bounds=copied).fit(ages)
+            same = skdp.DPMean(1.0, bounds=copied).fit(ages)
             assert privacy_statement([means[0], same]).total.epsilon == 2.5
 
     def test_fitted_domains_and_protocols_keep_it(self):
         people = pd.DataFrame({"age": [20.0, 40.0] * 1000, "sex": ["f", "m"] * 1000})
         domain = self.domain()
-        encoder = RandomizedResponseEncoder(1.0, categories=domain).fit(people)
-        perturber = NumericPerturber(1.0, bounds=domain.select(["age"])).fit(people[["age"]])
+        encoder = skdp.RandomizedResponseEncoder(1.0, categories=domain).fit(people)
+        perturber = skdp.NumericPerturber(1.0, bounds=domain.select(["age"])).fit(people[["age"]])
         for transformer in (encoder, perturber):
             read = type(transformer).from_json(transformer.to_json())
             assert type(transformer).from_json(read.to_json()).to_json() == transformer.to_json()
             epsilons = [step.guarantee.epsilon for step in privacy_statement([transformer, read]).steps]
             assert epsilons == [1.0, 1.0, 0.25]
-        histogram = DPHistogram(1.0, domain=domain).fit(people)
-        bayes = DPCategoricalNB(1.0, categories=domain, classes=[0, 1]).fit(people, [0, 1] * 1000)
-        model = DPAdditiveClassifier(1.0, delta=1e-6, bounds=domain, classes=[0, 1]).fit(people[["age"]], [0, 1] * 1000)
+        histogram = skdp.DPHistogram(1.0, domain=domain).fit(people)
+        bayes = skdp.DPCategoricalNB(1.0, categories=domain, classes=[0, 1]).fit(people, [0, 1] * 1000)
+        model = skdp.DPAdditiveClassifier(1.0, delta=1e-6, bounds=domain, classes=[0, 1]).fit(
+            people[["age"]], [0, 1] * 1000
+        )
         for found in (encoder.domain_, histogram.domain_, bayes.domain_, model.domain_):
             assert found.guarantee == domain.guarantee
             assert found._release_id == domain._release_id
 
     def test_a_domain_declares_bounds(self):
         ages = pd.DataFrame({"age": [20.0, 200.0]})
-        by_domain = DPMean(1.0, bounds=self.domain(), random_state=0).fit(ages)
-        by_pair = DPMean(1.0, bounds=(0, 128), random_state=0).fit(ages)
+        by_domain = skdp.DPMean(1.0, bounds=self.domain(), random_state=0).fit(ages)
+        by_pair = skdp.DPMean(1.0, bounds=(0, 128), random_state=0).fit(ages)
         assert by_domain.mean_ == by_pair.mean_
         with pytest.raises(ValueError, match=r"bounds of column 'sex' must be an Interval of numbers in the Domain"):
-            DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"sex": [1.0, 2.0]}))
+            skdp.DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"sex": [1.0, 2.0]}))
         with pytest.raises(ValueError, match=r"declares no values for the columns \['height'\]"):
-            DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"height": [1.0, 2.0]}))
+            skdp.DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"height": [1.0, 2.0]}))
 
 
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "f"] * 50, "age": [20.0, 40.0, 70.0] * 50})
-WIDE = Domain({"job": ["nurse"], "age": Interval(16, 70, bins=3), "sex": ["f", "m"], "x": Interval(0, 1)})
+WIDE = skdp.Domain(
+    {"job": ["nurse"], "age": skdp.Interval(16, 70, bins=3), "sex": ["f", "m"], "x": skdp.Interval(0, 1)}
+)
 
 
 def test_true_counts_have_the_cells_of_estimates(make_frame):
     people = make_frame({"sex": ["f", "m", "f"] * 50, "age": [20, 40, 70] * 50})
-    encoder = RandomizedResponseEncoder(30.0, categories=WIDE, strategy="joint", random_state=0)
+    encoder = skdp.RandomizedResponseEncoder(30.0, categories=WIDE, strategy="joint", random_state=0)
     with pytest.warns(WeakGuaranteeWarning):
         reports = encoder.fit_transform(people)
     estimates = encoder.estimate_counts(reports)
@@ -349,7 +342,7 @@ def test_true_counts_have_the_cells_of_estimates(make_frame):
     pd.testing.assert_index_equal(counts.index, estimates.index)
     assert counts.to_dict() == estimates["count"].round().to_dict()
     assert count_error(counts, estimates) == pytest.approx(0, abs=1e-6)
-    one = Domain({"n": [2, 1, None]}).value_counts(pd.DataFrame({"n": [1, 1, np.nan]}))
+    one = skdp.Domain({"n": [2, 1, None]}).value_counts(pd.DataFrame({"n": [1, 1, np.nan]}))
     assert one.tolist() == [0, 2, 1]
     with pytest.raises(ValueError, match="column 'sex' has values outside its domain"):
         WIDE.value_counts(pd.DataFrame({"sex": ["secret"]}))
@@ -360,12 +353,12 @@ def test_true_counts_have_the_cells_of_estimates(make_frame):
 @each(
     "make columns",
     [
-        (lambda domain: RandomizedResponseEncoder(1.0, categories=domain, random_state=0), ["sex", "age"]),
-        (lambda domain: UnaryEncodingTransformer(1.0, categories=domain, random_state=0), ["sex", "age"]),
-        (lambda domain: NumericPerturber(1.0, bounds=domain, random_state=0), ["age"]),
-        (lambda domain: DPMinMaxScaler(1.0, bounds=domain, random_state=0), ["age"]),
-        (lambda domain: DPOneHotEncoder(categories=domain), ["sex"]),
-        (lambda domain: DPMarginalSynthesizer(1.0, domain=domain, random_state=0), ["sex", "age"]),
+        (lambda domain: skdp.RandomizedResponseEncoder(1.0, categories=domain, random_state=0), ["sex", "age"]),
+        (lambda domain: skdp.UnaryEncodingTransformer(1.0, categories=domain, random_state=0), ["sex", "age"]),
+        (lambda domain: skdp.NumericPerturber(1.0, bounds=domain, random_state=0), ["age"]),
+        (lambda domain: skdp.DPMinMaxScaler(1.0, bounds=domain, random_state=0), ["age"]),
+        (lambda domain: skdp.DPOneHotEncoder(categories=domain), ["sex"]),
+        (lambda domain: skdp.DPMarginalSynthesizer(1.0, domain=domain, random_state=0), ["sex", "age"]),
     ],
 )
 def test_estimators_ignore_columns_that_their_table_does_not_have(make, columns):
@@ -380,7 +373,7 @@ def test_estimators_ignore_columns_that_their_table_does_not_have(make, columns)
         make(WIDE).fit(people.assign(height=1.0))
 
 
-@each("encoder", [RandomizedResponseEncoder(categories=WIDE), NumericPerturber(bounds=WIDE)])
+@each("encoder", [skdp.RandomizedResponseEncoder(categories=WIDE), skdp.NumericPerturber(bounds=WIDE)])
 def test_the_declared_columns_are_named_beside_a_misspelled_one(encoder):
     message = r"declares no values for the columns \['Age'\].*\. The Domain declares \['job', 'age', 'sex', 'x'\]$"
     with pytest.raises(ValueError, match=message):
@@ -389,6 +382,6 @@ def test_the_declared_columns_are_named_beside_a_misspelled_one(encoder):
 
 def test_an_undeclared_column_may_be_dropped():
     with pytest.raises(ValueError, match=r"no values for the columns \['id'\]\. Declare .*, or drop the columns"):
-        DPMarginalSynthesizer(1.0, domain=WIDE).fit(PEOPLE.assign(id=range(150)))
+        skdp.DPMarginalSynthesizer(1.0, domain=WIDE).fit(PEOPLE.assign(id=range(150)))
     with pytest.raises(TypeError, match=r"X must be a table, got str\. Read the file first"):
-        DPMarginalSynthesizer(1.0, domain=WIDE).fit("people.csv")
+        skdp.DPMarginalSynthesizer(1.0, domain=WIDE).fit("people.csv")

@@ -9,16 +9,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from skdp import (
-    DPColumnSynthesizer,
-    DPMarginalSynthesizer,
-    RandomizedResponseEncoder,
-    SyntheticResampler,
-    UnaryEncodingTransformer,
-)
+import skdp
 from skdp.domain import Interval
 from skdp.engines import privatize, privatize_file, synthesize_file
-from skdp.local import HeavyHitters, NumericPerturber, PosteriorFeatures
 from tests.carry_checks import opposite_frames, require_same_form
 from tests.conftest import often
 
@@ -84,7 +77,7 @@ def by_perturber(**parameters):
     def release(table):
         only(table, *LIBRARIES, "numpy")
         ids = {"record_id": list(range(len(table)))} if parameters else {}
-        perturber = NumericPerturber(EPSILON, bounds=declared(table, BOUNDS), **parameters)
+        perturber = skdp.NumericPerturber(EPSILON, bounds=declared(table, BOUNDS), **parameters)
         return perturber.fit(table).transform(table, **ids)
 
     return release
@@ -93,7 +86,9 @@ def by_perturber(**parameters):
 def resampled_columns(table):
     only(table, *LIBRARIES)
     columns = ["text", "number with gaps"]
-    rows = DPColumnSynthesizer(columns, EPSILON, domain=declared(table), random_state=0).fit(table).transform(table)
+    rows = (
+        skdp.DPColumnSynthesizer(columns, EPSILON, domain=declared(table), random_state=0).fit(table).transform(table)
+    )
     return rows.select(columns) if hasattr(rows, "select") else rows[columns]
 
 
@@ -101,18 +96,18 @@ def resampled(table):
     only(table, *LIBRARIES)
     rest = [name for name in VALUES if name != "text"]
     X = table.select(rest) if hasattr(table, "select") else table[rest]
-    synthesizer = DPMarginalSynthesizer(EPSILON, domain=VALUES, **QUICK)
-    return SyntheticResampler(synthesizer).fit_resample(X, table["text"])[0]
+    synthesizer = skdp.DPMarginalSynthesizer(EPSILON, domain=VALUES, **QUICK)
+    return skdp.SyntheticResampler(synthesizer).fit_resample(X, table["text"])[0]
 
 
 def drawn_in_bins(table):
     only(table, *LIBRARIES)
     domain = {name: Interval(*ends, bins=5, real=True) for name, ends in BOUNDS.items()}
-    return DPMarginalSynthesizer(EPSILON, domain=domain, bins="declared", **QUICK).fit(table).sample(50)
+    return skdp.DPMarginalSynthesizer(EPSILON, domain=domain, bins="declared", **QUICK).fit(table).sample(50)
 
 
 def encoder(**parameters):
-    return RandomizedResponseEncoder(EPSILON, categories=VALUES, **parameters)
+    return skdp.RandomizedResponseEncoder(EPSILON, categories=VALUES, **parameters)
 
 
 def lazily(table):
@@ -151,17 +146,17 @@ def privatized(path, place):
 
 
 def synthesized(path, place):
-    synthesize_file(path, place, DPMarginalSynthesizer(EPSILON, domain=VALUES, **QUICK), n_samples=50)
+    synthesize_file(path, place, skdp.DPMarginalSynthesizer(EPSILON, domain=VALUES, **QUICK), n_samples=50)
 
 
 PATHS = {
-    "split": by_encoder(RandomizedResponseEncoder),
+    "split": by_encoder(skdp.RandomizedResponseEncoder),
     # Of 24 reports of four values, one is missing in 999 of 1,000 draws, and pandas makes floats of the others.
-    "to pandas": by_encoder(RandomizedResponseEncoder, "pandas", random_state=0),
-    "to polars": by_encoder(RandomizedResponseEncoder, "polars"),
-    "unary": by_encoder(UnaryEncodingTransformer),
-    "posterior": lambda table: PosteriorFeatures(
-        UnaryEncodingTransformer(EPSILON, categories=declared(table))
+    "to pandas": by_encoder(skdp.RandomizedResponseEncoder, "pandas", random_state=0),
+    "to polars": by_encoder(skdp.RandomizedResponseEncoder, "polars"),
+    "unary": by_encoder(skdp.UnaryEncodingTransformer),
+    "posterior": lambda table: skdp.PosteriorFeatures(
+        skdp.UnaryEncodingTransformer(EPSILON, categories=declared(table))
     ).fit_transform(table),
     "resampled columns": resampled_columns,
     "resampled features": resampled,
@@ -198,7 +193,7 @@ def test_of_files(path, tmp_path):
 
 
 def test_of_words():
-    assert len(check_form(HeavyHitters(EPSILON, max_length=5).report, WORDS)) >= 10
+    assert len(check_form(skdp.HeavyHitters(EPSILON, max_length=5).report, WORDS)) >= 10
 
 
 def test_kept_columns_hold_their_rows_only():
@@ -207,7 +202,7 @@ def test_kept_columns_hold_their_rows_only():
 
     def release(table):
         rest = {name: values for name, values in VALUES.items() if name != keep}
-        local = RandomizedResponseEncoder(EPSILON, categories=rest)
+        local = skdp.RandomizedResponseEncoder(EPSILON, categories=rest)
         if library_of(table) == "polars":
             return privatize(table.lazy(), local, keep=[keep]).select([keep]).collect()
         return privatize(only(table, "pyarrow"), local, keep=[keep]).select([keep])
@@ -219,8 +214,8 @@ def test_a_released_column_of_categories_is_text():
     """Codes of categories are those of the order in which the true values appeared."""
     values = [f"zulu {place}" for place in range(4)]
     true = pl.DataFrame({"v": pl.Series(values[::-1] * 10, dtype=pl.Categorical)})
-    local = RandomizedResponseEncoder(EPSILON, categories={"v": values}, random_state=0)
-    synthesizer = DPMarginalSynthesizer(EPSILON, domain={"v": values}, random_state=0)
+    local = skdp.RandomizedResponseEncoder(EPSILON, categories={"v": values}, random_state=0)
+    synthesizer = skdp.DPMarginalSynthesizer(EPSILON, domain={"v": values}, random_state=0)
     for out in (
         local.fit(true).transform(true),
         privatize(true.lazy(), local).collect(),

@@ -8,16 +8,7 @@ import pytest
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skdp import (
-    FrequencyOracleEncoder,
-    LocalHashingEncoder,
-    LocalTableEncoder,
-    NumericPerturber,
-    RandomizedResponseEncoder,
-    RapporEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-)
+import skdp
 from tests.conftest import each
 
 # The only exceptions, and why.
@@ -27,19 +18,19 @@ ORDER_CHECKS = dict.fromkeys(
 )
 # One of each class.
 ESTIMATORS = [
-    RandomizedResponseEncoder(),
-    RapporEncoder(n_bits=8),
-    NumericPerturber(bounds=(-100, 100)),
-    LocalTableEncoder(),
+    skdp.RandomizedResponseEncoder(),
+    skdp.RapporEncoder(n_bits=8),
+    skdp.NumericPerturber(bounds=(-100, 100)),
+    skdp.LocalTableEncoder(),
 ]
 # Encoders with the same `fit` and `transform`, and parameters of their own.
-ALIKE = [SubsetSelectionEncoder(), LocalHashingEncoder(), FrequencyOracleEncoder()]
+ALIKE = [skdp.SubsetSelectionEncoder(), skdp.LocalHashingEncoder(), skdp.FrequencyOracleEncoder()]
 OTHERS = [
     *ALIKE,
-    RandomizedResponseEncoder(strategy="joint"),
-    RandomizedResponseEncoder(strategy="sample"),
-    UnaryEncodingTransformer(),
-    NumericPerturber(mechanism="laplace", bounds=(-100, 100)),
+    skdp.RandomizedResponseEncoder(strategy="joint"),
+    skdp.RandomizedResponseEncoder(strategy="sample"),
+    skdp.UnaryEncodingTransformer(),
+    skdp.NumericPerturber(mechanism="laplace", bounds=(-100, 100)),
 ]
 
 SHARED_CHECKS = [

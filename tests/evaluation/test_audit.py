@@ -11,28 +11,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skdp import (
-    DPHistogram,
-    DPLogisticRegression,
-    DPMean,
-    DPStandardScaler,
-    Interval,
-    NumericPerturber,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    UnaryEncodingTransformer,
-)
+import skdp
 from skdp.evaluation import audit_epsilon
-from skdp.local import (
-    HeavyHitters,
-    LocalHashingEncoder,
-    LocalTableEncoder,
-    PosteriorFeatures,
-    RapporEncoder,
-    SecretKey,
-    SetValuedEncoder,
-    SubsetSelectionEncoder,
-)
 from tests.conftest import each
 from tests.evaluation import broken_transformers as broken
 from tests.evaluation.broken_transformers import one
@@ -44,7 +24,7 @@ CELLS = [pd.DataFrame({"a": [0, 0, 1, last]}) for last in (0, 1)]
 
 
 def sound(epsilon=1.0, **parameters):
-    return RandomizedResponseEncoder(epsilon, **{"categories": {"value": [0, 1]}} | parameters)
+    return skdp.RandomizedResponseEncoder(epsilon, **{"categories": {"value": [0, 1]}} | parameters)
 
 
 # What must be refuted
@@ -103,9 +83,9 @@ def test_a_probability_that_rounds_to_one_is_refuted_by_the_exact_value():
 @each(
     "estimator",
     [
-        RandomizedResponseEncoder(categories=[[0, 1], ["a", "b"]]),
-        RandomizedResponseEncoder(categories={"a": Interval(edges=[0, 1, 2])}, handle_unknown="uniform"),
-        NumericPerturber(bounds=[(0, 1), (-1, 1)], grid_size=4),
+        skdp.RandomizedResponseEncoder(categories=[[0, 1], ["a", "b"]]),
+        skdp.RandomizedResponseEncoder(categories={"a": skdp.Interval(edges=[0, 1, 2])}, handle_unknown="uniform"),
+        skdp.NumericPerturber(bounds=[(0, 1), (-1, 1)], grid_size=4),
     ],
 )
 def test_neighbours_are_made_from_what_is_declared(estimator):
@@ -115,7 +95,7 @@ def test_neighbours_are_made_from_what_is_declared(estimator):
 
 
 def test_undeclared_values_are_tried_where_they_are_taken():
-    class Leaks(RandomizedResponseEncoder):
+    class Leaks(skdp.RandomizedResponseEncoder):
         def transform(self, X, record_id=None):
             released = super().transform(X)
             return released.where(X.isin(["a", "b"]), "unknown")
@@ -131,17 +111,17 @@ def test_undeclared_values_are_tried_where_they_are_taken():
 COLUMNS = {"first": range(4), "second": ["yes", "no", None]}
 WORDS = [pd.DataFrame({"word": [word]}) for word in ("a", "bbbb")]
 SOUND = {
-    "joint": (RandomizedResponseEncoder(categories=COLUMNS, strategy="joint", handle_unknown="uniform"), None),
-    "subsets": (SubsetSelectionEncoder(categories=COLUMNS), None),
-    "hashing": (LocalHashingEncoder(categories={"first": range(4)}), None),
-    "square wave": (NumericPerturber(bounds={"number": (0, 1)}, mechanism="square_wave", grid_size=32), None),
-    "table": (LocalTableEncoder(categories=COLUMNS, bounds={"number": (0, 1)}), None),
+    "joint": (skdp.RandomizedResponseEncoder(categories=COLUMNS, strategy="joint", handle_unknown="uniform"), None),
+    "subsets": (skdp.SubsetSelectionEncoder(categories=COLUMNS), None),
+    "hashing": (skdp.LocalHashingEncoder(categories={"first": range(4)}), None),
+    "square wave": (skdp.NumericPerturber(bounds={"number": (0, 1)}, mechanism="square_wave", grid_size=32), None),
+    "table": (skdp.LocalTableEncoder(categories=COLUMNS, bounds={"number": (0, 1)}), None),
     "sets": (
-        SetValuedEncoder(categories={"column": range(4)}, max_size=2),
+        skdp.SetValuedEncoder(categories={"column": range(4)}, max_size=2),
         [pd.DataFrame({"column": [values]}) for values in ([], [0, 1])],
     ),
-    "RAPPOR": (RapporEncoder(n_bits=8, n_cohorts=1), WORDS),
-    "heavy hitters": (HeavyHitters(max_length=4), WORDS),
+    "RAPPOR": (skdp.RapporEncoder(n_bits=8, n_cohorts=1), WORDS),
+    "heavy hitters": (skdp.HeavyHitters(max_length=4), WORDS),
 }
 
 
@@ -164,14 +144,14 @@ def test_the_bound_comes_near_a_claim_that_is_tight(epsilon, draws):
 
 
 def test_permanent_reports_and_wrappers():
-    result = audit_epsilon(sound(memoize=True, secret_key=SecretKey.generate()), n_draws=10_000)
+    result = audit_epsilon(sound(memoize=True, secret_key=skdp.SecretKey.generate()), n_draws=10_000)
     assert not result.rejected
     assert result.epsilon_lower > 0.4
-    bits = UnaryEncodingTransformer(1.0, categories={"value": ["a", "b"]})
+    bits = skdp.UnaryEncodingTransformer(1.0, categories={"value": ["a", "b"]})
     neighbours = [pd.DataFrame({"value": [value]}) for value in ("a", "b")]
-    assert not audit_epsilon(PosteriorFeatures(bits), neighbours, n_draws=500, random_state=0).rejected
+    assert not audit_epsilon(skdp.PosteriorFeatures(bits), neighbours, n_draws=500, random_state=0).rejected
 
-    class Leaks(LocalTableEncoder):
+    class Leaks(skdp.LocalTableEncoder):
         def transform(self, X):
             return super().transform(X).assign(a=list(X["a"]))
 
@@ -196,35 +176,35 @@ def test_what_delta_allows_is_not_refuted():
 class TestCurators:
     """What `fit` learns is audited, and a callable's result."""
 
-    @each("estimator", [DPMean(bounds=(0, 1)), DPHistogram(domain={"a": [0, 1]})])
+    @each("estimator", [skdp.DPMean(bounds=(0, 1)), skdp.DPHistogram(domain={"a": [0, 1]})])
     def test_one_table_may_have_a_row_less(self, estimator):
         result = audit_epsilon(estimator, [CELLS[0], CELLS[0][:3]], n_draws=100, random_state=0)
         assert (result.epsilon_claimed, result.rejected) == (1.0, False)
 
     @pytest.mark.long
     def test_a_true_mean_is_refuted(self):
-        class Exact(DPMean):
+        class Exact(skdp.DPMean):
             def fit(self, X, y=None):
                 super().fit(X, y)
                 self.mean_ = np.asarray(X).mean(axis=0)
                 return self
 
         assert audit_epsilon(Exact(bounds=(0, 1)), [CELLS[0], CELLS[0][:3]], n_draws=2_000, random_state=0).rejected
-        scaler = audit_epsilon(DPStandardScaler(bounds=[[0, 1]], random_state=0), NUMBERS, n_draws=100)
+        scaler = audit_epsilon(skdp.DPStandardScaler(bounds=[[0, 1]], random_state=0), NUMBERS, n_draws=100)
         assert (scaler.rejected, scaler.epsilon_claimed) == (False, 2.0)
 
     def test_advice_is_given_where_the_claim_is_not_known(self):
         with pytest.raises(TypeError, match=r"neighbours must be two tables .* DPStandardScaler is not one"):
-            audit_epsilon(DPStandardScaler(bounds=[[0, 1]]), n_draws=5_000)
+            audit_epsilon(skdp.DPStandardScaler(bounds=[[0, 1]]), n_draws=5_000)
         with pytest.raises(TypeError, match="must have guarantee_, got Pipeline"):
-            audit_epsilon(make_pipeline(DPStandardScaler(bounds=[[0, 1]])), NUMBERS)
+            audit_epsilon(make_pipeline(skdp.DPStandardScaler(bounds=[[0, 1]])), NUMBERS)
 
 
 # The rest of the contract
 
 
 def test_nothing_is_charged_and_nothing_is_changed():
-    ledger = PrivacyLedger(epsilon=1.0)
+    ledger = skdp.PrivacyLedger(epsilon=1.0)
     frame = pd.DataFrame({"value": [0, 1]})
     encoder, untouched = (sound(ledger=each, random_state=0).fit(frame) for each in (ledger, None))
     other = sound(random_state=0).fit(frame)
@@ -266,10 +246,10 @@ def test_the_result_shows_no_value(release):
         ((len, TWO), {"random_state": 0}, ValueError, "random_state must be None for a callable"),
         ((len, TWO), {"n_draws": 99}, ValueError, "n_draws must be at least 100, got 99"),
         ((len, "ab"), {}, TypeError, "neighbours must be a list of tables, got str"),
-        ((RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
+        ((skdp.RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
         ((sound(), [TWO[0].iloc[[0, 0]], TWO[1].iloc[[0, 0]]]), {}, ValueError, "tables that differ in 2"),
         ((sound(), [TWO[0], TWO[1].iloc[[0, 0]]]), {}, ValueError, "the same shape"),
-        ((RandomizedResponseEncoder(),), {}, ValueError, "estimator without declared values"),
+        ((skdp.RandomizedResponseEncoder(),), {}, ValueError, "estimator without declared values"),
         ((lambda rows: rows["absent"], TWO), {}, ValueError, r"must succeed, got KeyError"),
     ],
 )
@@ -280,7 +260,7 @@ def test_mistakes_are_named(arguments, options, error, match):
 
 def test_tables_that_differ_in_public_columns_are_no_neighbours():
     people = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
-    model = DPLogisticRegression(1.0, protect="target", classes=[0, 1])
+    model = skdp.DPLogisticRegression(1.0, protect="target", classes=[0, 1])
     other = people.assign(x=[0.0, 1.0, 2.0, 9.0])
     for neighbour in (other, people.iloc[:3]):
         with pytest.raises(ValueError, match="neighbours must differ only in the values of the columns"):

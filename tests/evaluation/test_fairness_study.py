@@ -13,13 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
 
-from skdp import (
-    Interval,
-    LocalHashingEncoder,
-    RandomizedResponseEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-)
+import skdp
 from skdp.evaluation import compare_to_baseline, fairness_study
 from tests.conftest import each
 
@@ -34,8 +28,8 @@ PEOPLE = pd.DataFrame(
     },
     index=RNG.permutation(N),
 )
-DOMAIN = {"sex": ["f", "m"], "age": Interval(18, 70, bins=3), "job": ["clerk", "farm", "shop"]}
-ALL_DECLARED = {**DOMAIN, "hours": Interval(0, 80, bins=16, real=True)}
+DOMAIN = {"sex": ["f", "m"], "age": skdp.Interval(18, 70, bins=3), "job": ["clerk", "farm", "shop"]}
+ALL_DECLARED = {**DOMAIN, "hours": skdp.Interval(0, 80, bins=16, real=True)}
 HIRED = PEOPLE["hours"] + 12 * (PEOPLE["sex"] == "m") + RNG.normal(0, 5, N) > 46
 MODEL = LogisticRegression(max_iter=500)
 PARITY = "statistical_parity_difference"
@@ -43,7 +37,7 @@ PARITY = "statistical_parity_difference"
 
 def study(encoder=None, X=PEOPLE, y=HIRED, **options):
     settings = {"epsilons": [1.0], "domain": DOMAIN, "n_splits": 2, "random_state": 0}
-    settings |= {"sensitive": "sex", "privileged": "m", "encoder": encoder or RandomizedResponseEncoder()}
+    settings |= {"sensitive": "sex", "privileged": "m", "encoder": encoder or skdp.RandomizedResponseEncoder()}
     return fairness_study(options.pop("estimator", MODEL), X, y, **{**settings, **options})
 
 
@@ -85,12 +79,12 @@ def test_baselines_are_what_they_are_called():
 
 
 ENCODERS = {
-    "response": RandomizedResponseEncoder(),
-    "joint": RandomizedResponseEncoder(strategy="joint"),
-    "sample": RandomizedResponseEncoder(strategy="sample"),
-    "unary": UnaryEncodingTransformer(),
-    "subset": SubsetSelectionEncoder(),
-    "hashing": LocalHashingEncoder(),
+    "response": skdp.RandomizedResponseEncoder(),
+    "joint": skdp.RandomizedResponseEncoder(strategy="joint"),
+    "sample": skdp.RandomizedResponseEncoder(strategy="sample"),
+    "unary": skdp.UnaryEncodingTransformer(),
+    "subset": skdp.SubsetSelectionEncoder(),
+    "hashing": skdp.LocalHashingEncoder(),
 }
 
 
@@ -180,7 +174,7 @@ def test_differences_are_those_of_compare_to_baseline():
         ({"methods": "reported"}, TypeError, "methods must be a list of names"),
         ({"sensitive": "wage"}, ValueError, "Column 'wage' must be in X and declared"),
         (
-            {"encoder": RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})},
+            {"encoder": skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})},
             ValueError,
             r"sensitive must be a column of encoder, \['job'\], got 'sex'",
         ),

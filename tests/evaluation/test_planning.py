@@ -10,18 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import (
-    DPHistogram,
-    FrequencyOracleEncoder,
-    LocalHashingEncoder,
-    LocalTableEncoder,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-    plan_epsilon,
-    plan_rows,
-)
+import skdp
 from skdp.privacy import Mu, Rho
 from skdp.survey import ReportDesign
 from tests.conftest import each, often
@@ -30,7 +19,7 @@ SEX, JOB = ["F", "M"], [f"job {number}" for number in range(6)]
 VALUES = {"sex": SEX, "job": JOB}
 N = 3_000
 Z = NormalDist().inv_cdf(0.975)
-SMOKES = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]})
+SMOKES = skdp.RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]})
 
 
 def variance_of_coin(epsilon, rate):
@@ -42,7 +31,7 @@ def variance_of_coin(epsilon, rate):
 
 @pytest.mark.parametrize("rate", [None, 0.1])
 def test_the_smallest_epsilon_of_a_frequency_follows_the_closed_form(rate):
-    epsilon = plan_epsilon(SMOKES, within=0.02, n_rows=20_000, rates=rate)
+    epsilon = skdp.plan_epsilon(SMOKES, within=0.02, n_rows=20_000, rates=rate)
 
     def margin(epsilon):
         return Z * math.sqrt(variance_of_coin(epsilon, 0.5 if rate is None else rate) / 20_000)
@@ -52,28 +41,28 @@ def test_the_smallest_epsilon_of_a_frequency_follows_the_closed_form(rate):
 
 
 def test_the_smallest_number_of_rows_follows_the_closed_form():
-    assert plan_rows(SMOKES, within=0.02) == math.ceil((Z / 0.02) ** 2 * variance_of_coin(1.0, 0.5))
+    assert skdp.plan_rows(SMOKES, within=0.02) == math.ceil((Z / 0.02) ** 2 * variance_of_coin(1.0, 0.5))
     variance = 2 * (variance_of_coin(1.0, 0.2) + variance_of_coin(1.0, 0.3))
-    assert plan_rows(SMOKES, rates=(0.2, 0.3), within=0.05) == math.ceil((Z / 0.05) ** 2 * variance)
-    assert plan_rows(DPHistogram(0.5, domain={"sex": SEX}), within=0.001) == 6_000
+    assert skdp.plan_rows(SMOKES, rates=(0.2, 0.3), within=0.05) == math.ceil((Z / 0.05) ** 2 * variance)
+    assert skdp.plan_rows(skdp.DPHistogram(0.5, domain={"sex": SEX}), within=0.001) == 6_000
     given = {"rates": (0.2, 0.3), "power": 0.8}
-    assert plan_epsilon(SMOKES, n_rows=plan_rows(SMOKES, **given), **given) == pytest.approx(1.0, abs=0.001)
+    assert skdp.plan_epsilon(SMOKES, n_rows=skdp.plan_rows(SMOKES, **given), **given) == pytest.approx(1.0, abs=0.001)
 
 
 def estimators():
     """List estimators of counts, with the column that has the largest error."""
     both, sex, job = dict(VALUES), {"sex": SEX}, {"job": JOB}
     return {
-        "randomized response": (RandomizedResponseEncoder(categories=sex), {}),
-        "split": (RandomizedResponseEncoder(categories=both), {"column": "job"}),
-        "joint": (FrequencyOracleEncoder(categories=both, strategy="joint"), {}),
-        "sample": (FrequencyOracleEncoder(categories=both, strategy="sample"), {"column": "job", "within": 300}),
-        "subset selection": (SubsetSelectionEncoder(categories=job), {}),
-        "unary encoding": (UnaryEncodingTransformer(categories=job), {}),
-        "hashing": (LocalHashingEncoder(categories=job), {}),
-        "histogram": (DPHistogram(domain=sex), {"within": 20}),
-        "Gaussian": (DPHistogram(Mu(1.0, 1e-6), domain=sex), {"within": 20}),
-        "rho": (DPHistogram(Rho(1.0, 1e-6), domain=both), {"within": 20}),
+        "randomized response": (skdp.RandomizedResponseEncoder(categories=sex), {}),
+        "split": (skdp.RandomizedResponseEncoder(categories=both), {"column": "job"}),
+        "joint": (skdp.FrequencyOracleEncoder(categories=both, strategy="joint"), {}),
+        "sample": (skdp.FrequencyOracleEncoder(categories=both, strategy="sample"), {"column": "job", "within": 300}),
+        "subset selection": (skdp.SubsetSelectionEncoder(categories=job), {}),
+        "unary encoding": (skdp.UnaryEncodingTransformer(categories=job), {}),
+        "hashing": (skdp.LocalHashingEncoder(categories=job), {}),
+        "histogram": (skdp.DPHistogram(domain=sex), {"within": 20}),
+        "Gaussian": (skdp.DPHistogram(Mu(1.0, 1e-6), domain=sex), {"within": 20}),
+        "rho": (skdp.DPHistogram(Rho(1.0, 1e-6), domain=both), {"within": 20}),
     }
 
 
@@ -85,7 +74,7 @@ def test_the_intervals_of_releases_are_as_wide_as_planned(case):
     estimator, options = estimators()[case]
     given = {"within": 200, "rates": 0.3} | options
     column = given.pop("column", None)
-    epsilon = plan_epsilon(estimator, n_rows=N, **given)
+    epsilon = skdp.plan_epsilon(estimator, n_rows=N, **given)
     amount = type(estimator.epsilon)(epsilon, 1e-6) if isinstance(estimator.epsilon, Mu | Rho) else epsilon
     estimator.set_params(epsilon=amount)
     widths = []
@@ -95,7 +84,7 @@ def test_the_intervals_of_releases_are_as_wide_as_planned(case):
         table = pd.DataFrame({"sex": np.where(first, "F", "M")})
         table["job"] = np.where(rng.permutation(first), JOB[0], rng.choice(JOB[1:], N))
         estimator.set_params(random_state=seed)
-        if isinstance(estimator, DPHistogram):
+        if isinstance(estimator, skdp.DPHistogram):
             found = estimator.fit(table[list(estimator.domain)]).to_frame().iloc[0]
         else:
             reports = estimator.fit_transform(table[list(estimator.categories)])
@@ -107,13 +96,17 @@ def test_the_intervals_of_releases_are_as_wide_as_planned(case):
 
 
 @pytest.mark.parametrize(
-    "make", often([UnaryEncodingTransformer, SubsetSelectionEncoder, LocalHashingEncoder], [SubsetSelectionEncoder])
+    "make",
+    often(
+        [skdp.UnaryEncodingTransformer, skdp.SubsetSelectionEncoder, skdp.LocalHashingEncoder],
+        [skdp.SubsetSelectionEncoder],
+    ),
 )
 def test_a_test_of_two_groups_has_the_planned_power(make):
     """400 surveys: four standard errors of the observed power."""
     rates = (0.2, 0.4)
     encoder = make(2.0, categories={"job": JOB}, random_state=0).fit(pd.DataFrame({"job": JOB}))
-    n_rows = plan_rows(encoder, rates=rates, power=0.8)
+    n_rows = skdp.plan_rows(encoder, rates=rates, power=0.8)
     rng = np.random.default_rng(0)
     n_found = 0
     for _ in range(400):
@@ -144,10 +137,10 @@ def test_a_questionnaire_has_the_variance_of_its_channel(design, yes, no, rates)
     for rate in rates:
         reported = yes + (1 - yes - no) * rate
         variance += 2 * reported * (1 - reported) / (1 - yes - no) ** 2
-    assert plan_rows(design, rates=rates, within=0.03) == math.ceil((Z / 0.03) ** 2 * variance)
+    assert skdp.plan_rows(design, rates=rates, within=0.03) == math.ceil((Z / 0.03) ** 2 * variance)
 
 
-ENCODER = RandomizedResponseEncoder(categories=VALUES)
+ENCODER = skdp.RandomizedResponseEncoder(categories=VALUES)
 TEST = {"power": 0.8, "within": None, "rates": (0.2, 0.3)}
 LEVELS = ReportDesign.by_group({1: ReportDesign.warner("a", 0.9), 2: ReportDesign.warner("a", 0.7)}, "g")
 
@@ -155,9 +148,9 @@ LEVELS = ReportDesign.by_group({1: ReportDesign.warner("a", 0.9), 2: ReportDesig
 @each(
     "source, options, error, message",
     [
-        (RandomizedResponseEncoder(), {}, TypeError, "categories of RandomizedResponseEncoder must be a mapping"),
-        (LocalTableEncoder(), {}, TypeError, "source must be an encoder of categories, .*, got LocalTableEncoder"),
-        (DPHistogram(domain=VALUES), TEST, ValueError, "rates must be one proportion for a DPHistogram"),
+        (skdp.RandomizedResponseEncoder(), {}, TypeError, "categories of RandomizedResponseEncoder must be a mapping"),
+        (skdp.LocalTableEncoder(), {}, TypeError, "source must be an encoder of categories, .*, got LocalTableEncoder"),
+        (skdp.DPHistogram(domain=VALUES), TEST, ValueError, "rates must be one proportion for a DPHistogram"),
         (DICE, {}, TypeError, "Use plan_rows"),
         (ENCODER, {"n_rows": None}, ValueError, "n_rows is required for a proportion"),
         (ENCODER, {"n_rows": 0}, ValueError, "n_rows must be at least 1, got 0"),
@@ -172,7 +165,7 @@ LEVELS = ReportDesign.by_group({1: ReportDesign.warner("a", 0.9), 2: ReportDesig
 )
 def test_errors_of_plan_epsilon(source, options, error, message):
     with pytest.raises(error, match=message):
-        plan_epsilon(source, **{"within": 0.5, "n_rows": 9, **options})
+        skdp.plan_epsilon(source, **{"within": 0.5, "n_rows": 9, **options})
 
 
 @each(
@@ -185,15 +178,15 @@ def test_errors_of_plan_epsilon(source, options, error, message):
 )
 def test_errors_of_plan_rows(source, options, message):
     with pytest.raises(ValueError, match=message):
-        plan_rows(source, **{"within": 0.5} | options)
+        skdp.plan_rows(source, **{"within": 0.5} | options)
 
 
 def test_nothing_is_charged_and_a_fitted_encoder_keeps_its_values():
-    ledger = PrivacyLedger(epsilon=1.0)
-    encoder = RandomizedResponseEncoder(1.0, ledger=ledger, random_state=0)
+    ledger = skdp.PrivacyLedger(epsilon=1.0)
+    encoder = skdp.RandomizedResponseEncoder(1.0, ledger=ledger, random_state=0)
     with warnings.catch_warnings(action="ignore"):
         encoder.fit(pd.DataFrame({"sex": SEX}))
-    declared = RandomizedResponseEncoder(categories={"sex": SEX})
-    assert plan_epsilon(encoder, within=0.1, n_rows=N) == plan_epsilon(declared, within=0.1, n_rows=N)
+    declared = skdp.RandomizedResponseEncoder(categories={"sex": SEX})
+    assert skdp.plan_epsilon(encoder, within=0.1, n_rows=N) == skdp.plan_epsilon(declared, within=0.1, n_rows=N)
     assert not len(ledger.report())
     assert encoder.guarantee_.epsilon == pytest.approx(1.0)

@@ -19,19 +19,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skdp import (
-    BudgetExceeded,
-    DPMarginalSynthesizer,
-    LocalHashingEncoder,
-    OnFitOnly,
-    PosteriorFeatures,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    SyntheticResampler,
-    UnaryEncodingTransformer,
-    WeakGuaranteeWarning,
-)
-from skdp.central import DPStandardScaler
+import skdp
 from skdp.evaluation import compare_to_baseline, privacy_curve
 from tests.conftest import each
 
@@ -47,7 +35,7 @@ def _forget():
     releases.clear()
 
 
-class CountingEncoder(RandomizedResponseEncoder):
+class CountingEncoder(skdp.RandomizedResponseEncoder):
     def transform(self, X, record_id=None):
         if self.epsilon < 1e9:  # the baseline's
             releases.append(len(X))
@@ -62,7 +50,7 @@ def table(n=240, seed=0):
 
 
 def pipeline(encoder=None, classifier=None):
-    encoder = encoder or RandomizedResponseEncoder(categories=DOMAIN)
+    encoder = encoder or skdp.RandomizedResponseEncoder(categories=DOMAIN)
     private = Pipeline([("encoder", encoder), ("one_hot", OneHotEncoder(handle_unknown="ignore"))])
     columns = ColumnTransformer([("private", private, ["group", "kind"]), ("numbers", StandardScaler(), ["number"])])
     return Pipeline([("columns", columns), ("classifier", classifier or LogisticRegression())])
@@ -82,7 +70,7 @@ def seeds_of(**parameters):
     """Read the seed of each cell: the random bits of a cell are those of its encoder."""
     found = []
 
-    class Spy(RandomizedResponseEncoder):
+    class Spy(skdp.RandomizedResponseEncoder):
         def fit(self, X, y=None):
             found.append(self.random_state)
             return super().fit(X, y)
@@ -115,16 +103,16 @@ class TestScores:
         pd.testing.assert_frame_equal(result, pd.DataFrame(expected, columns=COLUMNS))
 
     def test_test_rows_are_true_within_onfitonly(self):
-        inner = OnFitOnly(RandomizedResponseEncoder(categories=DOMAIN))
+        inner = skdp.OnFitOnly(skdp.RandomizedResponseEncoder(categories=DOMAIN))
         result = curve(pipeline(inner), param_name=f"{ENCODER}__transformer__epsilon", epsilons=[50.0])
         assert values(result, "accuracy", 50.0) == values(result, "accuracy", math.inf)
 
-    @pytest.mark.parametrize("encoder", [RandomizedResponseEncoder, UnaryEncodingTransformer])
+    @pytest.mark.parametrize("encoder", [skdp.RandomizedResponseEncoder, skdp.UnaryEncodingTransformer])
     def test_the_epsilon_of_the_baseline_is_no_weak_guarantee(self, encoder):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             curve(pipeline(encoder(categories=DOMAIN)), epsilons=[1.0])
-        with pytest.warns(WeakGuaranteeWarning, match="epsilon=30 gives weak protection"):
+        with pytest.warns(skdp.WeakGuaranteeWarning, match="epsilon=30 gives weak protection"):
             curve(pipeline(encoder(categories=DOMAIN)), epsilons=[30.0])
 
     def test_a_frame_of_any_kind(self):
@@ -136,7 +124,7 @@ class TestScores:
     @pytest.mark.long
     def test_two_processes_give_what_one_gives(self):
         pd.testing.assert_frame_equal(curve(n_jobs=2, epsilons=[0.5]), curve(epsilons=[0.5]))
-        encoder = RandomizedResponseEncoder(categories=DOMAIN, ledger=PrivacyLedger(epsilon=100))
+        encoder = skdp.RandomizedResponseEncoder(categories=DOMAIN, ledger=skdp.PrivacyLedger(epsilon=100))
         with pytest.raises(RuntimeError, match="a PrivacyLedger in memory belongs to one process"):
             curve(pipeline(encoder), n_jobs=2)
 
@@ -154,8 +142,8 @@ def test_all_scorers_see_one_release_of_the_test_rows(wrap):
     model, name = pipeline(CountingEncoder(categories=DOMAIN)), EPSILON
     if wrap == "posterior":
         X = X[["group", "kind"]]
-        bits = UnaryEncodingTransformer(categories=DOMAIN)
-        model = make_pipeline(PosteriorFeatures(bits), LogisticRegression())
+        bits = skdp.UnaryEncodingTransformer(categories=DOMAIN)
+        model = make_pipeline(skdp.PosteriorFeatures(bits), LogisticRegression())
         name = "posteriorfeatures__encoder__epsilon"
     model, name = VotingClassifier([("only", model)], voting="soft"), f"only__{name}"
     scoring = {"agreement": agreement, "right": "accuracy", "area": "roc_auc"}
@@ -189,34 +177,34 @@ class TestSeedsAndSplits:
 class TestBaselines:
     def test_a_private_scaler(self):
         X, y = table()
-        model = make_pipeline(DPStandardScaler(bounds=[(-4, 4)]), LogisticRegression())
+        model = make_pipeline(skdp.DPStandardScaler(bounds=[(-4, 4)]), LogisticRegression())
         plain = make_pipeline(StandardScaler(), LogisticRegression())
         parameters = {"param_name": "dpstandardscaler__epsilon", "data": (X[["number"]], y)}
         given = curve(model, baseline=plain, **parameters)
         assert values(curve(model, **parameters), "accuracy", math.inf) == values(given, "accuracy", math.inf)
 
     def test_a_random_encoding_has_one_that_charges_nothing(self):
-        ledger = PrivacyLedger(epsilon=1.0)
-        found = curve(pipeline(LocalHashingEncoder(0.25, categories=DOMAIN, ledger=ledger)), epsilons=[0.25])
+        ledger = skdp.PrivacyLedger(epsilon=1.0)
+        found = curve(pipeline(skdp.LocalHashingEncoder(0.25, categories=DOMAIN, ledger=ledger)), epsilons=[0.25])
         assert np.isinf(found["epsilon"]).sum() == 2
         assert ledger.spent.epsilon == 4 * 0.25  # two fits and two sets of test rows
 
     def test_synthetic_training_rows(self):
         X, y = table()
-        synthesizer = DPMarginalSynthesizer(domain=DOMAIN | {"target": ["no", "yes"]}, marginals="full")
-        model = make_imblearn_pipeline(SyntheticResampler(synthesizer), OneHotEncoder(), LogisticRegression())
+        synthesizer = skdp.DPMarginalSynthesizer(domain=DOMAIN | {"target": ["no", "yes"]}, marginals="full")
+        model = make_imblearn_pipeline(skdp.SyntheticResampler(synthesizer), OneHotEncoder(), LogisticRegression())
         name = "syntheticresampler__synthesizer__epsilon"
         result = curve(model, (X[["group", "kind"]], y), param_name=name, epsilons=[5.0])
         assert min(values(result, "accuracy", math.inf)) > 0.7
 
 
 def test_each_release_is_charged_and_a_refusal_passes():
-    ledger = PrivacyLedger(epsilon=100)
-    curve(pipeline(RandomizedResponseEncoder(categories=DOMAIN, ledger=ledger)))
+    ledger = skdp.PrivacyLedger(epsilon=100)
+    curve(pipeline(skdp.RandomizedResponseEncoder(categories=DOMAIN, ledger=ledger)))
     assert ledger.spent.epsilon == pytest.approx(4 * 4.5)
-    ledger = PrivacyLedger(epsilon=1)
-    with pytest.raises(BudgetExceeded):
-        curve(pipeline(RandomizedResponseEncoder(categories=DOMAIN, ledger=ledger)))
+    ledger = skdp.PrivacyLedger(epsilon=1)
+    with pytest.raises(skdp.BudgetExceeded):
+        curve(pipeline(skdp.RandomizedResponseEncoder(categories=DOMAIN, ledger=ledger)))
     assert ledger.spent.epsilon <= 1
 
 

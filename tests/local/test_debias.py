@@ -8,18 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import (
-    Domain,
-    Interval,
-    LocalHashingEncoder,
-    LocalTableEncoder,
-    NumericPerturber,
-    RandomizedResponseEncoder,
-    RapporEncoder,
-    SetValuedEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-)
+import skdp
 from skdp.oracles import LocalHashing
 from skdp.survey import ReportDesign
 from skdp.tables import wrap_table
@@ -27,7 +16,12 @@ from tests.oracles.conftest import all_reports, floats
 
 DOMAIN = {"sex": ["f", "m"], "job": ["clerk", None, "sales"]}
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "m"] * 50, "job": ["clerk", "sales", None, "sales", "clerk"] * 30})
-ENCODERS = [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder, LocalHashingEncoder]
+ENCODERS = [
+    skdp.RandomizedResponseEncoder,
+    skdp.UnaryEncodingTransformer,
+    skdp.SubsetSelectionEncoder,
+    skdp.LocalHashingEncoder,
+]
 STRATEGIES = ["split", "joint", "sample"]
 
 
@@ -83,7 +77,7 @@ def test_values_are_the_truth_on_average_over_all_reports(encoder_class, strateg
 
 
 def test_values_of_sets_are_1_for_each_member():
-    encoder = SetValuedEncoder(2.0, categories={"tags": list("abcd")}, max_size=2)
+    encoder = skdp.SetValuedEncoder(2.0, categories={"tags": list("abcd")}, max_size=2)
     encoder.fit(pd.DataFrame({"tags": [["a"], ["b"]]}))
     (oracle,) = encoder.oracles_
     reports = np.array(list(itertools.product((0, 1), repeat=4)), np.uint8)
@@ -97,13 +91,13 @@ def test_values_of_sets_are_1_for_each_member():
 def test_values_of_numbers_are_the_reports(mechanism):
     ages = pd.DataFrame({"age": [20.0, 70.0], "hours": [1.0, 2.0]})
     bounds = {"age": (0, 100), "hours": (0, 80)}
-    perturber = NumericPerturber(2.0, mechanism=mechanism, bounds=bounds, grid_size=4).fit(ages)
+    perturber = skdp.NumericPerturber(2.0, mechanism=mechanism, bounds=bounds, grid_size=4).fit(ages)
     positions = np.linspace(0, 100, 5)
     numbers = perturber.report_values_[0]
     reports = pd.DataFrame({"age": numbers, "hours": perturber.report_values_[1][0]})
     values = perturber.debias(reports, columns=["age"])
     np.testing.assert_allclose(floats(perturber.channel()[0]) @ values["age"].to_numpy(), positions, atol=1e-9)
-    sampled = LocalTableEncoder(1.0, bounds=bounds, random_state=0)
+    sampled = skdp.LocalTableEncoder(1.0, bounds=bounds, random_state=0)
     reports = sampled.fit_transform(ages)
     expected = np.where(reports[list(bounds)].isna(), 0, 2 * reports[list(bounds)])
     np.testing.assert_array_equal(sampled.debias(reports), expected)
@@ -115,7 +109,7 @@ def test_columns_in_several_fields_are_unbiased():
     rng = np.random.default_rng(1)
     table = pd.DataFrame(rng.integers(0, 2, (n, 3)), columns=["a", "b", "c"])
     categories = {name: [0, 1] for name in table}
-    encoder = LocalTableEncoder(4.0, categories=categories, purpose="pairs", random_state=0)
+    encoder = skdp.LocalTableEncoder(4.0, categories=categories, purpose="pairs", random_state=0)
     reports = encoder.fit_transform(table)
     values = encoder.debias(reports)
     assert list(values.columns) == ["a_0", "a_1", "b_0", "b_1", "c_0", "c_1"]
@@ -129,7 +123,7 @@ KINDS = {"pandas": lambda frame: frame, "polars": pl.from_pandas, "pyarrow": pa.
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_kind_of_the_reports_and_their_rows_are_kept(kind):
-    encoder = UnaryEncodingTransformer(1.0, categories=DOMAIN, random_state=0).fit(PEOPLE)
+    encoder = skdp.UnaryEncodingTransformer(1.0, categories=DOMAIN, random_state=0).fit(PEOPLE)
     frame = encoder.transform(PEOPLE).set_index(np.arange(150) + 7)
     reports = KINDS[kind](frame if kind in ("pandas", "numpy") else frame.reset_index(drop=True))
     values = encoder.debias(reports)
@@ -144,19 +138,21 @@ def test_the_kind_of_the_reports_and_their_rows_are_kept(kind):
 
 
 def test_columns_and_values_choose_the_output():
-    encoder = RandomizedResponseEncoder(1.0, categories=DOMAIN, random_state=0)
+    encoder = skdp.RandomizedResponseEncoder(1.0, categories=DOMAIN, random_state=0)
     reports = encoder.fit_transform(PEOPLE)
     every = encoder.debias(reports)
     pd.testing.assert_frame_equal(encoder.debias(reports, columns=["job"], values=["sales"]), every[["job_sales"]])
     chosen = encoder.debias(reports, values={"job": [None], "sex": ["m"]})
     pd.testing.assert_frame_equal(chosen, every[["job_missing", "sex_m"]])
-    joint = RandomizedResponseEncoder(1.0, categories=DOMAIN, strategy="joint", random_state=0)
+    joint = skdp.RandomizedResponseEncoder(1.0, categories=DOMAIN, strategy="joint", random_state=0)
     reports = joint.fit_transform(PEOPLE)
     cells = joint.debias(reports, values=[("m", None), ("f", "clerk")])
     pd.testing.assert_frame_equal(cells, joint.debias(reports)[["sex_job_m_missing", "sex_job_f_clerk"]])
     by_sex = joint.debias(reports).to_numpy().reshape(150, 2, 3).sum(axis=2)
     np.testing.assert_allclose(joint.debias(reports, columns=["sex"]), by_sex, atol=1e-12)
-    bins = RandomizedResponseEncoder(1.0, categories=Domain({"age": Interval(0, 40, bins=4)}), random_state=0)
+    bins = skdp.RandomizedResponseEncoder(
+        1.0, categories=skdp.Domain({"age": skdp.Interval(0, 40, bins=4)}), random_state=0
+    )
     reports = bins.fit_transform(pd.DataFrame({"age": [5.0, 25.0] * 20}))
     assert bins.debias(reports, values=[7, 39]).shape == (40, 2)
 
@@ -173,24 +169,24 @@ def test_columns_and_values_choose_the_output():
     ],
 )
 def test_what_is_not_declared_is_refused(options, message):
-    encoder = RandomizedResponseEncoder(1.0, categories=DOMAIN, random_state=0)
+    encoder = skdp.RandomizedResponseEncoder(1.0, categories=DOMAIN, random_state=0)
     reports = encoder.fit_transform(PEOPLE)
     with pytest.raises((TypeError, ValueError), match=message):
         encoder.debias(reports, **options)
 
 
 def test_reports_without_values_for_each_record_are_refused():
-    encoder = RandomizedResponseEncoder(1.0, categories=DOMAIN, random_state=0)
+    encoder = skdp.RandomizedResponseEncoder(1.0, categories=DOMAIN, random_state=0)
     reports = encoder.fit_transform(PEOPLE)
     with pytest.raises(TypeError, match="got a ReportTally"):
         encoder.debias(encoder.tally(reports))
     with pytest.raises(ValueError, match="protocol of another transformer"):
-        RandomizedResponseEncoder(2.0, categories=DOMAIN).fit(PEOPLE).debias(reports)
-    rappor = RapporEncoder(1.0, n_bits=8, random_state=0)
+        skdp.RandomizedResponseEncoder(2.0, categories=DOMAIN).fit(PEOPLE).debias(reports)
+    rappor = skdp.RapporEncoder(1.0, n_bits=8, random_state=0)
     words = rappor.fit_transform(pd.DataFrame({"word": ["a", "b"]}))
     with pytest.raises(ValueError, match="no unbiased value for each record"):
         rappor.debias(words)
-    perturber = NumericPerturber(1.0, bounds={"age": (0, 9)}, random_state=0)
+    perturber = skdp.NumericPerturber(1.0, bounds={"age": (0, 9)}, random_state=0)
     ages = perturber.fit_transform(pd.DataFrame({"age": [1.0, 2.0]}))
     with pytest.raises(ValueError, match="numbers of column 'age'"):
         perturber.debias(ages, values=[1.0])

@@ -13,20 +13,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 
-from skdp import (
-    FrequencyOracleEncoder,
-    LocalHashingEncoder,
-    LocalTableEncoder,
-    NumericPerturber,
-    OnFitOnly,
-    PosteriorFeatures,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    RapporEncoder,
-    SetValuedEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-)
+import skdp
 from skdp.testing import privatizer_checks
 from tests.conftest import each, often
 
@@ -37,19 +24,19 @@ WORDS = pd.DataFrame({"page": ["a.example", "b.example", ""] * 20})
 VALUES = {"sex": ["Female", "Male"], "job": ["clerk", None, "sales"]}
 BOUNDS = {"age": (0, 100), "hours": (0, 80), "rooms": (0, 9)}
 TRANSFORMERS = {
-    "response": (RandomizedResponseEncoder(categories=VALUES), PEOPLE),
-    "joint response": (RandomizedResponseEncoder(categories=VALUES, strategy="joint"), PEOPLE),
-    "sampled response": (RandomizedResponseEncoder(categories=VALUES, strategy="sample"), PEOPLE),
-    "bits": (UnaryEncodingTransformer(categories=VALUES), PEOPLE),
-    "sets": (SubsetSelectionEncoder(categories=VALUES), PEOPLE),
-    "buckets": (LocalHashingEncoder(categories=VALUES), PEOPLE),
-    "best": (FrequencyOracleEncoder(categories=VALUES), PEOPLE),
-    "numbers": (NumericPerturber(bounds=BOUNDS, grid_size=16), NUMBERS),
-    "Laplace noise": (NumericPerturber(bounds=BOUNDS, mechanism="laplace", grid_size=16), NUMBERS),
-    "table": (LocalTableEncoder(4.0, categories=VALUES, bounds=BOUNDS), PEOPLE.join(NUMBERS)),
-    "pairs": (LocalTableEncoder(4.0, categories=VALUES, purpose="pairs"), PEOPLE),
-    "lists": (SetValuedEncoder(categories={"tags": ["a", "b", "c", "d"]}, max_size=2), LISTS),
-    "words": (RapporEncoder(n_bits=16), WORDS),
+    "response": (skdp.RandomizedResponseEncoder(categories=VALUES), PEOPLE),
+    "joint response": (skdp.RandomizedResponseEncoder(categories=VALUES, strategy="joint"), PEOPLE),
+    "sampled response": (skdp.RandomizedResponseEncoder(categories=VALUES, strategy="sample"), PEOPLE),
+    "bits": (skdp.UnaryEncodingTransformer(categories=VALUES), PEOPLE),
+    "sets": (skdp.SubsetSelectionEncoder(categories=VALUES), PEOPLE),
+    "buckets": (skdp.LocalHashingEncoder(categories=VALUES), PEOPLE),
+    "best": (skdp.FrequencyOracleEncoder(categories=VALUES), PEOPLE),
+    "numbers": (skdp.NumericPerturber(bounds=BOUNDS, grid_size=16), NUMBERS),
+    "Laplace noise": (skdp.NumericPerturber(bounds=BOUNDS, mechanism="laplace", grid_size=16), NUMBERS),
+    "table": (skdp.LocalTableEncoder(4.0, categories=VALUES, bounds=BOUNDS), PEOPLE.join(NUMBERS)),
+    "pairs": (skdp.LocalTableEncoder(4.0, categories=VALUES, purpose="pairs"), PEOPLE),
+    "lists": (skdp.SetValuedEncoder(categories={"tags": ["a", "b", "c", "d"]}, max_size=2), LISTS),
+    "words": (skdp.RapporEncoder(n_bits=16), WORDS),
 }
 every_transformer = pytest.mark.parametrize("name", TRANSFORMERS)
 
@@ -89,7 +76,7 @@ def test_the_long_checks_of_the_contract_pass(name):
 @every_transformer
 def test_a_ledger_that_is_set_after_fit_is_refused_and_one_that_is_taken_away_is_charged(name):
     """Nobody takes a ledger for charged that is not, nor an encoder for free."""
-    first, second = PrivacyLedger(epsilon=100), PrivacyLedger(epsilon=100)
+    first, second = skdp.PrivacyLedger(epsilon=100), skdp.PrivacyLedger(epsilon=100)
     transformer, table = made(name, ledger=first)
     transformer.fit(table).set_params(ledger=second)
     with pytest.raises(ValueError, match="`ledger` was set after fit"):
@@ -145,16 +132,16 @@ def test_reports_of_others_are_refused(name):
 
 
 def test_a_run_of_another_name_class_or_guarantee_is_charged(tmp_path):
-    def fitted(epsilon=1.0, kind=RandomizedResponseEncoder, values=VALUES):
+    def fitted(epsilon=1.0, kind=skdp.RandomizedResponseEncoder, values=VALUES):
         return kind(epsilon, categories=values, ledger=ledger).fit(PEOPLE[list(values)])
 
     for path in (None, tmp_path / "ledger.sqlite"):
-        ledger = PrivacyLedger(path=path, epsilon=20.0)
+        ledger = skdp.PrivacyLedger(path=path, epsilon=20.0)
         releases = [
             (fitted(), "a", 1.0),
             (fitted(), "a", 1.0),
             (fitted(5.0), "a", 6.0),
-            (fitted(kind=UnaryEncodingTransformer), "a", 7.0),
+            (fitted(kind=skdp.UnaryEncodingTransformer), "a", 7.0),
             (fitted(), "x, run b", 8.0),
             (fitted(), "b", 9.0),
             (fitted(), "x, run b", 9.0),
@@ -171,11 +158,11 @@ SEX = {"sex": ["f", "m"]}
 SEXES = pd.DataFrame({"sex": ["f", "m", "m", "f"]})
 REFUSED = r"the row index of X must not .*, got level 'sex', .*reset_index.*reports.set_index\('sex', drop=False\)"
 ENCODERS = {
-    "labels": lambda ledger: RandomizedResponseEncoder(1.0, categories=SEX, ledger=ledger),
-    "words": lambda ledger: RapporEncoder(1.0, n_bits=8, ledger=ledger),
-    "table": lambda ledger: LocalTableEncoder(1.0, categories=SEX, ledger=ledger),
-    "features": lambda ledger: PosteriorFeatures(ENCODERS["labels"](ledger)),
-    "at fit": lambda ledger: OnFitOnly(ENCODERS["labels"](ledger)),
+    "labels": lambda ledger: skdp.RandomizedResponseEncoder(1.0, categories=SEX, ledger=ledger),
+    "words": lambda ledger: skdp.RapporEncoder(1.0, n_bits=8, ledger=ledger),
+    "table": lambda ledger: skdp.LocalTableEncoder(1.0, categories=SEX, ledger=ledger),
+    "features": lambda ledger: skdp.PosteriorFeatures(ENCODERS["labels"](ledger)),
+    "at fit": lambda ledger: skdp.OnFitOnly(ENCODERS["labels"](ledger)),
     "beside others": lambda ledger: ColumnTransformer(
         [("sex", ENCODERS["labels"](ledger), ["sex"])], remainder="passthrough"
     ).set_output(transform="pandas"),
@@ -184,7 +171,7 @@ ENCODERS = {
 
 @each("name", ENCODERS)
 def test_a_level_with_the_name_of_a_protected_column_is_refused_before_the_charge(name):
-    ledger = PrivacyLedger(epsilon=10.0)
+    ledger = skdp.PrivacyLedger(epsilon=10.0)
     labels = pd.Index(SEXES["sex"])
     for index in (labels, pd.MultiIndex.from_arrays([range(4), labels], names=[None, "sex"])):
         with pytest.raises(ValueError, match=REFUSED):

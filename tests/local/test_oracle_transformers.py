@@ -10,14 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import (
-    FrequencyOracleEncoder,
-    Interval,
-    LocalHashingEncoder,
-    RandomizedResponseEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-)
+import skdp
 from skdp.oracles import ORACLES
 from tests.conftest import each
 from tests.oracles.conftest import all_reports, floats
@@ -25,16 +18,16 @@ from tests.oracles.conftest import all_reports, floats
 CATEGORIES = {
     "sex": ["Female", "Male"],
     "job": ["clerk", None, "sales", "other"],
-    "age": Interval(edges=[0, 38, 60, 120]),
+    "age": skdp.Interval(edges=[0, 38, 60, 120]),
 }
 TRANSFORMERS = {
-    "labels": RandomizedResponseEncoder,
-    "bits": UnaryEncodingTransformer,
-    "symmetric bits": lambda epsilon, **rest: UnaryEncodingTransformer(epsilon, variant="symmetric", **rest),
-    "sets": SubsetSelectionEncoder,
-    "buckets": LocalHashingEncoder,
-    "binary buckets": lambda epsilon, **rest: LocalHashingEncoder(epsilon, n_buckets=2, **rest),
-    "best": FrequencyOracleEncoder,
+    "labels": skdp.RandomizedResponseEncoder,
+    "bits": skdp.UnaryEncodingTransformer,
+    "symmetric bits": lambda epsilon, **rest: skdp.UnaryEncodingTransformer(epsilon, variant="symmetric", **rest),
+    "sets": skdp.SubsetSelectionEncoder,
+    "buckets": skdp.LocalHashingEncoder,
+    "binary buckets": lambda epsilon, **rest: skdp.LocalHashingEncoder(epsilon, n_buckets=2, **rest),
+    "best": skdp.FrequencyOracleEncoder,
 }
 STRATEGIES = ["split", "joint", "sample"]
 
@@ -120,25 +113,25 @@ def test_shares_divide_epsilon(shares):
 
 def test_p_and_q_decide_epsilon():
     people = pd.DataFrame({"x": ["a", "b", "c"]})
-    encoder = UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=[["a", "b", "c"]]).fit(people)
+    encoder = skdp.UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=[["a", "b", "c"]]).fit(people)
     assert encoder.guarantee_.epsilon == pytest.approx(math.log(9))
     assert encoder.oracles_[0].p == Fraction(3, 4)
-    two = UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=[["a", "b"], ["a", "b"]])
+    two = skdp.UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=[["a", "b"], ["a", "b"]])
     assert two.fit(np.array([["a", "b"]])).guarantee_.epsilon == pytest.approx(2 * math.log(9))
     for odd in ({"p": 0.75}, {"p": 0.25, "q": 0.75}, {"p": 1.5, "q": 0.5}, {"p": 0.75, "q": 0.25, "epsilon": 1.0}, {}):
         with pytest.raises(ValueError, match=r"p and q|p must be"):
-            UnaryEncodingTransformer(**{"epsilon": None} | odd, categories=[["a", "b", "c"]]).fit(people)
+            skdp.UnaryEncodingTransformer(**{"epsilon": None} | odd, categories=[["a", "b", "c"]]).fit(people)
 
 
 def test_values_that_would_share_a_name_are_refused():
     twins = {"a": ["b_c", "d"], "a_b": ["c", "d"]}
     with pytest.raises(ValueError, match="would have the same name"):
-        UnaryEncodingTransformer(categories=twins).fit(pd.DataFrame({"a": ["d"], "a_b": ["d"]}))
+        skdp.UnaryEncodingTransformer(categories=twins).fit(pd.DataFrame({"a": ["d"], "a_b": ["d"]}))
 
 
 @each("k, epsilon", list(product([2, 3, 5, 14, 40, 300, 1000], [0.25, 1.0, 4.0])))
 def test_the_best_oracle_is_never_beaten(k, epsilon):
-    encoder = FrequencyOracleEncoder(epsilon, categories=[range(k)]).fit([[0]])
+    encoder = skdp.FrequencyOracleEncoder(epsilon, categories=[range(k)]).fit([[0]])
     oracles = {name: make_oracle(k, epsilon) for name, make_oracle in ORACLES.items()}
     errors = {name: one.mean_squared_error for name, one in oracles.items() if one.report_bytes <= 1024}
     assert encoder.expected_error_[0] <= min(errors.values()) * (1 + 1e-12)
@@ -148,11 +141,11 @@ def test_the_best_oracle_is_never_beaten(k, epsilon):
 VALUES = {"sex": ["f", "m"], "age": ["young", "middle", "old"]}
 PEOPLE = pd.DataFrame({"sex": list("fmffmf") * 50, "age": ["old", "young", "middle", "middle", "old", "old"] * 50})
 KINDS = {
-    "response": RandomizedResponseEncoder(1.0, strategy="joint", categories=VALUES),
-    "unary": UnaryEncodingTransformer(1.0, strategy="joint", categories=VALUES),
-    "symmetric": UnaryEncodingTransformer(1.0, variant="symmetric", strategy="joint", categories=VALUES),
-    "subset": SubsetSelectionEncoder(0.5, strategy="joint", categories=VALUES),
-    "hashing": LocalHashingEncoder(1.0, strategy="joint", categories=VALUES),
+    "response": skdp.RandomizedResponseEncoder(1.0, strategy="joint", categories=VALUES),
+    "unary": skdp.UnaryEncodingTransformer(1.0, strategy="joint", categories=VALUES),
+    "symmetric": skdp.UnaryEncodingTransformer(1.0, variant="symmetric", strategy="joint", categories=VALUES),
+    "subset": skdp.SubsetSelectionEncoder(0.5, strategy="joint", categories=VALUES),
+    "hashing": skdp.LocalHashingEncoder(1.0, strategy="joint", categories=VALUES),
 }
 FROM_TALLIES = ["response", "unary", "symmetric", "subset"]
 
@@ -182,7 +175,7 @@ def test_the_closed_form_is_the_variance_of_all_reports(name, column, monkeypatc
 
 def test_intervals_of_large_counts_reach_as_far_as_their_errors():
     """The square of a count has more digits than a float: the reach must not be a difference of such squares."""
-    encoder = RandomizedResponseEncoder(20.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": ["a"]}))
+    encoder = skdp.RandomizedResponseEncoder(20.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": ["a"]}))
     support, n = np.array([3_000_000_000, 1_000_000_000]), np.array([4_000_000_000])
     found = encoder.estimate_counts(encoder.protocol_.empty_tally().with_sums([support, n, n]))
     assert ((found["upper"] - found["lower"]) / 2).tolist() == pytest.approx((1.959964 * found["std_error"]).tolist())

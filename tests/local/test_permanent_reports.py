@@ -20,30 +20,19 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 
-from skdp import (
-    BudgetExceeded,
-    FrequencyOracleEncoder,
-    LocalHashingEncoder,
-    NumericPerturber,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    RapporEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-)
-from skdp.local import OnFitOnly, SecretKey
+import skdp
 from skdp.oracles import Optimal
 from tests.conftest import counted_draws, each
 
 FALSE_ALARM = 1e-6
-KEY = SecretKey(b"a key that everybody knows, for tests")
+KEY = skdp.SecretKey(b"a key that everybody knows, for tests")
 DOMAIN = {"x": ["a", "b", "c", "d", "e"], "y": [0, 1, 2]}
 ENCODERS = [
-    RandomizedResponseEncoder,
-    UnaryEncodingTransformer,
-    LocalHashingEncoder,
-    FrequencyOracleEncoder,
-    SubsetSelectionEncoder,
+    skdp.RandomizedResponseEncoder,
+    skdp.UnaryEncodingTransformer,
+    skdp.LocalHashingEncoder,
+    skdp.FrequencyOracleEncoder,
+    skdp.SubsetSelectionEncoder,
 ]
 BOUNDS = {"age": (0, 100), "hours": (0, 80)}
 IDS = list(range(60))
@@ -54,7 +43,7 @@ ROWS = ROWS.astype({"y": int})
 NUMBERS = pd.DataFrame({name: RNG.uniform(*ends, 60) for name, ends in BOUNDS.items()})
 
 
-def make(kind=RandomizedResponseEncoder, epsilon=2.0, **parameters):
+def make(kind=skdp.RandomizedResponseEncoder, epsilon=2.0, **parameters):
     return kind(epsilon, **{"categories": DOMAIN, "memoize": True, "secret_key": KEY} | parameters)
 
 
@@ -62,7 +51,7 @@ def numbers(mechanism="laplace", epsilon=1.0, **parameters):
     given = {"bounds": BOUNDS, "grid_size": 16, "memoize": True, "secret_key": KEY} | parameters
     if mechanism == "outcomes":
         mechanism = Optimal(given["grid_size"], epsilon / len(given["bounds"])).outcomes
-    return NumericPerturber(epsilon, mechanism=mechanism, **given)
+    return skdp.NumericPerturber(epsilon, mechanism=mechanism, **given)
 
 
 def same(left, right):
@@ -73,7 +62,7 @@ PERMANENT = {
     **{f"{kind.__name__}, {strategy}": (make(kind, strategy=strategy), ROWS)
        for kind in ENCODERS for strategy in ("split", "joint", "sample")},
     **{f"numbers, {mechanism}": (numbers(mechanism), NUMBERS) for mechanism in ("outcomes", "square_wave", "laplace")},
-    "words": (RapporEncoder(4.0, secret_key=KEY), ROWS.astype(str)),
+    "words": (skdp.RapporEncoder(4.0, secret_key=KEY), ROWS.astype(str)),
 }  # fmt: skip
 
 
@@ -94,10 +83,10 @@ def test_they_are_the_same_over_calls_orders_batches_pickles_and_clones(name):
 @each(
     "transformer, rows, expected",
     [
-        (make(RandomizedResponseEncoder), ROWS, "bac2b1c0092a"),
-        (make(UnaryEncodingTransformer), ROWS, "3f063a13d865"),
-        (make(LocalHashingEncoder), ROWS, "329954977846"),
-        (make(SubsetSelectionEncoder), ROWS, "278f4fbd39bc"),
+        (make(skdp.RandomizedResponseEncoder), ROWS, "bac2b1c0092a"),
+        (make(skdp.UnaryEncodingTransformer), ROWS, "3f063a13d865"),
+        (make(skdp.LocalHashingEncoder), ROWS, "329954977846"),
+        (make(skdp.SubsetSelectionEncoder), ROWS, "278f4fbd39bc"),
         (numbers("square_wave"), NUMBERS, "d8fe7a0a547e"),
         (numbers("laplace"), NUMBERS, "49b35cbff4cd"),
     ],
@@ -116,7 +105,7 @@ def test_they_are_the_same_over_versions(transformer, rows, expected):
 def agreement(**change):
     """How many of 400 records report the same, at an epsilon that hardly bends their reports, if something changes."""
 
-    def reports(kind=RandomizedResponseEncoder, prefix="p", value="a", column="x", epsilon=0.1, **parameters):
+    def reports(kind=skdp.RandomizedResponseEncoder, prefix="p", value="a", column="x", epsilon=0.1, **parameters):
         given = {"categories": {column: DOMAIN["x"]}} | parameters
         ids = [f"{prefix}{row}" for row in range(400)]
         rows = pd.DataFrame({column: [value] * 400})
@@ -193,15 +182,17 @@ class TestChannel:
         rows = pd.DataFrame({"x": [value] * self.N})
         return encoder.fit(rows), np.asarray(encoder.transform(rows, record_id=list(range(self.N))))
 
-    @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder])
+    @pytest.mark.parametrize(
+        "kind", [skdp.RandomizedResponseEncoder, skdp.UnaryEncodingTransformer, skdp.SubsetSelectionEncoder]
+    )
     @pytest.mark.parametrize("value", ["a", "d"])
     def test_of_categories_and_bits(self, kind, value):
         encoder, reports = self.reports(kind, value)
         seen = Counter(map(tuple, reports.tolist()))
         order = [(label,) for label in DOMAIN["x"]]
-        if kind is UnaryEncodingTransformer:
+        if kind is skdp.UnaryEncodingTransformer:
             order = list(product((0, 1), repeat=5))
-        if kind is SubsetSelectionEncoder:
+        if kind is skdp.SubsetSelectionEncoder:
             sets = combinations(range(5), encoder.oracles_[0].subset_size)
             order = [tuple(int(v in members) for v in range(5)) for members in sets]
         assert sum(seen[key] for key in order) == self.N
@@ -227,7 +218,7 @@ class TestChannel:
     def test_the_sampled_column_is_permanent_and_blind(self):
         rows = pd.concat([ROWS] * 30, ignore_index=True)
         ids = list(range(len(rows)))
-        encoder = make(UnaryEncodingTransformer, strategy="sample", instantaneous_epsilon=1.0).fit(rows)
+        encoder = make(skdp.UnaryEncodingTransformer, strategy="sample", instantaneous_epsilon=1.0).fit(rows)
         chosen = encoder.transform(rows, record_id=ids)["sampled"]
         assert chisquare(np.bincount(chosen)).pvalue > FALSE_ALARM
         assert chosen.tolist() == encoder.transform(rows[::-1], record_id=ids)["sampled"].tolist()
@@ -243,7 +234,7 @@ def test_a_number_between_two_positions_has_one_report():
 
 
 def test_a_second_round_is_fresh_and_averages_to_the_permanent_bits():
-    encoder = make(UnaryEncodingTransformer, 3.0, instantaneous_epsilon=2.0, strategy="joint", random_state=0)
+    encoder = make(skdp.UnaryEncodingTransformer, 3.0, instantaneous_epsilon=2.0, strategy="joint", random_state=0)
     rows, ids = pd.concat([ROWS] * 10, ignore_index=True), list(range(600))
     calls = [encoder.fit(rows).transform(rows, record_id=ids)]
     calls += [encoder.transform(rows, record_id=ids) for _ in range(199)]
@@ -262,7 +253,7 @@ def test_a_second_round_is_fresh_and_averages_to_the_permanent_bits():
 def test_no_record_has_more_permanent_reports_than_buckets(buckets):
     """LOLOHA: a record has one seed, and one permanent report a bucket, whatever values it ever has."""
     k, n = 40, 50
-    encoder = make(LocalHashingEncoder, 1.0, categories={"x": range(k)}, n_buckets=buckets)
+    encoder = make(skdp.LocalHashingEncoder, 1.0, categories={"x": range(k)}, n_buckets=buckets)
     encoder.fit(pd.DataFrame({"x": [0]}))
     oracle, ids = encoder.oracles_[0], list(range(n))
     calls = [encoder.transform(pd.DataFrame({"x": [value] * n}), record_id=ids).to_numpy() for value in range(k)]
@@ -276,15 +267,17 @@ def test_no_record_has_more_permanent_reports_than_buckets(buckets):
 class TestPromises:
     @pytest.mark.parametrize("name", ["values", "numbers"])
     def test_each_call_is_charged_before_anything_is_computed(self, name, monkeypatch):
-        ledger, rows = PrivacyLedger(epsilon=5.0), ROWS if name == "values" else NUMBERS
-        fitted = make(UnaryEncodingTransformer, instantaneous_epsilon=1.0) if name == "values" else numbers(epsilon=2.0)
+        ledger, rows = skdp.PrivacyLedger(epsilon=5.0), ROWS if name == "values" else NUMBERS
+        fitted = (
+            make(skdp.UnaryEncodingTransformer, instantaneous_epsilon=1.0) if name == "values" else numbers(epsilon=2.0)
+        )
         fitted.set_params(ledger=ledger).fit(rows)
         for _ in range(2):
             fitted.transform(rows, record_id=IDS)
         assert ledger.spent[0] == pytest.approx(4.0)
         field = type(fitted.protocol_.fields[0])
         monkeypatch.setattr(field, "report_permanent", lambda *of: pytest.fail("a report was computed"))
-        with counted_draws() as drawn, pytest.raises(BudgetExceeded):
+        with counted_draws() as drawn, pytest.raises(skdp.BudgetExceeded):
             fitted.transform(rows, record_id=IDS)
         assert drawn == [0]
 
@@ -304,7 +297,7 @@ class TestErrors:
     )
     def test_parameters(self, parameters, error, match):
         with pytest.raises(error, match=match) as caught:
-            make(UnaryEncodingTransformer, **{"instantaneous_epsilon": 1.0} | parameters).fit(ROWS)
+            make(skdp.UnaryEncodingTransformer, **{"instantaneous_epsilon": 1.0} | parameters).fit(ROWS)
         assert "hush" not in str(caught.value)
 
     @each(
@@ -327,7 +320,7 @@ class TestErrors:
     @each("name", ["RandomizedResponseEncoder, split", "numbers, laplace", "words"])
     def test_record_ids_before_any_charge(self, name, ids, error, match):
         transformer, rows = PERMANENT[name]
-        ledger = PrivacyLedger(epsilon=100.0)
+        ledger = skdp.PrivacyLedger(epsilon=100.0)
         fitted = clone(transformer).set_params(ledger=ledger).fit(rows)
         with pytest.raises(error, match=match) as caught:
             fitted.transform(rows[:3], record_id=ids)
@@ -360,7 +353,7 @@ def test_ids_are_routed(name):
         pipeline = make_pipeline(ColumnTransformer([("private", step, list(rows))])).fit(rows, record_id=IDS)
         assert same(pipeline.transform(rows, record_id=IDS), reports)
         if hasattr(step, "_encode"):
-            assert same(OnFitOnly(step).fit_transform(rows, record_id=IDS), reports)
+            assert same(skdp.OnFitOnly(step).fit_transform(rows, record_id=IDS), reports)
         with pytest.raises(ValueError, match=r"\[record_id\] are passed but are not explicitly set as requested"):
             make_pipeline(clone(transformer)).fit_transform(rows, record_id=IDS)
 
@@ -391,7 +384,7 @@ def test_words_and_names_are_one_only_as_text_and_as_an_integer():
     def reports(words, name="c"):
         frame = pd.DataFrame({"c": words}, dtype=object)
         frame.columns = pd.Index([name], dtype=object, tupleize_cols=False)
-        encoder = RapporEncoder(1.0, n_bits=16, secret_key=KEY)
+        encoder = skdp.RapporEncoder(1.0, n_bits=16, secret_key=KEY)
         return encoder.fit(frame).transform(frame, record_id=IDS[:40]).to_numpy().tolist()
 
     expected = reports(WHOLE)

@@ -6,22 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import (
-    LocalHashingEncoder,
-    LocalTableEncoder,
-    RandomizedResponseEncoder,
-    SetValuedEncoder,
-    UnaryEncodingTransformer,
-)
+import skdp
 from skdp.privacy import WeakGuaranteeWarning
 
 VALUES = {"smokes": ["yes", "no"]}
 ENCODERS = {
-    "response": RandomizedResponseEncoder(2.0, categories=VALUES),
-    "unary": UnaryEncodingTransformer(2.0, categories=VALUES),
-    "hashing": LocalHashingEncoder(2.0, categories=VALUES),
-    "table": LocalTableEncoder(2.0, categories=VALUES),
-    "sets": SetValuedEncoder(2.0, categories=VALUES, max_size=1),
+    "response": skdp.RandomizedResponseEncoder(2.0, categories=VALUES),
+    "unary": skdp.UnaryEncodingTransformer(2.0, categories=VALUES),
+    "hashing": skdp.LocalHashingEncoder(2.0, categories=VALUES),
+    "table": skdp.LocalTableEncoder(2.0, categories=VALUES),
+    "sets": skdp.SetValuedEncoder(2.0, categories=VALUES, max_size=1),
 }
 
 
@@ -45,7 +39,7 @@ def all_estimates(encoder, n, told):
 
 def coverage(epsilon, n, share):
     """Exact: over all tables of n people and all their reports, of two values."""
-    encoder = RandomizedResponseEncoder(epsilon, categories=VALUES).fit(answers(1, 1))
+    encoder = skdp.RandomizedResponseEncoder(epsilon, categories=VALUES).fit(answers(1, 1))
     (table,) = encoder.channel()
     told = float(table[0][0]) * share + float(table[1][0]) * (1 - share)
     estimates = all_estimates(encoder, n, told)
@@ -81,7 +75,7 @@ def test_counts_are_the_tables_and_frequencies_the_populations(name):
 def test_sampled_columns_add_up():
     """Of two columns, a record reports one: the error is that of half of the people, drawn from the population."""
     values = {"smokes": ["yes", "no"], "drinks": ["yes", "no"]}
-    encoder = RandomizedResponseEncoder(60.0, strategy="sample", categories=values, random_state=0)
+    encoder = skdp.RandomizedResponseEncoder(60.0, strategy="sample", categories=values, random_state=0)
     table = pd.DataFrame({"smokes": ["yes"] * 400 + ["no"] * 600, "drinks": ["yes", "no"] * 500})
     with pytest.warns(WeakGuaranteeWarning, match="weak protection"):
         reports = encoder.fit_transform(table)

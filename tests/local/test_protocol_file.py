@@ -17,23 +17,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from sklearn.base import clone
 
-from skdp import (
-    Domain,
-    FrequencyOracleEncoder,
-    Interval,
-    LocalHashingEncoder,
-    LocalTableEncoder,
-    NumericPerturber,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    RapporEncoder,
-    SetValuedEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-    privacy_statement,
-)
+import skdp
 from skdp.engines import tally_files
-from skdp.local import ReportTransformer, SecretKey
+from skdp.local import ReportTransformer
 from skdp.privacy import shuffled_guarantee
 from tests.conftest import each, often
 
@@ -41,51 +27,51 @@ CLIENT = Path(__file__).parent.parent.parent / "examples" / "client"
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "f", "m"] * 50, "rooms": [1, 2, 3, 1] * 50})
 HOURS = pd.DataFrame({"hours": [0.0, 0.1, 0.3, 7.0, np.nan] * 40, "sex": ["f", "m", "f", "m", "m"] * 40})
 VALUES = {"sex": ["f", "m"], "rooms": [1, 2, 3]}
-KEY = SecretKey(b"a key that nobody may see in a file")
+KEY = skdp.SecretKey(b"a key that nobody may see in a file")
 FITTED = {
-    "response": (RandomizedResponseEncoder(1.0, categories=VALUES), PEOPLE),
-    "joint": (RandomizedResponseEncoder(1.0, strategy="joint", categories=Domain(VALUES)), PEOPLE),
-    "sample": (RandomizedResponseEncoder(Fraction(1, 3), strategy="sample", categories=VALUES), PEOPLE),
-    "permanent": (RandomizedResponseEncoder(1.0, memoize=True, secret_key=KEY, categories=VALUES), PEOPLE),
+    "response": (skdp.RandomizedResponseEncoder(1.0, categories=VALUES), PEOPLE),
+    "joint": (skdp.RandomizedResponseEncoder(1.0, strategy="joint", categories=skdp.Domain(VALUES)), PEOPLE),
+    "sample": (skdp.RandomizedResponseEncoder(Fraction(1, 3), strategy="sample", categories=VALUES), PEOPLE),
+    "permanent": (skdp.RandomizedResponseEncoder(1.0, memoize=True, secret_key=KEY, categories=VALUES), PEOPLE),
     "two rounds": (
-        UnaryEncodingTransformer(1.0, memoize=True, secret_key=KEY, instantaneous_epsilon=0.5, categories=VALUES),
+        skdp.UnaryEncodingTransformer(1.0, memoize=True, secret_key=KEY, instantaneous_epsilon=0.5, categories=VALUES),
         PEOPLE,
     ),
-    "unary": (UnaryEncodingTransformer(1.0, categories=VALUES), PEOPLE),
-    "p and q": (UnaryEncodingTransformer(None, p=0.75, q=Fraction(1, 4), categories=VALUES), PEOPLE),
-    "subset": (SubsetSelectionEncoder(1.0, categories=VALUES, handle_unknown="uniform"), PEOPLE),
-    "one of two": (SubsetSelectionEncoder(2.0, categories={"sex": ["f", "m"]}), PEOPLE[["sex"]]),
-    "hashing": (LocalHashingEncoder(1.0, categories=VALUES), PEOPLE),
-    "large hashing": (LocalHashingEncoder(2.0, categories={"rooms": range(70_000)}), PEOPLE[["rooms"]]),
-    "auto": (FrequencyOracleEncoder(1.0, categories=VALUES), PEOPLE),
+    "unary": (skdp.UnaryEncodingTransformer(1.0, categories=VALUES), PEOPLE),
+    "p and q": (skdp.UnaryEncodingTransformer(None, p=0.75, q=Fraction(1, 4), categories=VALUES), PEOPLE),
+    "subset": (skdp.SubsetSelectionEncoder(1.0, categories=VALUES, handle_unknown="uniform"), PEOPLE),
+    "one of two": (skdp.SubsetSelectionEncoder(2.0, categories={"sex": ["f", "m"]}), PEOPLE[["sex"]]),
+    "hashing": (skdp.LocalHashingEncoder(1.0, categories=VALUES), PEOPLE),
+    "large hashing": (skdp.LocalHashingEncoder(2.0, categories={"rooms": range(70_000)}), PEOPLE[["rooms"]]),
+    "auto": (skdp.FrequencyOracleEncoder(1.0, categories=VALUES), PEOPLE),
     "table of values": (
-        LocalTableEncoder(2.0, categories=VALUES),
+        skdp.LocalTableEncoder(2.0, categories=VALUES),
         PEOPLE,
     ),
     "table of two kinds": (
-        LocalTableEncoder(2.0, categories=VALUES | {"rooms": range(60)}),
+        skdp.LocalTableEncoder(2.0, categories=VALUES | {"rooms": range(60)}),
         PEOPLE,
     ),
     "bins and missing": (
-        RandomizedResponseEncoder(
-            2.0, categories={"hours": Interval(edges=[0, 0.1, 0.3, 7], missing=True), "sex": ["f", "m"]}
+        skdp.RandomizedResponseEncoder(
+            2.0, categories={"hours": skdp.Interval(edges=[0, 0.1, 0.3, 7], missing=True), "sex": ["f", "m"]}
         ),
         HOURS,
     ),
     "bins of dates": (
-        RandomizedResponseEncoder(
-            1.0, categories={"day": Interval(edges=[date(2020, 1, 1), date(2020, 2, 1), date(2020, 3, 1)])}
+        skdp.RandomizedResponseEncoder(
+            1.0, categories={"day": skdp.Interval(edges=[date(2020, 1, 1), date(2020, 2, 1), date(2020, 3, 1)])}
         ),
         pd.DataFrame({"day": [date(2020, 1, 1), date(2020, 2, 1)]}),
     ),
     "dates": (
-        RandomizedResponseEncoder(1.0, categories={"day": [date(2020, 1, 1), date(2020, 1, 2), None]}),
+        skdp.RandomizedResponseEncoder(1.0, categories={"day": [date(2020, 1, 1), date(2020, 1, 2), None]}),
         pd.DataFrame({"day": [date(2020, 1, 1), None]}),
     ),
-    "array": (RandomizedResponseEncoder(1.0, categories=[["f", "m"]]), np.array([["f"], ["m"]])),
-    "numbers": (NumericPerturber(1.0, bounds={"sex": (0, 1), "rooms": (1, 3)}), PEOPLE.assign(sex=0.5)),
-    "rappor": (RapporEncoder(1.0, n_bits=16), PEOPLE[["sex"]]),
-    "lists": (SetValuedEncoder(1.0, categories={"sex": ["f", "m"]}), PEOPLE[["sex"]].map(lambda value: [value])),
+    "array": (skdp.RandomizedResponseEncoder(1.0, categories=[["f", "m"]]), np.array([["f"], ["m"]])),
+    "numbers": (skdp.NumericPerturber(1.0, bounds={"sex": (0, 1), "rooms": (1, 3)}), PEOPLE.assign(sex=0.5)),
+    "rappor": (skdp.RapporEncoder(1.0, n_bits=16), PEOPLE[["sex"]]),
+    "lists": (skdp.SetValuedEncoder(1.0, categories={"sex": ["f", "m"]}), PEOPLE[["sex"]].map(lambda value: [value])),
 }
 MADE_BY_CLIENTS = [
     "response",
@@ -159,8 +145,8 @@ def test_reports_are_read_as_by_the_one_that_made_them(name, tmp_path):
 
 
 def test_nothing_secret_is_written():
-    ledger = PrivacyLedger(epsilon=123.0)
-    encoder = RandomizedResponseEncoder(
+    ledger = skdp.PrivacyLedger(epsilon=123.0)
+    encoder = skdp.RandomizedResponseEncoder(
         1.0, memoize=True, secret_key=KEY, categories=VALUES, ledger=ledger, random_state=987654
     ).fit(PEOPLE)
     text = encoder.to_json()
@@ -168,7 +154,7 @@ def test_nothing_secret_is_written():
         assert secret not in text
     content = json.loads(text)
     assert not {"ledger", "random_state", "secret_key"} & set(content["parameters"])
-    again = RandomizedResponseEncoder.from_json(text)
+    again = skdp.RandomizedResponseEncoder.from_json(text)
     assert again.ledger is None
     assert again.random_state is None
     assert again.secret_key not in (None, KEY)
@@ -208,7 +194,7 @@ def test_another_protocol_is_refused(part, change, message):
     with pytest.raises(ValueError, match=message):
         ReportTransformer.from_json(json.dumps(content))
     with pytest.raises(ValueError, match="must be of LocalHashingEncoder or a subclass"):
-        LocalHashingEncoder.from_json(FITTED["response"][0].to_json())
+        skdp.LocalHashingEncoder.from_json(FITTED["response"][0].to_json())
 
 
 @each(
@@ -227,7 +213,7 @@ def test_another_client_is_refused(name, key, value):
 
 def test_whole_numbers_that_javascript_confuses_are_not_offered():
     for values, is_offered in (([2**53, 1], False), ([-(2**53), 1], False), ([2**53 - 1, 1 - 2**53], True)):
-        encoder = RandomizedResponseEncoder(1.0, categories={"id": values}).fit(pd.DataFrame({"id": values[:1]}))
+        encoder = skdp.RandomizedResponseEncoder(1.0, categories={"id": values}).fit(pd.DataFrame({"id": values[:1]}))
         assert (json.loads(encoder.to_json())["client"] is not None) == is_offered
 
 
@@ -279,7 +265,7 @@ def test_what_reads_a_protocol_states_whether_its_reports_are_secure(name, seed)
     reader = ReportTransformer.from_json(made.to_json())
     for again in (reader, ReportTransformer.from_json(reader.to_json()), pickle.loads(pickle.dumps(reader))):
         assert again.guarantee_.secure is again.protocol_.guarantee.secure is (seed is None)
-        assert privacy_statement(again).total.secure is (seed is None)
+        assert skdp.privacy_statement(again).total.secure is (seed is None)
         assert shuffled_guarantee(again, n=10_000, delta=1e-6).secure is (seed is None)
     # Its own reports are drawn from secure bits: after `fit`, it says so.
     assert reader.fit(FITTED[name][1]).guarantee_.secure

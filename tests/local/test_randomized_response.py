@@ -12,17 +12,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import chisquare
 
-from skdp import (
-    Domain,
-    FrequencyOracleEncoder,
-    Interval,
-    LocalHashingEncoder,
-    LocalTableEncoder,
-    PrivacyLeakWarning,
-    RandomizedResponseEncoder,
-    SubsetSelectionEncoder,
-    UnaryEncodingTransformer,
-)
+import skdp
 from skdp.exact import exp_bounds
 from skdp.oracles import LocalHashing
 from tests.conftest import each
@@ -42,9 +32,9 @@ class TestDomain:
     )
     def test_a_dtype_declares_what_it_could_not_have_from_the_data(self, column):
         frame = pl.DataFrame({"x": column}) if isinstance(column, pl.Series) else pd.DataFrame({"x": column})
-        fitted = RandomizedResponseEncoder().fit(frame)
+        fitted = skdp.RandomizedResponseEncoder().fit(frame)
         values = column.dtype.categories
-        assert fitted.domain_ == Domain({"x": list(values)})
+        assert fitted.domain_ == skdp.Domain({"x": list(values)})
 
     @each(
         "frame",
@@ -57,27 +47,27 @@ class TestDomain:
     )
     def test_categories_that_are_just_those_that_occur_warn(self, frame):
         with pytest.warns(
-            PrivacyLeakWarning, match="'x' are read from the data.*declare them with categories="
+            skdp.PrivacyLeakWarning, match="'x' are read from the data.*declare them with categories="
         ) as found:
-            fitted = RandomizedResponseEncoder().fit(frame)
+            fitted = skdp.RandomizedResponseEncoder().fit(frame)
         assert len(found) == 1
         assert found[0].filename == __file__
-        assert fitted.domain_ == Domain({"x": ["a", "b"]})
+        assert fitted.domain_ == skdp.Domain({"x": ["a", "b"]})
 
     def test_bins_of_pandas_are_no_declared_values(self):
         with (
-            pytest.warns(PrivacyLeakWarning),
+            pytest.warns(skdp.PrivacyLeakWarning),
             pytest.raises(ValueError, match=r"column 'x': .* got Interval\. Convert the column"),
         ):
-            RandomizedResponseEncoder().fit(pd.DataFrame({"x": pd.cut([1, 5, 9], 3)}))
+            skdp.RandomizedResponseEncoder().fit(pd.DataFrame({"x": pd.cut([1, 5, 9], 3)}))
 
     @each("categories", [["a", "b"], ["b", "a"], ["b", "a", "c"]])
     def test_no_record_decides_whether_unordered_categories_warn(self, categories):
         """They warned only if all of them occurred: a rare record switched the warning."""
         dtype, messages = pd.CategoricalDtype(categories), set()
         for values in (["b", "a"], ["a", "b"], [categories[-1], "a", "b"]):
-            with pytest.warns(PrivacyLeakWarning, match="'x' are read from the data") as caught:
-                RandomizedResponseEncoder().fit(pd.DataFrame({"x": pd.Categorical(values, dtype=dtype)}))
+            with pytest.warns(skdp.PrivacyLeakWarning, match="'x' are read from the data") as caught:
+                skdp.RandomizedResponseEncoder().fit(pd.DataFrame({"x": pd.Categorical(values, dtype=dtype)}))
             messages.add((str(caught[0].message), len(caught)))
         assert len(messages) == 1
 
@@ -90,12 +80,12 @@ class TestDomain:
             ({}, ValueError, r"declares no values for the columns \['sex'\]"),
             ({"sex": ["Male", "Male"]}, ValueError, "column 'sex': expected distinct values"),
             ({"sex": [1, True]}, TypeError, "column 'sex': expected values of one type"),
-            ({"sex": Interval(edges=[0, 1])}, ValueError, "Column 'sex' must have at least 2 categories"),
+            ({"sex": skdp.Interval(edges=[0, 1])}, ValueError, "Column 'sex' must have at least 2 categories"),
         ],
     )
     def test_declarations_that_do_not_fit(self, categories, error, match):
         with pytest.raises(error, match=match):
-            RandomizedResponseEncoder(categories=categories).fit(pd.DataFrame({"sex": ["Male"]}))
+            skdp.RandomizedResponseEncoder(categories=categories).fit(pd.DataFrame({"sex": ["Male"]}))
 
 
 class TestUnknownValues:
@@ -103,7 +93,7 @@ class TestUnknownValues:
         n = 40_000
         values = ["secret"] * (n // 2) + [None] * (n // 2)
         frame = make_frame({"sex": values}, {"sex": ["F", "M", "X", "secret"]})
-        fitted = RandomizedResponseEncoder(
+        fitted = skdp.RandomizedResponseEncoder(
             8.0, categories={"sex": ["F", "M", "X"]}, handle_unknown="uniform", random_state=1
         )
         reports = fitted.fit(frame).transform(frame)
@@ -112,13 +102,13 @@ class TestUnknownValues:
     @pytest.mark.parametrize("stand_in", ["X", None])
     def test_a_declared_value_stands_in(self, stand_in, values_of):
         frame = pd.DataFrame({"sex": ["F", "secret", None if stand_in else "other"]})
-        fitted = RandomizedResponseEncoder(
+        fitted = skdp.RandomizedResponseEncoder(
             60, categories={"sex": ["F", "M", stand_in]}, handle_unknown=stand_in, random_state=0
         )
         assert values_of(fitted.fit_transform(frame), "sex") == ["F", stand_in, stand_in]
 
     @each("stand_in, got", [("Z", "'Z'"), (1, "a value of type int"), (pd.Series(["F"]), "a value of type Series")])
-    @each("maker", [RandomizedResponseEncoder, LocalTableEncoder])
+    @each("maker", [skdp.RandomizedResponseEncoder, skdp.LocalTableEncoder])
     def test_a_stand_in_must_be_declared(self, maker, stand_in, got):
         expected = f"'error', 'uniform' or a value .*, got {got}, which column 'sex' does not declare"
         with pytest.raises(ValueError, match=expected):
@@ -126,11 +116,11 @@ class TestUnknownValues:
 
 
 KINDS = [
-    RandomizedResponseEncoder,
-    UnaryEncodingTransformer,
-    SubsetSelectionEncoder,
-    LocalHashingEncoder,
-    FrequencyOracleEncoder,
+    skdp.RandomizedResponseEncoder,
+    skdp.UnaryEncodingTransformer,
+    skdp.SubsetSelectionEncoder,
+    skdp.LocalHashingEncoder,
+    skdp.FrequencyOracleEncoder,
 ]
 
 
@@ -175,7 +165,7 @@ def test_the_tuple_of_all_columns_keeps_every_promise(kind, epsilon, strategy):
 
 def test_error_and_interval_are_those_of_the_unbiased_estimate():
     reports = pd.DataFrame({"x": ["a"] * 400 + ["b"] * 330 + ["c"] * 270})
-    fitted = RandomizedResponseEncoder(0.2, categories={"x": ["a", "b", "c"]}).fit(reports)
+    fitted = skdp.RandomizedResponseEncoder(0.2, categories={"x": ["a", "b", "c"]}).fit(reports)
     plain = fitted.estimate_counts(reports)
     assert plain["count"].min() < 0
     for postprocess in ("clip", "simplex"):
@@ -194,4 +184,4 @@ def test_too_many_joint_cells_are_refused_with_the_way_out():
     frame = pd.DataFrame({name: [1] for name in "abcd"})
     categories = {name: range(1000) for name in "abcd"}
     with pytest.raises(ValueError, match="1,000,000,000,000 joint cells, which is too many"):
-        RandomizedResponseEncoder(strategy="joint", categories=categories).fit(frame)
+        skdp.RandomizedResponseEncoder(strategy="joint", categories=categories).fit(frame)

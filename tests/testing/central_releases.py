@@ -8,26 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from skdp import (
-    DPPCA,
-    Domain,
-    DPAdditiveClassifier,
-    DPAdditiveRegressor,
-    DPCategoricalNB,
-    DPGaussianNB,
-    DPGroupBy,
-    DPHistogram,
-    DPLogisticRegression,
-    DPMarginalSynthesizer,
-    DPMean,
-    DPQuantileTransformer,
-    DPRidge,
-    DPStandardScaler,
-    DPTargetEncoder,
-    Interval,
-    SyntheticResampler,
-    discover_domain,
-)
+import skdp
 from skdp.central import sample_and_aggregate
 from skdp.privacy import Mu, Rho
 
@@ -41,11 +22,11 @@ JOBS = pd.DataFrame({"job": ["clerk", "nurse", "nurse", None, "clerk", "nurse"],
 CODED = pd.DataFrame({"a": [0, 1, 2, 2, 0, 1, 2], "b": [1, 0, 1, 1, 0, 1, 0], "c": [1, 1, 0, 1, 0, 0, 1]})
 CODES = {"a": [0, 1, 2], "b": [0, 1], "c": [0, 1]}
 RHO, MU = Rho(0.5, delta=1e-6), Mu(1.0, delta=1e-6)
-EIGHTHS = Interval(0, 100, bins=8)
+EIGHTHS = skdp.Interval(0, 100, bins=8)
 
 
 def synthesizer(epsilon=1.0, **parameters):
-    return DPMarginalSynthesizer(epsilon, **{"domain": CODES} | parameters)
+    return skdp.DPMarginalSynthesizer(epsilon, **{"domain": CODES} | parameters)
 
 
 def fitted(model, rows):
@@ -59,7 +40,7 @@ def fitted(model, rows):
 
 
 def resampled(rows):
-    resampler = SyntheticResampler(clone(synthesizer(random_state=0)))
+    resampler = skdp.SyntheticResampler(clone(synthesizer(random_state=0)))
     resampler.rows_ = resampler.fit_resample(rows[["a", "b"]], rows["c"])
     return resampler
 
@@ -71,9 +52,9 @@ def domain_found(rows):
     """Find texts that many others have too: without noise on new ones, all draws have neighbours."""
     table = pd.concat([pd.DataFrame(COMMON), rows[["job", "sex"]]], ignore_index=True)
     if "person" not in rows:
-        return discover_domain(table, 5.0, 1e-3, random_state=0)
+        return skdp.discover_domain(table, 5.0, 1e-3, random_state=0)
     persons = [*range(1000, 1200), *rows["person"]]
-    return discover_domain(table, 5.0, 1e-3, groups=persons, max_rows_per_person=3, random_state=0)
+    return skdp.discover_domain(table, 5.0, 1e-3, groups=persons, max_rows_per_person=3, random_state=0)
 
 
 CORNERS = pd.DataFrame({"a": [1.0, 1, -1, 0, 1], "b": [1.0, -1, -1, 0, 1], "y": [0, 1, 1, 0, 1]})
@@ -89,58 +70,61 @@ def mean_in_chunks(rows):
 
 UNIT = (-1, 1)
 RELEASES = {
-    "standard scaler, missing values": (DPStandardScaler(bounds=BOUNDS), NUMBERS),
+    "standard scaler, missing values": (skdp.DPStandardScaler(bounds=BOUNDS), NUMBERS),
     "logistic regression, three classes": (
-        DPLogisticRegression(3.0, bounds=UNIT, classes=[0, 1, 2]),
+        skdp.DPLogisticRegression(3.0, bounds=UNIT, classes=[0, 1, 2]),
         CORNERS.assign(y=[0, 1, 2, 0, 2]),
     ),
     "additive classifier of persons, three classes": (
-        DPAdditiveClassifier(3.0, bounds=UNIT, classes=[0, 1, 2], max_rows_per_person=2),
+        skdp.DPAdditiveClassifier(3.0, bounds=UNIT, classes=[0, 1, 2], max_rows_per_person=2),
         CORNER_PERSONS.assign(y=[0, 1, 2, 2, 0, 1, 0]),
     ),
     "additive regressor of persons": (
-        DPAdditiveRegressor(Mu(900.0, delta=1e-6), bounds=UNIT, target_bounds=(0, 1), max_rows_per_person=2),
+        skdp.DPAdditiveRegressor(Mu(900.0, delta=1e-6), bounds=UNIT, target_bounds=(0, 1), max_rows_per_person=2),
         CORNER_PERSONS,
     ),
     "additive regressor of categories": (
-        DPAdditiveRegressor(RHO, categories=WORDS, target_bounds=(-1, 1)),
+        skdp.DPAdditiveRegressor(RHO, categories=WORDS, target_bounds=(-1, 1)),
         JOBS.assign(y=[1.0, 0.0, 0.5, -1.0, 0.0, 7.0]),
     ),
-    "groups of persons": (DPGroupBy(by="a", keys={"a": CODES["a"]}, bounds=(0, 1), max_rows_per_person=2), PERSONS),
+    "groups of persons": (
+        skdp.DPGroupBy(by="a", keys={"a": CODES["a"]}, bounds=(0, 1), max_rows_per_person=2),
+        PERSONS,
+    ),
     "domain of persons": (domain_found, JOBS.dropna().assign(person=[1, 1, 1, 2, 2])),
     "ridge regression of persons": (
-        DPRidge(3.0, delta=1e-6, bounds=UNIT, target_bounds=(0, 1), max_rows_per_person=2),
+        skdp.DPRidge(3.0, delta=1e-6, bounds=UNIT, target_bounds=(0, 1), max_rows_per_person=2),
         CORNER_PERSONS,
     ),
     "logistic regression of persons": (
-        DPLogisticRegression(MU, bounds=UNIT, classes=[0, 1], max_rows_per_person=2),
+        skdp.DPLogisticRegression(MU, bounds=UNIT, classes=[0, 1], max_rows_per_person=2),
         CORNER_PERSONS,
     ),
     "synthesizer of persons": (synthesizer(max_rows_per_person=2), PERSONS),
-    "mean of persons": (DPMean(bounds=(0, 2), max_rows_per_person=2), PERSONS),
-    "histogram of persons": (DPHistogram(domain=CODES, max_rows_per_person=2), PERSONS),
+    "mean of persons": (skdp.DPMean(bounds=(0, 2), max_rows_per_person=2), PERSONS),
+    "histogram of persons": (skdp.DPHistogram(domain=CODES, max_rows_per_person=2), PERSONS),
     "sample and aggregate": (mean_in_chunks, WHOLE),
-    "quantile transformer, rho": (DPQuantileTransformer(RHO, bounds=BOUNDS, n_quantiles=9), NUMBERS),
+    "quantile transformer, rho": (skdp.DPQuantileTransformer(RHO, bounds=BOUNDS, n_quantiles=9), NUMBERS),
     "domain": (domain_found, JOBS[:2]),
     "categorical naive Bayes of persons, rho": (
-        DPCategoricalNB(RHO, categories={"a": [0, 1, 2], "b": [0, 1]}, classes=[0, 1], max_rows_per_person=2),
+        skdp.DPCategoricalNB(RHO, categories={"a": [0, 1, 2], "b": [0, 1]}, classes=[0, 1], max_rows_per_person=2),
         PERSONS.rename(columns={"c": "y"}),
     ),
     "Gaussian naive Bayes of persons": (
-        DPGaussianNB(5.0, bounds=UNIT, classes=[0, 1], max_rows_per_person=2),
+        skdp.DPGaussianNB(5.0, bounds=UNIT, classes=[0, 1], max_rows_per_person=2),
         CORNER_PERSONS,
     ),
     "target encoder of persons": (
-        DPTargetEncoder(categories={"a": [0, 1, 2], "b": [0, 1]}, bounds=(0, 1), max_rows_per_person=2),
+        skdp.DPTargetEncoder(categories={"a": [0, 1, 2], "b": [0, 1]}, bounds=(0, 1), max_rows_per_person=2),
         PERSONS.rename(columns={"c": "y"}),
     ),
     "synthesizer, auto": (synthesizer(), CODED),
     "synthesizer, auto, mu": (synthesizer(MU), CODED),
     "synthesizer, given marginals": (synthesizer(marginals=[("a", "b"), ("b", "c")]), CODED),
     "resampler": (resampled, CODED),
-    "components of persons, delta": (DPPCA(delta=1e-6, bounds=(0, 2), max_rows_per_person=2), PERSONS),
+    "components of persons, delta": (skdp.DPPCA(delta=1e-6, bounds=(0, 2), max_rows_per_person=2), PERSONS),
     "synthesizer, private bins": (
-        synthesizer(domain=Domain({"age": EIGHTHS, "hours": EIGHTHS}), marginals="independent"),
+        synthesizer(domain=skdp.Domain({"age": EIGHTHS, "hours": EIGHTHS}), marginals="independent"),
         WHOLE,
     ),
 }
