@@ -82,14 +82,6 @@ class RoundedToIdentity(Broken):
         return [[[p if v == r else (1 - p) / (self.k - 1) for r in range(self.k)] for v in range(self.k)]]
 
 
-class NeverFlips(RedrawnReports):
-    """The same with a claim that draws can refute: diffprivlib's Binary at 60 never flips."""
-
-    @property
-    def truth(self):
-        return 1.0
-
-
 class KnownSeed(Broken):
     """Most libraries: the collector knows the seed, and each client starts from it."""
 

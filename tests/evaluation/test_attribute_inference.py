@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -23,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from skdp import RandomizedResponseEncoder
 from skdp.evaluation import attribute_inference, bayes_accuracy
 from skdp.local import LocalHashingEncoder, SubsetSelectionEncoder, UnaryEncodingTransformer
-from skdp.oracles import LocalHashing, RandomizedResponse, SubsetSelection, TwoRoundUnaryEncoding, UnaryEncoding
+from skdp.oracles import LocalHashing, RandomizedResponse, UnaryEncoding
 from tests.conftest import each, few_kinds, often
 
 N = 600
@@ -195,9 +194,6 @@ def test_values_that_the_encoder_does_not_declare_are_not_shown(sex):
         attribute_inference(both, sex.rename("gender"), encoder=two)
 
 
-EPSILONS = [0.01, 0.5, math.log(3), 4.0]
-
-
 def best_protocol(prior, epsilon):
     """Solve for the best protocol: extreme columns of a channel are e^epsilon on some values and 1 on the others.
 
@@ -227,24 +223,6 @@ def test_the_bound_is_the_best_of_all_protocols_for_any_prior(weights, epsilon):
     assume(np.count_nonzero(weights) > 1 and sum(weights) >= 5)
     bound, epsilon = attained_bound(weights, epsilon)
     assert bound == pytest.approx(best_protocol(np.array(weights) / sum(weights), epsilon), rel=1e-7)
-
-
-@pytest.mark.parametrize("k", often([4, 6, 8], [4, 6]))
-@each("epsilon", EPSILONS)
-def test_it_is_the_sum_over_the_channel(k, epsilon):
-    rng = np.random.default_rng(k)
-    oracles = [RandomizedResponse(k, epsilon)]
-    oracles += [UnaryEncoding(k, epsilon, variant=variant) for variant in ("optimized", "symmetric")]
-    oracles += [
-        UnaryEncoding(k, p=Fraction(9, 10), q=Fraction(1, 3)),
-        TwoRoundUnaryEncoding(UnaryEncoding(k, epsilon), Fraction(epsilon) / 3),
-    ]
-    oracles += [SubsetSelection(k, epsilon, subset_size=size) for size in range(1, k)]
-    for oracle in oracles:
-        prior = rng.dirichlet(np.full(k, 0.7))
-        exact = (np.array(oracle.channel(), float) * prior[:, np.newaxis]).max(axis=0).sum()
-        assert bayes_accuracy(oracle, prior) == pytest.approx(exact, rel=1e-12)
-        assert max(prior) - 1e-12 <= exact <= best_protocol(prior, oracle.epsilon) + 1e-7
 
 
 def test_large_channels_and_hashing_have_no_sum():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
 
 import skdp
-from skdp.evaluation import compare_to_baseline, fairness_study
+from skdp.evaluation import fairness_study
 from tests.conftest import each
 
 RNG = np.random.default_rng(7)
@@ -152,18 +151,6 @@ def test_seeds():
     assert both["value_x"].tolist() == both["value_y"].tolist()
     first, second = (study(random_state=None, epsilons=[0.1], methods=["reported"]) for _ in range(2))
     assert not first["value"].equals(second["value"])
-
-
-def test_differences_are_those_of_compare_to_baseline():
-    result = study()
-    found = compare_to_baseline(result, baseline="columns excluded").set_index(["method", "metric"])
-    own = rows_of(result, "reported", PARITY) - rows_of(result, "columns excluded", PARITY)
-    assert found.loc[("reported", PARITY), "difference"] == pytest.approx(own.mean())
-    error = math.sqrt((1 / 2 + 120 / 480) * own.var(ddof=1))
-    assert found.loc[("reported", PARITY), "std_error"] == pytest.approx(error)
-    assert "columns excluded" not in found.index.get_level_values("method")
-    with pytest.raises(ValueError, match="must have a baseline"):
-        compare_to_baseline(result, baseline="post-processed")
 
 
 @each(

@@ -166,13 +166,6 @@ class TestSeedsAndSplits:
         assert not set(some) & set(seeds_of(epsilons=[0.5, 4.0], random_state=1))
         assert set(seeds_of(random_state=None)) == {None}
 
-    def test_splits_may_be_given(self):
-        X, y = table()
-        result = curve(cv=iter(2 * list(StratifiedKFold(2).split(X, y))), epsilons=[0.5])
-        baseline, private = (result.query(f"epsilon == {e}")["value"].tolist() for e in ("inf", "0.5"))
-        assert baseline[:2] == baseline[2:]
-        assert private[:2] != private[2:]
-
 
 class TestBaselines:
     def test_a_private_scaler(self):
