@@ -20,8 +20,8 @@ from skdp.local import (
     ReportProtocol,
     ReportTransformer,
     SecretKey,
+    encode_record_ids,
     join_parts,
-    read_record_ids,
 )
 from skdp.randomness import ByteSource
 from skdp.tables import Table, to_python, wrap_table
@@ -32,7 +32,7 @@ pyarrow, types = Extra("pyarrow"), Extra("pyarrow.types")
 Position = tuple[int | None, int]
 WHOLE_TABLE: Position = (None, 0)
 
-REPEATED_IDS = "record_id has repeated entries; a record reports once in a call"
+REPEATED_IDS = "record_id has repeated entries. Pass one row for each record."
 
 
 def count_batch_rows(n_columns: int) -> int:
@@ -131,7 +131,7 @@ class Release:
         _, _, ids = self._read(batch)
         records: list[bytes] = []
         if self.record_id is not None:
-            records = run_check(lambda: read_record_ids(ids, len(batch)))
+            records = run_check(lambda: encode_record_ids(ids, len(batch)))
         # SipHash under a secret key: nobody can choose two ids with the same digest. By
         # chance, two of 100 million ids have the same 64 bits in one of 3,700 tables,
         # which are then refused.

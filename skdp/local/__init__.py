@@ -10,8 +10,8 @@ from skdp.local._encoders import (
 from skdp.local._heavy_hitters import HeavyHitters
 from skdp.local._memo import Memo as Memo
 from skdp.local._memo import SecretKey
+from skdp.local._memo import encode_record_ids as encode_record_ids
 from skdp.local._memo import join_parts as join_parts
-from skdp.local._memo import read_record_ids as read_record_ids
 from skdp.local._numeric import NumericPerturber
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder
 from skdp.local._protocol_file import check_attached_protocol as check_attached_protocol

@@ -31,7 +31,7 @@ from skdp.base import (
     warn_of_epsilon,
     warn_of_levels,
 )
-from skdp.local.protocol import read_report_table
+from skdp.local.protocol import parse_report_table
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, charge_ledger, check_epsilon
 from skdp.randomness import BLOCK, ByteSource, check_size, uniform_integers
@@ -261,7 +261,7 @@ def check_words(values: Sequence[Any]) -> None:
 
 def read_reports(reports: Any, protocol: PrefixProtocol) -> Reports:
     """Check reports, and return them as rows of integers."""
-    table = read_report_table(reports, protocol.columns)
+    table = parse_report_table(reports, protocol.columns)
     rows = np.column_stack([np.asarray(column) for column in table.columns])
     is_valid = rows.dtype.kind in "iuf"
     if is_valid:

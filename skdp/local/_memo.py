@@ -1,4 +1,4 @@
-"""Permanent reports: random bits that are a keyed function of record, column and value."""
+"""Permanent reports, whose random bits are a keyed hash of record, column and value."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from skdp.tables import (
     type_of_value,
 )
 
-# Random keys of 128 bits cannot be guessed.
+# Keys of 128 random bits cannot be guessed.
 MIN_KEY_BYTES = 16
 
-# Pseudorandom bytes of a message.
+# Length of the keyed hash of a message: the random bits of a report, or their seed.
 DIGEST_BYTES = 32
 
-# Bytes of the mark of a record or a long value: among 10 million, two are equal with
-# probability 2**-82.
-MARK_BYTES = 16
+# Length of the keyed hash that replaces a record id or a long value. Among 10 million
+# hashes, two are equal with probability 2**-82.
+PSEUDONYM_BYTES = 16
 
-# Increase the number if permanent reports use their random bits differently, because
-# old and new reports must not share bits.
+# Version of the use of random bits by permanent reports. Increase it with each change,
+# because old and new reports must not share random bits.
 FORMAT = b"skdp permanent report 9"
 
-# Pseudorandom bytes, of shape (n_records, 32).
+# Keyed hashes, of shape (n_records, 32).
 Digests = NDArray[np.uint8]
 
 
 class SecretKey(bytes):
-    """A secret key that is not shown when an estimator is printed.
+    """Secret key that is not displayed with the estimator.
 
     Examples
     --------
@@ -61,7 +61,8 @@ class SecretKey(bytes):
         Returns
         -------
         SecretKey
-            The key. Keep it secret: with it, the permanent noise can be removed.
+            Random key. Keep it secret, because it determines the noise of permanent
+            reports.
         """
         return cls(secrets.token_bytes(32))
 
@@ -72,7 +73,7 @@ class SecretKey(bytes):
 
 
 def check_key(key: Any) -> bytes | None:
-    """Check a secret key."""
+    """Check that a secret key is None, or bytes of sufficient length."""
     if key is not None and not isinstance(key, bytes):
         raise TypeError(f"secret_key must be None or bytes, got {type(key).__name__}.")
     if key is not None and len(key) < MIN_KEY_BYTES:
@@ -83,77 +84,83 @@ def check_key(key: Any) -> bytes | None:
     return key
 
 
-# Values as bytes.
+# Encoding of values as bytes, for keyed hashes.
 
-# Values of these types have the same text in every process and version.
-WORD_KINDS = ["string", "number", "boolean"]
-WRITABLE_KINDS = [*WORD_KINDS, "date", "datetime"]
+# Types of values (see `type_of_value`) with the same text in each process and version of
+# Python: of the words of an open vocabulary, and of declared values.
+WORD_TYPES = ["string", "number", "boolean"]
+ENCODABLE_TYPES = [*WORD_TYPES, "date", "datetime"]
 
+# Texts of integers, and of integers that were written as floats.
 INTEGER = re.compile("0|-?[1-9][0-9]*")
-WHOLE_FLOAT = re.compile("-?[0-9]+[.]0*")
-# As pandas, NumPy and polars name these dtypes, and as pyarrow does.
+INTEGRAL_FLOAT = re.compile("-?[0-9]+[.]0*")
+
+# Names of floats of less than 64 bits: in pandas, NumPy and polars, then in pyarrow.
 SHORT_FLOATS = {"float16", "float32", "halffloat", "float"}
 
 
 def join_parts(*parts: bytes) -> bytes:
-    """Join parts with their lengths, so that different parts give different bytes."""
+    """Join parts after their lengths, so that different lists of parts give different bytes."""
     return b"".join([len(part).to_bytes(8, "big") + part for part in parts])
 
 
 def encode_value(value: Any) -> bytes:
-    """Write a value as bytes: equal bytes for equal values of a type."""
+    """Encode a declared value as bytes: equal bytes for equal values of one type, as 1 and 1.0."""
     if isinstance(value, tuple):
         return b"tuple " + join_parts(*map(encode_value, value))
-    kind = type_of_value(value)
+    value_type = type_of_value(value)
     if is_missing(value):
         raise ColumnError("contains missing values (NaN)")
-    if kind not in WRITABLE_KINDS:
+    if value_type not in ENCODABLE_TYPES:
         raise ColumnError("contains values that are not text or numbers")
-    plain_value = to_python(value)
-    if kind == "number" and abs(plain_value) == math.inf:
+    python_value = to_python(value)
+    if value_type == "number" and abs(python_value) == math.inf:
         raise ColumnError("contains inf")
-    # 1 and 1.0 have one text, and True another one.
-    text = str(Fraction(plain_value) if kind == "number" else plain_value)
-    return f"{kind} {text}".encode("utf-8", "surrogatepass")
+    # As fractions, 1 and 1.0 have the same text. True has another type.
+    text = str(Fraction(python_value) if value_type == "number" else python_value)
+    return f"{value_type} {text}".encode("utf-8", "surrogatepass")
 
 
-def write_word(value: Any) -> bytes:
-    """Write a value as bytes; the text "7" equals the integer 7, because CSV files contain only text."""
+def encode_word(value: Any) -> bytes:
+    """Encode a word as bytes. The text "7" and the integer 7 are equal, as in CSV files."""
     if type(value) is int:
         return b"number %d" % value
     if isinstance(value, str) and INTEGER.fullmatch(value):
         return b"number " + value.encode()
-    if not is_missing(value) and type_of_value(value) not in WORD_KINDS:
+    if not is_missing(value) and type_of_value(value) not in WORD_TYPES:
         raise ColumnError("contains values that are not text or numbers")
     return encode_value(value)
 
 
-def to_bytes(
-    title: str, values: Any, write: Callable[[Any], bytes] = write_word
+def encode_column(
+    title: str, values: Any, write: Callable[[Any], bytes] = encode_word
 ) -> list[bytes]:
-    """Write the values of a column or list as bytes; errors contain no value."""
+    """Encode the values of a column or list with a function; errors contain no value.
+
+    `title` is the name of the column in errors.
+    """
     dtype = str(getattr(values, "dtype", getattr(values, "type", ""))).lower()
     if dtype.partition("[")[0] in SHORT_FLOATS:
-        # As doubles, they would be other words than the numbers that were written.
+        # The nearest double to 0.1 as float32 is not 0.1, so it would be another word.
         raise TypeError(
             f"{title} must be text, integers or double-precision floats, got {dtype}. "
             "Convert the values to float64 or to text."
         )
     if hasattr(values, "to_pylist"):  # an array of pyarrow
         values = values.to_pylist()
-    # A list is not converted to an array, because an array has one dtype.
+    # A list remains a list, because an array would convert its values to one dtype.
     is_list = isinstance(values, list | tuple | range)
     try:
         objects = values if is_list else call_safely(to_object_list, values)
         return call_safely(lambda: list(map(write, objects)))
     except ColumnError as error:
         message = str(error)
-    # Raised here, without an error as its context that may contain a value.
+    # Outside the except clause, because the context of an error may contain a value.
     raise ValueError(f"{title} {message}.")
 
 
-def name_bytes(name: Any, parameter: str) -> bytes:
-    """Write a column name as bytes, for a parameter that requires it."""
+def encode_column_name(name: Any, parameter: str) -> bytes:
+    """Encode a column name as bytes, for the parameter that requires it."""
     try:
         return encode_value(name)
     except ColumnError:
@@ -162,9 +169,9 @@ def name_bytes(name: Any, parameter: str) -> bytes:
         ) from None
 
 
-def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
-    """Write record ids, integers or text, as bytes."""
-    ids = to_bytes("record_id", record_id, _write_id)
+def encode_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
+    """Encode record ids, which are integers or text, as bytes."""
+    ids = encode_column("record_id", record_id, _encode_record_id)
     if len(ids) != n_rows:
         raise ValueError(
             f"record_id must have an id for each of the {n_rows} rows, got {len(ids)}."
@@ -172,57 +179,51 @@ def read_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
     return ids
 
 
-def _write_id(value: Any) -> bytes:
-    if is_missing(value):
+def _encode_record_id(record_id: Any) -> bytes:
+    """Encode a record id as bytes; the same id has the same bytes in all file formats."""
+    if is_missing(record_id):
         raise ColumnError("contains missing values (NaN)")
-    if isinstance(value, bool) or not isinstance(value, int | np.integer | str):
-        raise ColumnError(
-            f"must be integers or text, got {type(value).__name__}: other types differ "
-            "between file formats"
-        )
-    if isinstance(value, str) and WHOLE_FLOAT.fullmatch(value):
+    is_integer = isinstance(record_id, int | np.integer)
+    if isinstance(record_id, bool) or not (is_integer or isinstance(record_id, str)):
+        raise ColumnError(f"must be integers or text, got {type(record_id).__name__}")
+    if isinstance(record_id, str) and INTEGRAL_FLOAT.fullmatch(record_id):
         raise ColumnError("must be integers without a decimal point")
-    return write_word(value)
+    return encode_word(record_id)
 
 
-def are_distinct(records: Sequence[bytes]) -> bool:
-    """Return True if all records are distinct."""
-    return len({*records}) == len(records)
+# Keyed hashes.
 
 
-# Pseudorandom bytes.
-
-
-def keyed_digests(
+def compute_digests(
     key: bytes, purpose: Sequence[bytes], messages: Sequence[bytes]
 ) -> Digests:
-    """Return 32 pseudorandom bytes of each message, a function of key and purpose."""
+    """Compute the keyed hash of each message, a pseudorandom function of purpose and message."""
     if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
         key = hashlib.blake2b(key).digest()
-    # The number of words and their lengths precede the message, so that no two purposes
-    # and messages have the same bytes.
-    context = b"%d" % len(purpose) + join_parts(*purpose)
-    beginning = hashlib.blake2b(context, key=key, digest_size=DIGEST_BYTES)
+    # The number of parts of the purpose and their lengths precede the message, so that
+    # different purposes and messages have different bytes.
+    prefix = b"%d" % len(purpose) + join_parts(*purpose)
+    prefix_hash = hashlib.blake2b(prefix, key=key, digest_size=DIGEST_BYTES)
     digests = []
     for message in messages:
-        function = beginning.copy()
-        function.update(message)
-        digests.append(function.digest())
+        message_hash = prefix_hash.copy()
+        message_hash.update(message)
+        digests.append(message_hash.digest())
     return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST_BYTES)
 
 
-def write_integers(numbers: NDArray[Any]) -> NDArray[np.uint8]:
-    """Write integers as rows of eight bytes."""
+def encode_integers(numbers: NDArray[Any]) -> NDArray[np.uint8]:
+    """Encode integers as rows of eight bytes: (n, 8)."""
     return numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
 
 
 class Memo:
-    """The secret key of a fitted transformer, and a context for each of its fields."""
+    """Secret key of a fitted transformer, and a context for each of its fields.
 
-    # **Privacy.** The random bits are of keyed BLAKE2b and of SHAKE-256:
-    # indistinguishable from uniform bits without the key. The columns, their declared
-    # values and the parameters of the mechanism are part of the context, so that reports
-    # under other ones share no bits.
+    Without the key, the digests of keyed BLAKE2b are indistinguishable from uniform bits.
+    The context of a field contains its columns, their declared values and the parameters
+    of the mechanism, so reports with different parameters share no random bits.
+    """
 
     def __init__(self, key: bytes, owner: str, fields: Sequence[Any]) -> None:
         self.key = SecretKey(key)
@@ -232,51 +233,57 @@ class Memo:
             self._contexts.append(hashlib.sha256(context).digest())
         if len({*self._contexts}) < len(self._contexts):
             raise ValueError(
-                "permanent_parts of two fields must differ, such as by the names of "
-                "their columns: otherwise their reports share random bits."
+                "permanent_parts of two fields must differ, because their reports would "
+                "share random bits. Include the names of the columns."
             )
 
-    def marks(self, records: Sequence[bytes]) -> NDArray[np.uint8]:
-        """Return a keyed mark of each record, of shape (n_records, 16)."""
-        return keyed_digests(self.key, (FORMAT, b"record"), records)[:, :MARK_BYTES]
+    def make_pseudonyms(self, records: Sequence[bytes]) -> NDArray[np.uint8]:
+        """Return a keyed hash of each record id, of shape (n_records, 16)."""
+        return compute_digests(self.key, (FORMAT, b"record"), records)[
+            :, :PSEUDONYM_BYTES
+        ]
 
-    def sample(self, sampling: Any, marks: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Draw the field that each record reports, independently of its values."""
+    def sample(self, sampling: Any, pseudonyms: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Draw the permanent field of each record, as a mask of shape (n_records, n_fields)."""
         weights = repr(sampling.weights).encode()
         context = join_parts(*self._contexts, weights)
-        digests = self._digests(context, "sample", marks)
+        digests = self._compute_digests(context, "sample", pseudonyms)
         return draw_by_row(
-            lambda rows, source: sampling.draw(source, len(rows)), digests, marks
+            lambda rows, source: sampling.draw(source, len(rows)), digests, pseudonyms
         )
 
-    def draws(self, place: int, marks: NDArray[np.uint8]) -> PermanentDraws:
-        """Return the random bits of a field for the records with these marks."""
-        return PermanentDraws(self, self._contexts[place], marks)
+    def make_draws(self, index: int, pseudonyms: NDArray[np.uint8]) -> PermanentDraws:
+        """Return the random bits of the field with this index for some records."""
+        return PermanentDraws(self, self._contexts[index], pseudonyms)
 
-    def _digests(
+    def _compute_digests(
         self, context: bytes, purpose: str, *parts: NDArray[np.uint8]
     ) -> Digests:
+        """Compute the digests of the rows of arrays with n rows each."""
         rows = np.ascontiguousarray(np.hstack(parts))
         messages = rows.view(f"V{rows.shape[1]}").ravel().tolist()
-        return keyed_digests(self.key, (context, purpose.encode()), messages)
+        return compute_digests(self.key, (context, purpose.encode()), messages)
 
 
 @dataclass(frozen=True)
 class PermanentDraws:
-    """The permanent random bits of a field, for each record and its values."""
+    """Random bits of a field for some records, a keyed hash of pseudonyms and values."""
 
     memo: Memo
     context: bytes
-    marks: NDArray[np.uint8]
+    # Of shape (n_records, 16).
+    pseudonyms: NDArray[np.uint8]
 
     def digests(self, purpose: str, *parts: NDArray[np.uint8]) -> Digests:
-        """Return 32 pseudorandom bytes for each record, given its rows of the arrays `parts`."""
-        return self.memo._digests(self.context, purpose, self.marks, *parts)
+        """Return 32 random bytes for each record, which depend on its rows of the arrays `parts`."""
+        return self.memo._compute_digests(
+            self.context, purpose, self.pseudonyms, *parts
+        )
 
     def sources(
         self, purpose: str, *parts: NDArray[np.uint8]
     ) -> Iterator[DigestSource]:
-        """Yield a source of random bits for each record."""
+        """Yield a source of random bits for each record, see `digests`."""
         return map(DigestSource, self.digests(purpose, *parts))
 
     def integers(self, purpose: str, high: int) -> NDArray[np.unsignedinteger]:
@@ -284,36 +291,37 @@ class PermanentDraws:
         return draw_by_row(
             lambda rows, source: uniform_integers(source, high, len(rows)),
             self.digests(purpose),
-            self.marks,
+            self.pseudonyms,
         )
 
     def digest_values(self, values: Sequence[bytes]) -> NDArray[np.uint8]:
-        """Return values of any length as keyed bytes, of shape (n_values, 16)."""
-        digests = keyed_digests(self.memo.key, (self.context, b"value"), values)
-        return digests[:, :MARK_BYTES]
+        """Replace values of any length by keyed hashes, of shape (n_values, 16)."""
+        digests = compute_digests(self.memo.key, (self.context, b"value"), values)
+        return digests[:, :PSEUDONYM_BYTES]
 
     def numbers(
         self, mechanism: NumericMechanism, scaled: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the permanent reports of numbers."""
-        # A record rounds all numbers of a column by the same random bits: fresh bits
-        # would report both neighbors of an unchanged number in the end, at twice the
-        # cost. All numbers of one of `steps` + 1 intervals have one report ([1]_).
-        # .. [1] B. Ding, J. Kulkarni, S. Yekhanin (2017). Collecting telemetry data
-        #    privately. NeurIPS, section 4.
+        """Draw the permanent reports of numbers in units of 2**-16 steps of the grid."""
+        # The bits that round a number depend on the record and the column only, so all
+        # numbers in one of `steps` + 1 intervals have the same position and report (Ding,
+        # Kulkarni, Yekhanin 2017, Collecting telemetry data privately, section 4). With
+        # new bits, an unchanged number would finally be reported from both neighboring
+        # positions, with twice the loss.
         rounding = self.digests("rounding")
         positions = draw_by_row(round_at_random, rounding, scaled)
-        digests = self.digests("report", write_integers(positions))
+        digests = self.digests("report", encode_integers(positions))
         return draw_by_row(mechanism.report, digests, positions)
 
 
-class MemoisedReports:
-    """Mixin of the local transformers with permanent reports."""
+class PermanentReportsMixin:
+    """Mixin for local transformers with the parameters `memoize` and `secret_key`."""
 
     memoize: Any
     secret_key: Any
 
     def _check_memo(self) -> None:
+        """Check that there is a secret key if and only if reports are permanent."""
         check_flag("memoize", self.memoize)
         check_key(self.secret_key)
         if self.memoize and self.secret_key is None:

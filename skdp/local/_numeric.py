@@ -26,7 +26,7 @@ from skdp.base import (
 )
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
-from skdp.local._memo import Memo, MemoisedReports, PermanentDraws
+from skdp.local._memo import Memo, PermanentDraws, PermanentReportsMixin
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
@@ -248,8 +248,8 @@ class NumberField(Field):
     def shuffle_pair(self) -> ReportPair:
         return self.mechanism.shuffle_pair()
 
-    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
-        is_small = (self.mechanism.steps + 1) ** 2 <= most_entries
+    def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
+        is_small = (self.mechanism.steps + 1) ** 2 <= max_entries
         return [iter([self.channel()])] if is_small else None
 
     def channel(self) -> list[list[Fraction]]:
@@ -331,7 +331,7 @@ def _numbers(
     return np.array(numbers)
 
 
-class NumericPerturber(MemoisedReports, ReportTransformer):
+class NumericPerturber(PermanentReportsMixin, ReportTransformer):
     """Privatize numbers between public bounds, and estimate means or distributions.
 
     A number is clipped to its bounds, rounded at random to a grid, and reported as a

@@ -22,22 +22,22 @@ from skdp.base import (
     make_domain,
 )
 from skdp.domain import Domain, Interval, copy_guarantee
-from skdp.local._memo import Memo, MemoisedReports
+from skdp.local._memo import Memo, PermanentReportsMixin
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     CategoryField,
+    InferenceTarget,
     ReportProtocol,
     SampledCounts,
     Sampling,
-    ShareOf,
     ValueField,
+    check_column_weights,
     check_columns,
     estimate_counts,
-    guarantee_of_all,
-    guarantee_of_one,
-    joint_counts,
-    read_weights,
+    estimate_joint_counts,
+    make_sampled_guarantee,
+    make_total_guarantee,
 )
 from skdp.oracles import FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee, check_epsilon
@@ -59,7 +59,7 @@ _REASON_TO_DECLARE = (
 )
 
 
-class OracleEncoder(MemoisedReports, ReportTransformer):
+class OracleEncoder(PermanentReportsMixin, ReportTransformer):
     """Base class of the encoders that report columns with frequency oracles.
 
     An *attribute* is the unit that one oracle reports: a column, or with
@@ -181,8 +181,10 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         }
         # The sampled column does not depend on the values.
         if self.strategy == "sample":
-            return guarantee_of_one(oracles, is_permanent=is_permanent, **statement)
-        return guarantee_of_all(oracles, **statement)
+            return make_sampled_guarantee(
+                oracles, is_permanent=is_permanent, **statement
+            )
+        return make_total_guarantee(oracles, **statement)
 
     def _set_categories(self, domain: Domain, table: Table) -> None:
         self.categories_ = []
@@ -235,7 +237,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         columns: Sequence[Any] | None = None,
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
-        rows: ShareOf = "table",
+        rows: InferenceTarget = "table",
     ) -> pd.DataFrame:
         """Estimate the number of records with each value.
 
@@ -302,7 +304,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         columns: Sequence[Any] | None = None,
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
-        rows: ShareOf = "population",
+        rows: InferenceTarget = "population",
         sample_weight: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate the proportion of a population with each value.
@@ -352,12 +354,12 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
             "rows": rows,
         }
         if sample_weight is not None:
-            return self._weighted_frequencies(
+            return self._estimate_weighted_frequencies(
                 reports, sample_weight, columns=columns, **options
             )
         _, tally = self._read_reports(reports)
         return estimate_counts(
-            self.protocol_, tally, columns, what="frequency", **options
+            self.protocol_, tally, columns, statistic="frequency", **options
         )
 
     def estimate_joint_counts(
@@ -366,7 +368,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         *,
         columns: Sequence[Any] | None = None,
         confidence_level: float = 0.95,
-        rows: ShareOf = "table",
+        rows: InferenceTarget = "table",
     ) -> pd.DataFrame:
         """Estimate the joint counts of columns that were reported separately.
 
@@ -411,7 +413,7 @@ class OracleEncoder(MemoisedReports, ReportTransformer):
         if columns is not None:
             names = check_columns(names, columns)
         options = {"confidence_level": confidence_level, "rows": rows}
-        return joint_counts(protocol, arrays, names, **options)
+        return estimate_joint_counts(protocol, arrays, names, **options)
 
     def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:
         """Compute the variances of unbiased counts for given true counts.
@@ -485,7 +487,9 @@ def split_epsilon(
         weights = [Fraction(values.size) for values in attributes]
     else:
         names = [values.columns[0] for values in attributes]
-        weights = read_weights("shares", shares, names, "'uniform', 'proportional'")
+        weights = check_column_weights(
+            "shares", shares, names, "'uniform', 'proportional'"
+        )
     if epsilon is None:
         raise ValueError("`shares` must be 'uniform' with p and q.")
     total = sum(weights)
@@ -525,5 +529,5 @@ def compute_variances(
     for oracle, part in zip(oracles, parts, strict=True):
         reported = part * size / n
         noise = oracle.variance(reported, size)
-        estimates.append(SampledCounts.of(reported, noise, size, n))
+        estimates.append(SampledCounts.from_sample(reported, noise, size, n))
     return SampledCounts.concatenate(estimates).variances

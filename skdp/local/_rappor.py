@@ -20,8 +20,8 @@ from skdp.local._memo import (
     Memo,
     PermanentDraws,
     check_key,
-    name_bytes,
-    to_bytes,
+    encode_column,
+    encode_column_name,
 )
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
@@ -32,7 +32,7 @@ from skdp.local.protocol import (
     Randomness,
     ReportProtocol,
     Rows,
-    guarantee_of_all,
+    make_total_guarantee,
 )
 from skdp.oracles import (
     TwoRoundUnaryEncoding,
@@ -89,7 +89,7 @@ class BloomField(Field):
         return [f"{prefix}_cohort", *bits]
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
-        words = to_bytes(f"column {self.name!r}", columns[0])
+        words = encode_column(f"column {self.name!r}", columns[0])
         return [np.array(words, object)]
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
@@ -126,7 +126,7 @@ class BloomField(Field):
     def permanent_parts(self) -> list[bytes]:
         # Without the second round, which does not change the permanent bits.
         parameters = self._parameters(self.first_round)
-        return [name_bytes(self.name, "secret_key"), repr(parameters).encode()]
+        return [encode_column_name(self.name, "secret_key"), repr(parameters).encode()]
 
     def filters(self, cohorts: NDArray[Any], words: Any) -> NDArray[np.bool_]:
         """Return the Bloom filters of words, of shape (n_words, n_bits)."""
@@ -183,7 +183,7 @@ class BloomField(Field):
         self, sums: NDArray[np.int64], size: int, n_reports: int, *, candidates: Any
     ) -> pd.DataFrame:
         """Estimate the counts of candidate words and their standard errors."""
-        words = to_bytes(f"candidates of {self.name!r}", candidates[self.name])
+        words = encode_column(f"candidates of {self.name!r}", candidates[self.name])
         if not words or len({*words}) < len(words):
             raise ValueError(
                 f"candidates of {self.name!r} must be at least one value, without "
@@ -380,12 +380,12 @@ class RapporEncoder(ReportTransformer):
             second_round = TwoRoundUnaryEncoding(first_round, report_epsilon / n_pairs)
         fields = []
         for name, column in zip(table.names, table.columns, strict=True):
-            to_bytes(f"column {name!r}", column)
+            encode_column(f"column {name!r}", column)
             fields.append(
                 BloomField(name, n_hashes, n_cohorts, first_round, second_round)
             )
         memo = None if key is None else Memo(key, type(self).__name__, fields)
-        guarantee = guarantee_of_all(
+        guarantee = make_total_guarantee(
             [first_round] * n_pairs,
             scope=table.names,
             mechanism="RAPPOR" if key is None else "RAPPOR, permanent bits",
@@ -398,7 +398,7 @@ class RapporEncoder(ReportTransformer):
         if self.instantaneous_epsilon is not None:
             fields: Any = protocol.fields
             oracles = [field.oracle for field in fields] * self.n_hashes
-            self.instantaneous_guarantee_: PrivacyGuarantee = guarantee_of_all(
+            self.instantaneous_guarantee_: PrivacyGuarantee = make_total_guarantee(
                 oracles,
                 scope=protocol.columns,
                 mechanism="RAPPOR, one report",

@@ -18,12 +18,12 @@ from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     Channel,
     Codes,
+    InferenceTarget,
     OracleField,
     Randomness,
     ReportProtocol,
-    ShareOf,
     estimate_counts,
-    guarantee_of_all,
+    make_total_guarantee,
 )
 from skdp.oracles import (
     SetSelection,
@@ -76,12 +76,12 @@ class SetField(OracleField):
         padded = pad_sets(values, sizes, oracle.k, oracle.max_size, choice_source)
         return oracle.report(padded, randomness("report", *self.columns))
 
-    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+    def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
         oracle = self.oracle
         # Listing 2**12 sets takes a second.
-        if oracle.k > 12 or oracle.n_reports > most_entries:
+        if oracle.k > 12 or oracle.n_reports > max_entries:
             return None
-        if len(oracle.sets()) * oracle.n_reports > most_entries:
+        if len(oracle.sets()) * oracle.n_reports > max_entries:
             return None
         return [oracle.channels()]
 
@@ -183,8 +183,8 @@ class SetValuedEncoder(ReportTransformer):
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
         check_choice("handle_unknown", self.handle_unknown, ("error", "ignore"))
-        domain = read_lists_domain(table, self.categories)
-        max_sizes = read_sizes(self.max_size, domain)
+        domain = make_lists_domain(table, self.categories)
+        max_sizes = check_max_sizes(self.max_size, domain)
         # Equal parts, because no size of a column is a reason for another part.
         column_epsilon = check_epsilon(self.epsilon) / len(domain.columns)
         fields = []
@@ -192,7 +192,7 @@ class SetValuedEncoder(ReportTransformer):
             values = domain.select([name])
             oracle = SetSelection(values.size, max_sizes[name], column_epsilon)
             fields.append(SetField(values, oracle, self.handle_unknown))
-        guarantee = guarantee_of_all(
+        guarantee = make_total_guarantee(
             [field.oracle for field in fields],
             scope=domain.columns,
             mechanism="set selection",
@@ -214,7 +214,7 @@ class SetValuedEncoder(ReportTransformer):
         columns: Sequence[Any] | None = None,
         postprocess: SetPostprocess = "none",
         confidence_level: float = 0.95,
-        rows: ShareOf = "table",
+        rows: InferenceTarget = "table",
     ) -> pd.DataFrame:
         """Estimate the number of records of the table with each value.
 
@@ -271,7 +271,7 @@ class SetValuedEncoder(ReportTransformer):
         columns: Sequence[Any] | None = None,
         postprocess: SetPostprocess = "none",
         confidence_level: float = 0.95,
-        rows: ShareOf = "population",
+        rows: InferenceTarget = "population",
         sample_weight: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate the proportion of the population with each value, from a random sample.
@@ -317,13 +317,15 @@ class SetValuedEncoder(ReportTransformer):
         )
 
     def _estimate(
-        self, reports: Any, what: str, sample_weight: Any = None, **options: Any
+        self, reports: Any, statistic: str, sample_weight: Any = None, **options: Any
     ) -> pd.DataFrame:
         check_choice("postprocess", options["postprocess"], get_args(SetPostprocess))
         if sample_weight is not None:
-            return self._weighted_frequencies(reports, sample_weight, **options)
+            return self._estimate_weighted_frequencies(
+                reports, sample_weight, **options
+            )
         _, tally = self._read_reports(reports)
-        return estimate_counts(self.protocol_, tally, what=what, **options)
+        return estimate_counts(self.protocol_, tally, statistic=statistic, **options)
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact probabilities of the reports.
@@ -344,7 +346,7 @@ class SetValuedEncoder(ReportTransformer):
         return [oracle.channel() for oracle in self.protocol_.oracles]
 
 
-def read_lists_domain(table: Table, categories: Any) -> Domain:
+def make_lists_domain(table: Table, categories: Any) -> Domain:
     """Read the declared values of columns of lists, which are never inferred from data."""
     if categories is None or isinstance(categories, str):
         raise ValueError(
@@ -360,7 +362,7 @@ def read_lists_domain(table: Table, categories: Any) -> Domain:
     return domain
 
 
-def read_sizes(max_size: Any, domain: Domain) -> dict[Any, int]:
+def check_max_sizes(max_size: Any, domain: Domain) -> dict[Any, int]:
     """Read the number of reported values of a list, at most the number of declared values."""
     given = max_size
     if not isinstance(max_size, Mapping):

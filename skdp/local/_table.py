@@ -19,26 +19,26 @@ from skdp.local._oracle_encoder import (
     unknown_codes,
 )
 from skdp.local._table_plan import (
-    Importance,
+    ColumnWeights,
     Purpose,
     TablePlan,
     check_bounds,
+    count_values,
     plan_table,
-    value_counts,
 )
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     CategoryField,
+    InferenceTarget,
     ReportProtocol,
     Sampling,
-    ShareOf,
     ValueField,
     check_columns,
+    check_sample_weight,
     concat_columns,
     estimate_counts,
-    fields_with,
-    read_sample_weight,
-    weighted_frequencies,
+    estimate_weighted_frequencies,
+    find_fields,
 )
 from skdp.oracles import ORACLES, Postprocess
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
@@ -147,7 +147,7 @@ class LocalTableEncoder(ReportTransformer):
         categories: Categories = "auto",
         bounds: Mapping[Any, tuple[float, float]] | None = None,
         purpose: Purpose = "margins",
-        weights: Importance = "uniform",
+        weights: ColumnWeights = "uniform",
         handle_unknown: HandleUnknown = "error",
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -167,7 +167,7 @@ class LocalTableEncoder(ReportTransformer):
         epsilon = check_epsilon(self.epsilon)
         plan = plan_table(
             epsilon,
-            value_counts(domain),
+            count_values(domain),
             table.names,
             purpose=self.purpose,
             weights=self.weights,
@@ -266,7 +266,7 @@ class LocalTableEncoder(ReportTransformer):
         *,
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
-        rows: ShareOf = "table",
+        rows: InferenceTarget = "table",
     ) -> pd.DataFrame:
         """Estimate the number of records with each value of each column of categories.
 
@@ -312,7 +312,7 @@ class LocalTableEncoder(ReportTransformer):
         *,
         postprocess: Postprocess = "none",
         confidence_level: float = 0.95,
-        rows: ShareOf = "population",
+        rows: InferenceTarget = "population",
         sample_weight: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate the proportion of each value in the population, from a random sample of it.
@@ -353,26 +353,26 @@ class LocalTableEncoder(ReportTransformer):
         return self._marginals(reports, "frequency", sample_weight, **options)
 
     def _marginals(
-        self, reports: Any, what: str, sample_weight: Any = None, **options: Any
+        self, reports: Any, statistic: str, sample_weight: Any = None, **options: Any
     ) -> pd.DataFrame:
         arrays, tally = self._read_reports(reports)
         protocol = self.protocol_
         weights = None
         if sample_weight is not None:
-            weights = read_sample_weight(sample_weight, reports, tally.n_reports)
+            weights = check_sample_weight(sample_weight, reports, tally.n_reports)
         if protocol.domain is None:  # all columns are numbers
             index = pd.MultiIndex.from_arrays([[], []], names=["column", "category"])
-            names = [what, "std_error", "lower", "upper"]
+            names = [statistic, "std_error", "lower", "upper"]
             return pd.DataFrame(columns=names, index=index, dtype=float)
         tables = {}
         for name in protocol.domain.columns:
             if weights is not None:
-                tables[name] = weighted_frequencies(
+                tables[name] = estimate_weighted_frequencies(
                     protocol, arrays, tally, weights, [name], **options
                 )
             else:
                 tables[name] = estimate_counts(
-                    protocol, tally, [name], what=what, **options
+                    protocol, tally, [name], statistic=statistic, **options
                 )
         return concat_columns(tables)
 
@@ -382,7 +382,7 @@ class LocalTableEncoder(ReportTransformer):
         columns: Sequence[Any],
         *,
         confidence_level: float = 0.95,
-        rows: ShareOf = "table",
+        rows: InferenceTarget = "table",
     ) -> pd.DataFrame:
         """Estimate the number of records with each combination of values of some columns of categories.
 
@@ -419,7 +419,7 @@ class LocalTableEncoder(ReportTransformer):
         protocol = self.protocol_
         column_names = () if protocol.domain is None else protocol.domain.columns
         chosen = check_columns(column_names, columns)
-        if fields_with(protocol, *chosen):
+        if find_fields(protocol, *chosen):
             _, tally = self._read_reports(reports)
             options = {"confidence_level": confidence_level, "rows": rows}
             return estimate_counts(protocol, tally, chosen, **options)

@@ -16,12 +16,12 @@ import pandas as pd
 from skdp.base import check_choice, parse_bounds
 from skdp.domain import Domain
 from skdp.local._numeric import make_mechanism
-from skdp.local.protocol import Sampling, margin_error, read_weights
+from skdp.local.protocol import Sampling, check_column_weights, compute_marginal_error
 from skdp.oracles import ORACLES, choose_oracle
 from skdp.privacy import check_epsilon
 
 Purpose: TypeAlias = Literal["margins", "pairs"]
-Importance: TypeAlias = Literal["uniform"] | Mapping[Any, float]
+ColumnWeights: TypeAlias = Literal["uniform"] | Mapping[Any, float]
 
 Group: TypeAlias = tuple[Any, ...]
 """The columns of one report."""
@@ -179,19 +179,21 @@ class Planner:
         kind, oracle = choose_group_oracle(cells, epsilon, kinds)
         if not is_merged:
             noise = oracle.mean_squared_error
-            return GroupReport(group, kind, cells, weight, noise, uniform_spread(cells))
+            return GroupReport(
+                group, kind, cells, weight, noise, uniform_variance(cells)
+            )
         # The marginals of the columns.
         weights, noises, spreads = [], [], []
         for name in group:
             k = self.sizes[name]
             weights.append(self.importance[name] * k)
-            noises.append(margin_error(oracle, k))
-            spreads.append(uniform_spread(k))
+            noises.append(compute_marginal_error(oracle, k))
+            spreads.append(uniform_variance(k))
         noise, spread = np.average([noises, spreads], axis=1, weights=weights).tolist()
         return GroupReport(group, kind, cells, sum(weights), noise, spread)
 
 
-def uniform_spread(k: int) -> float:
+def uniform_variance(k: int) -> float:
     """Return the variance of the indicator of one of k values that are equally frequent."""
     return (1 - 1 / k) / k
 
@@ -215,7 +217,7 @@ def recommend_plan(
     *,
     bounds: Mapping[Any, tuple[float, float]] | None = None,
     purpose: Purpose = "margins",
-    weights: Importance = "uniform",
+    weights: ColumnWeights = "uniform",
 ) -> TablePlan:
     """Plan how epsilon is divided among the columns of a table.
 
@@ -265,7 +267,7 @@ def recommend_plan(
             f"domain must be a Domain or a dict, got {type(domain).__name__}. Use "
             "Domain.from_frame for a table."
         )
-    sizes = value_counts(domain)
+    sizes = count_values(domain)
     names = [*sizes, *check_bounds(bounds)]
     return plan_table(
         check_epsilon(epsilon),
@@ -276,7 +278,7 @@ def recommend_plan(
     )
 
 
-def value_counts(domain: Domain | None) -> dict[Any, int]:
+def count_values(domain: Domain | None) -> dict[Any, int]:
     """Return the number of values of each column; none for a table of numbers."""
     if domain is None:
         return {}
@@ -303,15 +305,15 @@ def plan_table(
             "purpose='pairs' requires at least 2 columns of categories, got "
             f"{len(sizes)}. Use purpose='margins'."
         )
-    importance = read_importance(weights, names)
+    importance = check_importance(weights, names)
     return Planner(epsilon, sizes, importance, purpose).find_best()
 
 
-def read_importance(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
+def check_importance(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
     """Read the weights of columns."""
     if isinstance(weights, str) and weights == "uniform":
         return dict.fromkeys(names, 1.0)
-    amounts = read_weights("weights", weights, names, "'uniform'")
+    amounts = check_column_weights("weights", weights, names, "'uniform'")
     return dict(zip(names, map(float, amounts), strict=True))
 
 

@@ -206,7 +206,7 @@ def check_tally(tally: Any, protocol: Mapping[str, Any]) -> None:
         )
 
 
-def plain_field(field: Mapping[str, Any]) -> dict[str, Any]:
+def domain_to_lists(field: Mapping[str, Any]) -> dict[str, Any]:
     """Replace the domain of a field in a tally by lists of values."""
     plain = dict(field)
     if "domain" in field:
@@ -220,7 +220,7 @@ def plain_field(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pack_field(field: Mapping[str, Any]) -> dict[str, Any]:
-    packed = plain_field(field)
+    packed = domain_to_lists(field)
     for name in packed.keys() & {"columns", "domain"}:
         packed[name] = value_to_json(packed[name])
     return packed

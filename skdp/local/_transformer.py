@@ -45,9 +45,9 @@ from skdp.local._tally import ReportTally, check_tally
 from skdp.local.protocol import (
     ReportProtocol,
     Reports,
+    check_sample_weight,
     debias_reports,
-    read_sample_weight,
-    weighted_frequencies,
+    estimate_weighted_frequencies,
 )
 from skdp.pages import warn
 from skdp.privacy import (
@@ -367,13 +367,15 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             )
         return arrays, tally
 
-    def _weighted_frequencies(
+    def _estimate_weighted_frequencies(
         self, reports: Any, sample_weight: Any, **options: Any
     ) -> pd.DataFrame:
         """Estimate weighted frequencies of the values of columns."""
         arrays, tally = self._read_reports(reports)
-        weights = read_sample_weight(sample_weight, reports, tally.n_reports)
-        return weighted_frequencies(self.protocol_, arrays, tally, weights, **options)
+        weights = check_sample_weight(sample_weight, reports, tally.n_reports)
+        return estimate_weighted_frequencies(
+            self.protocol_, arrays, tally, weights, **options
+        )
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None
@@ -396,7 +398,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             Before `fit`, or if `input_features` differ from the columns of `fit`.
         """
         check_is_fitted(self)
-        names = input_names(self, self.protocol_.columns, input_features)
+        names = check_input_names(self, self.protocol_.columns, input_features)
         return np.array(self.protocol_.names(names), dtype=object)
 
     def to_json(self) -> str:
@@ -570,7 +572,7 @@ def warn_of_reports(texts: Sequence[str | None]) -> None:
         )
 
 
-def input_names(
+def check_input_names(
     estimator: Any, columns: Sequence[Any], input_features: Any
 ) -> list[str]:
     """Return the names of the input columns, by default the columns of `fit`."""

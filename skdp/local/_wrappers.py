@@ -28,7 +28,7 @@ from skdp.base import (
 )
 from skdp.local._oracle_encoder import OracleEncoder
 from skdp.local._protocol_file import read_and_tally
-from skdp.local._transformer import ReportTransformer, input_names
+from skdp.local._transformer import ReportTransformer, check_input_names
 from skdp.local.protocol import ReportProtocol, estimate_counts
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee
@@ -463,7 +463,7 @@ class PosteriorFeatures(WrapsTransformer):
         """
         check_is_fitted(self, "prior_")
         protocol = self.encoder_.protocol_
-        inputs = input_names(self, protocol.columns, input_features)
+        inputs = check_input_names(self, protocol.columns, input_features)
         return np.array(_value_names(protocol, inputs), dtype=object)
 
 

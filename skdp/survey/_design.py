@@ -24,7 +24,7 @@ from skdp.base import (
     find_stack_level,
 )
 from skdp.exact import log_upper
-from skdp.local.protocol import SampledCounts, read_sample_weight
+from skdp.local.protocol import SampledCounts, check_sample_weight
 from skdp.pages import warn
 from skdp.tables import is_frame, wrap_table
 
@@ -585,7 +585,7 @@ class ReportDesign(SavedByArguments):
             raise ValueError(f"X must have at least two rows, got {n_rows}.")
         weights = np.ones(n_rows)
         if sample_weight is not None:
-            weights = read_sample_weight(sample_weight, X, n_rows)
+            weights = check_sample_weight(sample_weight, X, n_rows)
         groups, reports = encode_reports(self, table)
         shape = len(self.channels), len(self.reports)
         counts = ReportCounts.of_rows(groups, reports, weights, shape)
@@ -792,14 +792,14 @@ def estimate_proportions(
     _warn_of_misfit(labels, counts, proportions @ channels)
     # The variance of the weighted mean of numbers with variance 1 (Kish 1965).
     kish = float(counts.squares.sum()) / counts.total**2
-    sampled = SampledCounts.of_means(
+    sampled = SampledCounts.from_means(
         proportions,
         np.maximum(variances, possible_variances),
         counts.total,
         kish,
         counts.n_rows - 1,
     )
-    return sampled.table(confidence_level, what="frequency", index=labels)
+    return sampled.make_table(confidence_level, statistic="frequency", index=labels)
 
 
 def _check_identified(channel: Numbers, column: Any) -> None:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_same_order
 from skdp.local import ReportTransformer, read_and_tally
-from skdp.local.protocol import CategoryField, read_sample_weight, refuse_name
+from skdp.local.protocol import CategoryField, check_sample_weight, reject_column_name
 from skdp.survey._design import (
     Numbers,
     ReportDesign,
@@ -294,7 +294,7 @@ def validate_weights(sample_weight: Any, X: Any, n_rows: int) -> Numbers:
     """Return the weight of each row, with a mean of 1, because only ratios matter."""
     if sample_weight is None:
         return np.ones(n_rows)
-    weights = read_sample_weight(sample_weight, X, n_rows)
+    weights = check_sample_weight(sample_weight, X, n_rows)
     # Division by the largest weight first, because sums could overflow.
     ratios = weights / weights.max()
     return np.asarray(ratios * (np.count_nonzero(ratios) / ratios.sum()))
@@ -304,7 +304,7 @@ def encode_clusters(clusters: Any, X: Any, n_rows: int) -> NDArray[np.intp] | No
     """Return the index of the cluster of each row; None if there are none."""
     if clusters is None:
         return None
-    refuse_name("clusters", clusters)
+    reject_column_name("clusters", clusters)
     check_same_order(X, clusters, "clusters")
     # Missing entries have the code -1.
     codes, _ = pd.factorize(np.asarray(clusters))

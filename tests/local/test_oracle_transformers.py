@@ -125,7 +125,7 @@ def test_p_and_q_decide_epsilon():
 
 def test_values_that_would_share_a_name_are_refused():
     twins = {"a": ["b_c", "d"], "a_b": ["c", "d"]}
-    with pytest.raises(ValueError, match="would have the same name"):
+    with pytest.raises(ValueError, match="must have different names"):
         skdp.UnaryEncodingTransformer(categories=twins).fit(pd.DataFrame({"a": ["d"], "a_b": ["d"]}))
 
 

@@ -303,8 +303,8 @@ class TestErrors:
     @each(
         "ids, error, match",
         [
-            (None, ValueError, r"permanent reports require record_id, .*set_transform_request\(record_id=True\)"),
-            ([1, 2, 1], ValueError, "record_id has repeated entries; a record reports once in a call"),
+            (None, ValueError, r"Permanent reports require record_id, .*set_transform_request\(record_id=True\)"),
+            ([1, 2, 1], ValueError, "record_id has repeated entries. Pass one row"),
             (np.ones((3, 1)), ValueError, "record_id cannot be read"),
             ("abc", ValueError, "record_id expected a column"),
             ([1, None, 3], ValueError, "record_id contains missing values"),

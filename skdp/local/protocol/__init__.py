@@ -2,17 +2,21 @@
 
 from skdp.local.protocol._columns import SAMPLED as SAMPLED
 from skdp.local.protocol._columns import concat_columns as concat_columns
-from skdp.local.protocol._columns import read_report_table as read_report_table
+from skdp.local.protocol._columns import parse_report_table as parse_report_table
+from skdp.local.protocol._debias import check_sample_weight as check_sample_weight
 from skdp.local.protocol._debias import debias_reports as debias_reports
-from skdp.local.protocol._debias import joint_counts as joint_counts
-from skdp.local.protocol._debias import read_sample_weight as read_sample_weight
-from skdp.local.protocol._debias import refuse_name as refuse_name
-from skdp.local.protocol._debias import weighted_frequencies as weighted_frequencies
-from skdp.local.protocol._estimation import ShareOf as ShareOf
+from skdp.local.protocol._debias import estimate_joint_counts as estimate_joint_counts
+from skdp.local.protocol._debias import (
+    estimate_weighted_frequencies as estimate_weighted_frequencies,
+)
+from skdp.local.protocol._debias import reject_column_name as reject_column_name
+from skdp.local.protocol._estimation import InferenceTarget as InferenceTarget
 from skdp.local.protocol._estimation import check_columns as check_columns
+from skdp.local.protocol._estimation import (
+    compute_marginal_error as compute_marginal_error,
+)
 from skdp.local.protocol._estimation import estimate_counts as estimate_counts
-from skdp.local.protocol._estimation import fields_with as fields_with
-from skdp.local.protocol._estimation import margin_error as margin_error
+from skdp.local.protocol._estimation import find_fields as find_fields
 from skdp.local.protocol._field import Channel as Channel
 from skdp.local.protocol._field import Codes as Codes
 from skdp.local.protocol._field import Field as Field
@@ -22,9 +26,13 @@ from skdp.local.protocol._field import Rows as Rows
 from skdp.local.protocol._oracle_fields import CategoryField as CategoryField
 from skdp.local.protocol._oracle_fields import OracleField as OracleField
 from skdp.local.protocol._oracle_fields import ValueField as ValueField
-from skdp.local.protocol._oracle_fields import guarantee_of_all as guarantee_of_all
-from skdp.local.protocol._oracle_fields import guarantee_of_one as guarantee_of_one
+from skdp.local.protocol._oracle_fields import (
+    make_sampled_guarantee as make_sampled_guarantee,
+)
+from skdp.local.protocol._oracle_fields import (
+    make_total_guarantee as make_total_guarantee,
+)
 from skdp.local.protocol._protocol import ReportProtocol as ReportProtocol
 from skdp.local.protocol._sampling import SampledCounts as SampledCounts
 from skdp.local.protocol._sampling import Sampling as Sampling
-from skdp.local.protocol._sampling import read_weights as read_weights
+from skdp.local.protocol._sampling import check_column_weights as check_column_weights

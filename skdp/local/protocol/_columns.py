@@ -1,4 +1,4 @@
-"""Columns of reports: their names, and reading their numbers."""
+"""Columns of stored reports: their names, and the conversion of their entries."""
 
 from __future__ import annotations
 
@@ -16,35 +16,36 @@ from skdp.base import to_array
 from skdp.domain import MAX_SHOWN_VALUES, Domain
 from skdp.tables import Table, is_frame, wrap_table
 
-# Column with the index of the reported field, for strategy="sample".
+# Column with the index of the field that a record reports, if fields are sampled.
 SAMPLED = "sampled"
 
-# Integers of 64 bits have at most 20 digits.
+# Unsigned integers of 64 bits are below this number, and have at most 20 digits.
+_N_INTEGERS = 1 << 64
 _DIGITS = re.compile(r"[0-9]{1,20}")
-_WORDS = 1 << 64
 
 
-def value_labels(domain: Domain, cells: NDArray[np.intp]) -> list[str]:
-    """Make labels of combinations of values of the columns."""
-    texts_of_columns = []
+def make_value_labels(domain: Domain, cells: NDArray[np.intp]) -> list[str]:
+    """Make a label, such as "f_missing", for each joint cell of the columns of a domain."""
+    column_texts = []
     for name in domain.columns:
         labels = domain[name].labels
-        texts = ["missing" if label is None else str(label) for label in labels]
-        texts_of_columns.append(texts)
-    names = []
+        column_texts.append(
+            ["missing" if label is None else str(label) for label in labels]
+        )
+    cell_labels = []
     for codes in zip(*np.unravel_index(cells, domain.sizes), strict=True):
-        parts = zip(texts_of_columns, codes, strict=True)
-        names.append("_".join(texts[code] for texts, code in parts))
-    return names
+        pairs = zip(column_texts, codes, strict=True)
+        cell_labels.append("_".join(texts[code] for texts, code in pairs))
+    return cell_labels
 
 
-def column_index(
+def make_column_index(
     labels: Mapping[Any, Sequence[Any]], *, level: str = "category"
 ) -> pd.MultiIndex:
-    """Make the index of the values of several columns, by column and value."""
+    """Make the index (column, value) of several columns from the labels of their values."""
     names = list(labels)
     cell_labels = list(chain.from_iterable(labels.values()))
-    # pandas would make levels of column names that are tuples.
+    # An array of objects, because pandas would convert tuples to further levels.
     columns = np.empty(len(names), dtype=object)
     columns[:] = names
     sizes = list(map(len, labels.values()))
@@ -57,15 +58,15 @@ def column_index(
 def concat_columns(
     tables: Mapping[Any, pd.DataFrame], *, level: str = "category"
 ) -> pd.DataFrame:
-    """Concatenate the estimates of several columns."""
+    """Concatenate the estimates of several columns, with the index (column, value)."""
     labels = {name: list(table.index) for name, table in tables.items()}
-    index = column_index(labels, level=level)
+    index = make_column_index(labels, level=level)
     return pd.concat(list(tables.values())).set_axis(index)
 
 
-def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
-    """Read the index of the field that each row reports."""
-    numbers = read_whole_numbers(np.asarray(column))
+def parse_sampled_indices(column: Any, n_attributes: int) -> NDArray[np.integer]:
+    """Convert the column `SAMPLED` to the index of the field that each row reports."""
+    numbers = parse_integers(np.asarray(column))
     if not np.isin(numbers, np.arange(n_attributes)).all():
         raise ValueError(
             f"Column {SAMPLED!r} of the reports must have integers from 0 to "
@@ -74,42 +75,45 @@ def read_sampled(column: Any, n_attributes: int) -> NDArray[np.integer]:
     return numbers.astype(np.intp)
 
 
-def spread(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
-    """Assign the reports of some rows, and 0 to the other rows."""
-    reports = np.zeros((len(rows), *part.shape[1:]), part.dtype)
-    reports[rows] = part
-    return reports
+def scatter_rows(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return an array with the entries of `part` in the marked rows, and 0 in other rows."""
+    scattered = np.zeros((len(rows), *part.shape[1:]), part.dtype)
+    scattered[rows] = part
+    return scattered
 
 
-def read_whole_numbers(block: NDArray[Any]) -> NDArray[Any]:
-    """Read integers, which may be stored as floats or text."""
+def parse_integers(block: NDArray[Any]) -> NDArray[Any]:
+    """Convert integers that are stored as floats or text; errors contain no entry."""
     if block.dtype.kind in "iub":
         return block
-    # In JSON, integers of more than 53 bits are text.
+    # Clients in JavaScript write seeds of more than 53 bits as text.
     if block.dtype.kind == "f":
         numbers = block.astype(float)
-        is_in_range = (numbers >= 0) & (numbers < _WORDS)
+        is_in_range = (numbers >= 0) & (numbers < _N_INTEGERS)
         if (is_in_range & (numbers == np.floor(numbers))).all():
             return numbers.astype(np.uint64)
-    elif all(map(_is_whole, block.flat)):
-        words = np.array(list(map(int, block.flat)), np.uint64)
-        return words.reshape(block.shape)
-    raise ValueError("The reports must be integers of at most 64 bits.")
+    elif all(map(_is_integer, block.flat)):
+        integers = np.array(list(map(int, block.flat)), np.uint64)
+        return integers.reshape(block.shape)
+    raise ValueError(
+        "The reports must be integers from 0 to 2**64 - 1, got other entries "
+        f"({block.dtype})."
+    )
 
 
-def _is_whole(value: Any) -> bool:
-    """Return True for an integer of 64 bits, as a number or ASCII digits."""
-    if isinstance(value, str):
-        return _DIGITS.fullmatch(value) is not None and int(value) < _WORDS
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+def _is_integer(entry: Any) -> bool:
+    """Return True for a number or ASCII digits that are an unsigned integer of 64 bits."""
+    if isinstance(entry, str):
+        return _DIGITS.fullmatch(entry) is not None and int(entry) < _N_INTEGERS
+    if isinstance(entry, bool | np.bool_) or not isinstance(entry, Real):
         return False
-    number: Any = value
-    return bool(0 <= number < _WORDS and number % 1 == 0)
+    number: Any = entry
+    return bool(0 <= number < _N_INTEGERS and number % 1 == 0)
 
 
-def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
-    """Split a dataframe or array of reports into columns; no error contains a value."""
-    # Lazy frames have `collect`, and datasets of pyarrow `to_table`.
+def parse_report_table(reports: Any, names: Sequence[Any]) -> Table:
+    """Split a dataframe or array of reports into columns; errors contain no entry."""
+    # Lazy frames have the method `collect`, and datasets of pyarrow `to_table`.
     is_lazy = not isinstance(reports, pd.DataFrame) and (
         hasattr(reports, "collect") or hasattr(reports, "to_table")
     )
@@ -129,16 +133,16 @@ def read_report_table(reports: Any, names: Sequence[Any]) -> Table:
             )
     table = wrap_table(reports)
     expected = f"reports must have the columns {[*names]}, got"
-    # `set_output` converts numbers of columns to text.
+    # `set_output` converts integers as column names to text.
     if frame and list(table.names) not in ([*names], list(map(str, names))):
         remedy = ""
         if set(table.names) < set(names):
-            remedy = " Pass the reports of all columns, and select some by `columns=`."
+            remedy = " Pass the reports of all columns, and select some with `columns`."
         raise ValueError(f"{expected} {list(table.names)}.{remedy}")
     if len(table.columns) != len(names):
         raise ValueError(f"{expected} an array of {len(table.columns)} columns.")
     if len(table.columns[0]) == 0:
         raise ValueError(
-            "Found a table with 0 sample(s) (rows); at least 1 is required"
+            "Found a table with 0 sample(s) (rows); at least 1 is required."
         )
     return table

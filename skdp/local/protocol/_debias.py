@@ -1,4 +1,4 @@
-"""Unbiased values of each record, and estimates that average them."""
+"""Unbiased values of each record, joint counts, and weighted frequencies."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from skdp.base import check_same_order
 from skdp.local._tally import ReportTally
-from skdp.local.protocol._columns import value_labels
+from skdp.local.protocol._columns import make_value_labels
 from skdp.local.protocol._estimation import (
-    MAX_BLOCK_SIZE,
+    MAX_BLOCK_FLOATS,
     CountOptions,
-    column_groups,
-    field_weights,
-    fields_with,
-    group_index,
-    reporting_fields,
+    compute_field_weights,
+    find_fields,
+    find_reporting_fields,
+    group_columns,
+    make_group_index,
 )
 from skdp.local.protocol._field import Reports
 from skdp.local.protocol._sampling import SampledCounts, Vector
@@ -30,10 +30,14 @@ from skdp.tables import to_objects
 def debias_reports(
     protocol: Any, reports: Reports, columns: Any, values: Any
 ) -> tuple[list[Any], list[NDArray[np.float64]]]:
-    """Compute the names and the unbiased values of the chosen columns."""
+    """Compute the unbiased values of the chosen columns, and their names.
+
+    The result has a list of names, and for each group of columns an array of shape
+    (n_records, n_cells).
+    """
     if columns is None and isinstance(values, Mapping):
         columns = list(values)
-    groups = column_groups(protocol, columns)
+    groups = group_columns(protocol, columns)
     names: list[Any] = []
     blocks = []
     for group in groups:
@@ -42,8 +46,8 @@ def debias_reports(
         blocks.append(_debias_group(protocol, reports, group, cells))
     if len(set(names)) < len(names):
         raise ValueError(
-            "Two columns of unbiased values would have the same name. Choose `columns`, "
-            "or rename columns or categories."
+            "The output columns must have different names. Select `columns`, or rename "
+            "columns or categories."
         )
     return names, blocks
 
@@ -51,13 +55,16 @@ def debias_reports(
 def _select_cells(
     protocol: Any, group: tuple[Any, ...], groups: Sequence[Any], values: Any
 ) -> tuple[NDArray[np.intp] | None, list[Any]]:
-    """Return the chosen cells of some columns and their names; None for a number."""
+    """Return the chosen cells of a group of columns, and their names.
+
+    Cells are codes of combinations of values, or None for a column of numbers.
+    """
     if isinstance(values, Mapping):
         values = values.get(group[0] if len(group) == 1 else group)
     elif values is not None and len(groups) > 1:
         raise ValueError(
             "`values` must be a dict of column to list for several columns, got "
-            f"{type(values).__name__}. Or choose one column with `columns`."
+            f"{type(values).__name__}. Or select one column with `columns`."
         )
     if protocol.domain is None or group[0] not in protocol.domain.columns:
         if values is not None:
@@ -68,11 +75,11 @@ def _select_cells(
     domain = protocol.domain.select(group)
     cells = np.arange(domain.size) if values is None else _find_cells(domain, values)
     prefix = "_".join(map(str, group))
-    return cells, [f"{prefix}_{label}" for label in value_labels(domain, cells)]
+    return cells, [f"{prefix}_{label}" for label in make_value_labels(domain, cells)]
 
 
 def _find_cells(domain: Any, values: Any) -> NDArray[np.intp]:
-    """Return the codes of declared values, or of combinations of them."""
+    """Return the codes of declared values, or of tuples with a value for each column."""
     expected = (
         f"`values` must be a list of distinct declared values of {[*domain.columns]}"
     )
@@ -80,7 +87,7 @@ def _find_cells(domain: Any, values: Any) -> NDArray[np.intp]:
         raise ValueError(f"{expected}, got {values!r}.")
     columns = [values] if len(domain.columns) == 1 else list(zip(*values, strict=True))
     if len(columns) != len(domain.columns):
-        raise ValueError(f"{expected}, with a value for each column.")
+        raise ValueError(f"{expected}, as tuples with a value for each column.")
     codes = domain.encode([to_objects(list(column)) for column in columns])
     for size, column_codes in zip(domain.sizes, codes, strict=True):
         if (column_codes == size).any():
@@ -94,15 +101,17 @@ def _find_cells(domain: Any, values: Any) -> NDArray[np.intp]:
 def _debias_group(
     protocol: Any, reports: Reports, group: tuple[Any, ...], cells: Any
 ) -> NDArray[np.float64]:
-    """Compute the unbiased values of a group of columns: (n_records, n_cells)."""
-    indices = fields_with(protocol, *group)
+    """Compute the unbiased values of a group of columns: (n_records, n_cells).
+
+    If several fields contain the columns, the result is a weighted sum over the fields.
+    """
+    indices = find_fields(protocol, *group)
     inclusions = [1.0] * len(protocol.fields)
     if protocol.sampling is not None:
         inclusions = list(map(float, protocol.sampling.inclusions))
-    # Several fields may contain the columns. Their weights are public.
-    factors = field_weights(protocol, indices, inclusions, group)
+    field_weights = compute_field_weights(protocol, indices, inclusions, group)
     total: Any = 0.0
-    for index, factor in zip(indices, factors, strict=True):
+    for index, field_weight in zip(indices, field_weights, strict=True):
         try:
             values = protocol.fields[index].debias(reports[index], group, cells)
         except NotImplementedError:
@@ -111,9 +120,10 @@ def _debias_group(
                 "estimates of their encoder."
             ) from None
         if protocol.sampling is not None:
-            # Inverse probability weights.
+            # Inverse probability weights: 0 for records that do not report the field.
             is_reported = protocol.report_mask(reports)[:, index]
-            values *= (is_reported * (factor / inclusions[index]))[:, np.newaxis]
+            record_weights = is_reported * (field_weight / inclusions[index])
+            values *= record_weights[:, np.newaxis]
         total = total + values
     return np.asarray(total, float)
 
@@ -121,10 +131,10 @@ def _debias_group(
 # Joint counts.
 
 
-def joint_counts(
+def estimate_joint_counts(
     protocol: Any, reports: Reports, columns: Sequence[Any], **options: Any
 ) -> pd.DataFrame:
-    """Estimate the counts of combinations of columns in several fields."""
+    """Estimate the counts of combinations of values of columns in several fields."""
     # Reports of fields are independent given the record, so the product of unbiased
     # values is unbiased for the combination.
     count_options = CountOptions(**options)
@@ -136,12 +146,14 @@ def joint_counts(
             parts.append((field, report, field_names))
             names += field_names
     sums, squares = _sum_products(parts)
-    # The sum of the squares, less the count, is the variance of the noise.
+    # The variance of a record's product is its mean square, less 1 if the record has the
+    # combination. So the variance of the noise of a count is the sum of the squares, less
+    # the count.
     noise = np.clip(squares - np.clip(sums, 0, None), 0, None)
     n = len(reports[0])
-    counts = SampledCounts.of(sums, noise, n, n)
+    counts = SampledCounts.from_sample(sums, noise, n, n)
     table = count_options.make_table([counts], pd.RangeIndex(len(sums)))
-    # Cells in the order of the fields become cells in the order of `columns`.
+    # The cells are in the order of the fields. Sort them in the order of `columns`.
     sizes = [len(protocol.domain[name]) for name in names]
     axes = list(map(names.index, columns))
     table = table.iloc[np.arange(len(table)).reshape(sizes).transpose(axes).ravel()]
@@ -152,13 +164,18 @@ def joint_counts(
 def _sum_products(
     parts: Sequence[tuple[Any, NDArray[Any], list[Any]]],
 ) -> tuple[Vector, Vector]:
-    """Sum the products of the unbiased values of each record, and their squares."""
+    """Sum the products of the unbiased values of each record, and their squares.
+
+    `parts` has the field, its reports and the names of its columns, and the results have
+    an entry for each combination of the values of all columns.
+    """
     sizes = [field.domain.select(names).size for field, _, names in parts]
     n_cells = int(np.prod(sizes))
     sums = np.zeros(n_cells)
     squares = np.zeros(n_cells)
-    step = max(1, MAX_BLOCK_SIZE // n_cells)
+    step = max(1, MAX_BLOCK_FLOATS // n_cells)
     for start in range(0, len(parts[0][1]), step):
+        # (n_rows, n_cells), after one field after the other.
         products: Any = np.ones((1, 1))
         for (field, report, names), size in zip(parts, sizes, strict=True):
             rows = report[start : start + step]
@@ -173,13 +190,13 @@ def _sum_products(
 # Weighted frequencies.
 
 
-def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
-    """Read the weights of records."""
+def check_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
+    """Check the weight of each record, and return the weights as floats: (n_rows,)."""
     if isinstance(reports, ReportTally):
         raise TypeError("`sample_weight` requires reports, got a ReportTally.")
     if n_rows < 2:
         raise ValueError(f"`sample_weight` requires at least 2 rows, got {n_rows}.")
-    refuse_name("sample_weight", sample_weight)
+    reject_column_name("sample_weight", sample_weight)
     check_same_order(reports, sample_weight, "sample_weight")
     weights = None
     # The error of NumPy quotes a value.
@@ -198,15 +215,15 @@ def read_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
     return weights
 
 
-def refuse_name(parameter: str, given: Any) -> None:
-    """Check that a parameter is not the name of a column."""
+def reject_column_name(parameter: str, given: Any) -> None:
+    """Raise an error if an argument with an entry for each row is the name of a column."""
     if isinstance(given, str):
         raise ValueError(
             f"`{parameter}` must have an entry for each row, got a str. Use X[{given!r}]."
         )
 
 
-def weighted_frequencies(
+def estimate_weighted_frequencies(
     protocol: Any,
     arrays: Reports | None,
     tally: ReportTally,
@@ -215,20 +232,20 @@ def weighted_frequencies(
     **options: Any,
 ) -> pd.DataFrame:
     """Estimate the weighted frequency of each value, with linearized standard errors."""
-    count_options = CountOptions(what="frequency", **options)
+    count_options = CountOptions(statistic="frequency", **options)
     if count_options.rows == "table":
         raise ValueError(
-            "`sample_weight` requires rows='population', got 'table': weights describe "
-            "the sampling from a population."
+            "`sample_weight` requires rows='population', got rows='table'. Weights describe "
+            "a sample of a population."
         )
-    groups = column_groups(protocol, columns)
+    groups = group_columns(protocol, columns)
     estimates = []
     for group in groups:
         estimates.append(
             _estimate_weighted_group(protocol, (arrays, tally), weights, group)
         )
-    index = group_index(protocol.domain, groups)
-    return count_options.make_table(estimates, index, of_population=True)
+    index = make_group_index(protocol.domain, groups)
+    return count_options.make_table(estimates, index, has_sampling_error=True)
 
 
 def _estimate_weighted_group(
@@ -237,33 +254,36 @@ def _estimate_weighted_group(
     weights: Vector,
     group: tuple[Any, ...],
 ) -> SampledCounts:
-    """Estimate weighted counts of some columns from all fields that contain them."""
+    """Estimate weighted counts of a group of columns from all fields that contain them."""
+    # A weighted mean over the fields, whose samples of records are disjoint.
     arrays, tally = reports
-    indices = reporting_fields(protocol, tally, group)
-    factors = field_weights(protocol, indices, tally.sizes, group)
+    indices = find_reporting_fields(protocol, tally, group)
+    field_weights = compute_field_weights(protocol, indices, tally.sizes, group)
     means: Any = 0.0
     variances: Any = 0.0
     kish = 0.0
-    for index, factor in zip(indices, factors, strict=True):
+    for index, field_weight in zip(indices, field_weights, strict=True):
         record_weights = weights * protocol.report_mask(arrays)[:, index]
-        field_means, field_variances = _weighted_moments(
+        field_means, field_variances = _compute_weighted_means(
             protocol.fields[index], arrays[index], record_weights, group
         )
-        means = means + factor * field_means
-        variances = variances + factor**2 * field_variances
-        kish += factor**2 * _kish_variance(record_weights)
-    n, degrees = weights.sum(), len(weights) - 1
-    return SampledCounts.of_means(means, variances, n, kish, degrees)
+        means = means + field_weight * field_means
+        variances = variances + field_weight**2 * field_variances
+        kish += field_weight**2 * _compute_kish_variance(record_weights)
+    n, degrees_of_freedom = weights.sum(), len(weights) - 1
+    return SampledCounts.from_means(means, variances, n, kish, degrees_of_freedom)
 
 
-def _weighted_moments(
+def _compute_weighted_means(
     field: Any, reports: NDArray[Any], weights: Vector, columns: tuple[Any, ...]
 ) -> tuple[Vector, Vector]:
     """Compute weighted means of unbiased values, and their linearized variances."""
+    # The weighted mean m = sum w u / sum w of the unbiased values u is a ratio of sums. Its
+    # linearized variance is the sum of the squares of w (u - m) / sum w (Lumley 2004).
     cells = np.arange(field.domain.select(columns).size)
-    # Sums of w u, w^2 u and w^2 u^2 over the records.
+    # Sums of w u, w^2 u and w^2 u^2 over the records: (3, n_cells).
     sums = np.zeros((3, len(cells)))
-    step = max(1, MAX_BLOCK_SIZE // len(cells))
+    step = max(1, MAX_BLOCK_FLOATS // len(cells))
     for start in range(0, len(weights), step):
         rows = slice(start, start + step)
         values = field.debias(reports[rows], columns, cells)
@@ -280,11 +300,11 @@ def _weighted_moments(
         # A few equal reports have an empirical variance of 0, so the smallest noise is
         # a lower bound.
         smallest = np.min(field.oracle.variance([0, 1], 1))
-        variances = np.maximum(variances, _kish_variance(weights) * smallest)
+        variances = np.maximum(variances, _compute_kish_variance(weights) * smallest)
     return means, variances
 
 
-def _kish_variance(weights: Vector) -> float:
-    """Compute the variance of the weighted mean of numbers with variance 1."""
+def _compute_kish_variance(weights: Vector) -> float:
+    """Compute the variance of the weighted mean of independent numbers with variance 1."""
     total = float(weights.sum())
     return float((weights**2).sum()) / total**2 if total else np.inf

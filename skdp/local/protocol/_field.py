@@ -1,4 +1,4 @@
-"""Field: the report of a column of a record, or of a group of its columns."""
+"""Base class of fields: the reports of one column, or of several columns together."""
 
 from __future__ import annotations
 
@@ -12,30 +12,35 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.domain import Categories, Interval
-from skdp.local._memo import PermanentDraws, encode_value, join_parts, name_bytes
+from skdp.local._memo import (
+    PermanentDraws,
+    encode_column_name,
+    encode_value,
+    join_parts,
+)
 from skdp.privacy import ReportPair
 from skdp.randomness import ByteSource
 from skdp.tables import ColumnError
 
-# True values as arrays of numbers, or of bytes (as objects).
+# Encoded true values, an array for each column: numbers, or objects of the type bytes.
 Codes = list[NDArray[Any]]
 
-# Reports as arrays with a row for each record: one for each field, and with a sample of
-# fields a last one of booleans, of shape (n_records, n_fields).
+# Reports, an array with a row for each record for each field. If fields are sampled, the
+# last array is the boolean mask of the reported fields, of shape (n_records, n_fields).
 Reports = list[NDArray[Any]]
 
 # Exact probability of each report (a column) given each true value (a row).
 Channel = Sequence[Sequence[Fraction]]
 
-# ``randomness(purpose, *columns)``: the random bits of one purpose in one call.
+# ``randomness(purpose, *columns)`` returns a source of random bits for one purpose.
 Randomness = Callable[..., ByteSource]
 
-# Selection of rows.
+# Mask of rows, or the slice of all rows.
 Rows = NDArray[np.bool_] | slice
 
 
 class Field(ABC):
-    """Report of a column of a record, or of a group of its columns.
+    """Reports of one column, or of several columns together.
 
     A `ReportProtocol` consists of fields. It calls `prepare`, `report` and `write` for
     a release, and `read`, `sums` and `estimate` on the server.
@@ -43,13 +48,13 @@ class Field(ABC):
     Attributes
     ----------
     columns : tuple
-        Names of the columns of the record.
+        Names of the columns.
     epsilon : float
         Privacy loss of one report, or of all permanent reports of a value.
     reports_values : bool
-        If True, the report columns contain declared values of the record's columns.
+        If True, the report columns contain declared values of the columns.
     unknown : object
-        Treatment of values outside the domain, as plain text, numbers and lists.
+        Treatment of values outside the domain, as text, numbers or lists.
 
     See Also
     --------
@@ -57,10 +62,10 @@ class Field(ABC):
 
     Notes
     -----
-    **For authors.** Derive a frozen dataclass that can be pickled and contains nothing
-    of the data. Errors must not contain a value. The random bits of a row may depend on
-    its position only: draw for every row, with the exact samplers of `skdp.randomness`
-    and with probabilities rounded toward more noise. `check_privatizer` tests this.
+    A subclass should be a frozen dataclass that can be pickled and does not depend on the
+    data. Its errors must not contain a value. Draw random bits for each row, whatever its
+    values, with the exact samplers of `skdp.randomness`, and round probabilities such
+    that they add noise. Test the subclass with `check_privatizer`.
 
     Examples
     --------
@@ -79,7 +84,7 @@ class Field(ABC):
     reports_values: ClassVar[bool] = False
     unknown: Any = "error"
 
-    # A release.
+    # Methods of the client.
 
     def names(self, inputs: Sequence[str] | None = None) -> list[Any]:
         """Name the report columns.
@@ -98,7 +103,7 @@ class Field(ABC):
 
     @abstractmethod
     def prepare(self, columns: Sequence[Any]) -> Codes:
-        """Encode true values; all errors of a release are raised here.
+        """Encode true values. Only this method may raise an error in a release.
 
         Parameters
         ----------
@@ -108,7 +113,7 @@ class Field(ABC):
         Returns
         -------
         list of ndarray
-            An array for each column: numbers, or bytes (as objects).
+            Array of each column, with numbers or objects of the type bytes.
 
         Raises
         ------
@@ -126,7 +131,8 @@ class Field(ABC):
         codes : list of ndarray
             Output of `prepare`.
         randomness : callable
-            ``randomness(purpose, *columns)`` returns a source of random bits.
+            ``randomness(purpose, *columns)`` returns a source of random bits for one
+            purpose, such as "report".
 
         Returns
         -------
@@ -148,9 +154,9 @@ class Field(ABC):
         reports : ndarray of shape (n, ...)
             Output of `report`; 0 in rows that do not report the field.
         like : sequence of 1-D arrays or series
-            Input of `prepare`, which determines libraries and dtypes only.
+            Input of `prepare`. Only the libraries and dtypes are used.
         drawn : ndarray of bool, shape (n,), or None
-            Rows that report the field; None for all.
+            Mask of the rows that report the field. None selects all rows.
 
         Returns
         -------
@@ -159,7 +165,7 @@ class Field(ABC):
             not report the field have 0, or NaN (which becomes a missing value).
         """
 
-    # On the server.
+    # Methods of the server.
 
     @abstractmethod
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
@@ -200,7 +206,8 @@ class Field(ABC):
         Returns
         -------
         ndarray of int64
-            Sums of the shape `shape`, between 0 and n, which can be added over batches.
+            Sums of the shape `shape`, from 0 to n. The sums of batches of reports can be
+            added.
         """
 
     @abstractmethod
@@ -252,11 +259,11 @@ class Field(ABC):
         Raises
         ------
         NotImplementedError
-            If there are no unbiased values.
+            If the reports have no unbiased values.
         """
         raise NotImplementedError
 
-    # Declared facts.
+    # Parameters and audits.
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -265,44 +272,46 @@ class Field(ABC):
         Returns
         -------
         dict
-            Plain text, numbers and lists, without columns, values, key and seed.
+            Text, numbers and lists, without the columns, their declared values, the key
+            and the seed.
         """
 
     def declared(self) -> Mapping[str, Mapping[Any, Any]]:
-        """Return the declared facts of the columns by parameter.
+        """Return the declarations of the columns, by parameter of the transformer.
 
         Returns
         -------
         dict
-            By default empty. The key ``"categories"`` has the values of the columns:
-            ``{"categories": {name: domain[name]}}``.
+            Declarations such as ``{"categories": {name: domain[name]}}``, by default
+            empty.
         """
         return {}
 
-    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+    def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
         """Return the exact channels of the columns, for audits.
 
         Parameters
         ----------
-        most_entries : int
-            Maximum size of a channel.
+        max_entries : int
+            Maximum number of entries of a channel.
 
         Returns
         -------
         list of iterators, or None
-            For each separate report an iterator over its channel, or over several
-            channels among which the public part of a report chooses. None if they are
-            too large or unknown.
+            Iterator over the channels of each independent part of the report. A part has
+            several channels if a public part of the report, such as a hash function,
+            selects one. None if the channels are too large or unknown.
         """
         return None
 
     def shuffle_pair(self) -> ReportPair | None:
-        """Return the pair of reports that `shuffled_guarantee` needs.
+        """Return the pair of values that shuffling protects least, for `shuffled_guarantee`.
 
         Returns
         -------
         ReportPair or None
-            None for the worst randomizer with the epsilon of the protocol.
+            None selects the pair of the worst randomizer with the epsilon of the
+            protocol.
         """
         return None
 
@@ -316,7 +325,7 @@ class Field(ABC):
         columns : sequence of 1-D arrays or series
             See `prepare`.
         randomness : callable
-            See `report`; replaces values outside the domain.
+            See `report`. It is used to replace values outside the domain.
 
         Returns
         -------
@@ -332,12 +341,12 @@ class Field(ABC):
         raise NotImplementedError
 
     def check_encodable(self) -> None:
-        """Check that there is an encoding without noise.
+        """Check that true values can be encoded without noise.
 
         Raises
         ------
         ValueError
-            If reports are random without noise as well.
+            If reports have a random part besides the noise.
         """
         raise ValueError(
             f"{type(self).__name__} has no encoding without noise. Use an encoder that "
@@ -347,14 +356,15 @@ class Field(ABC):
     # Permanent reports.
 
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
-        """Compute permanent reports, which repeat while the values of a record do.
+        """Compute permanent reports, which are equal for equal values of a record.
 
         Parameters
         ----------
         codes : list of ndarray
             Output of `prepare`.
         draws : PermanentDraws
-            Random bits of each record, by purpose and values.
+            Random bits of each record, which follow from the key, the record and the
+            values.
 
         Returns
         -------
@@ -364,20 +374,20 @@ class Field(ABC):
         Raises
         ------
         NotImplementedError
-            If there are none.
+            If the field does not support permanent reports.
         """
         raise NotImplementedError(
-            f"{type(self).__name__} does not support permanent reports"
+            f"{type(self).__name__} does not support permanent reports."
         )
 
     def permanent_parts(self) -> list[bytes]:
-        """Write the context of permanent reports, besides key, record and values.
+        """Return the context of permanent reports: public parameters that affect their bits.
 
         Returns
         -------
         list of bytes
-            Fields with another context share no random bits. By default the class,
-            `parameters`, `columns` and `declared`.
+            Class, `parameters`, `columns` and `declared`, by default. Fields with
+            different contexts share no random bits.
 
         Raises
         ------
@@ -389,15 +399,17 @@ class Field(ABC):
             type(self).__qualname__.encode(),
             repr(sorted(self.parameters().items())).encode(),
         ]
-        parts += [name_bytes(name, "memoize=True") for name in self.columns]
-        parts += declared_bytes(declared.pop("categories", {}))
+        parts += [encode_column_name(name, "memoize=True") for name in self.columns]
+        parts += encode_declared_values(declared.pop("categories", {}))
         for parameter, values in sorted(declared.items()):
-            in_order = [values.get(name) for name in self.columns]
-            parts += [parameter.encode(), repr(in_order).encode()]
+            ordered = [values.get(name) for name in self.columns]
+            parts += [parameter.encode(), repr(ordered).encode()]
         return parts
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
-        """Add the noise of instantaneous reports to permanent reports; by default none.
+        """Add the noise of instantaneous reports to permanent reports.
+
+        By default, no noise is added.
 
         Parameters
         ----------
@@ -409,18 +421,20 @@ class Field(ABC):
         Returns
         -------
         ndarray of shape (n, ...)
-            Reports.
+            Reports to release.
         """
         return reports
 
 
-def declared_bytes(categories: Mapping[Any, Categories | Interval]) -> list[bytes]:
-    """Write columns and their declared values as bytes."""
+def encode_declared_values(
+    categories: Mapping[Any, Categories | Interval],
+) -> list[bytes]:
+    """Encode columns and their declared values as bytes, for a keyed hash."""
     parts = []
     for name, attribute in categories.items():
         values: tuple[Any, ...] = attribute.values
         if isinstance(attribute, Interval):
-            # Bins with equal middles may have different edges.
+            # Edges identify bins, and their middles do not.
             missing = (None,) if attribute.missing else ()
             values = (*attribute.edges, *missing)
         type_name = type(attribute).__name__.encode()

@@ -1,4 +1,4 @@
-"""Fields of columns of categories that a frequency oracle reports."""
+"""Fields of categorical columns, which a frequency oracle reports."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from skdp.domain import Domain
 from skdp.exact import log_upper, round_up
 from skdp.local._memo import PermanentDraws
 from skdp.local.protocol._columns import (
-    read_whole_numbers,
-    value_labels,
+    make_value_labels,
+    parse_integers,
 )
 from skdp.local.protocol._estimation import (
-    MAX_BLOCK_SIZE,
+    MAX_BLOCK_FLOATS,
     CountOptions,
-    cell_groups,
     estimate_field,
+    find_marginal_cells,
 )
 from skdp.local.protocol._field import (
     Channel,
@@ -31,21 +31,21 @@ from skdp.local.protocol._field import (
     Field,
     Randomness,
     Rows,
-    declared_bytes,
+    encode_declared_values,
 )
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import uniform_integers
 
-# Advice for values outside the domain.
-_ADVICE = (
+# Remedy in the error of values outside the domain.
+_REMEDY = (
     "Or set handle_unknown='uniform', which replaces such values by random values and "
     "biases the estimates toward equal counts"
 )
 
 
 class OracleField(Field):
-    """Base class of fields that an oracle reports."""
+    """Base class of fields whose report is the report of an oracle for one joint code."""
 
     domain: Domain
     oracle: FrequencyOracle
@@ -64,11 +64,11 @@ class OracleField(Field):
 
     @property
     def labels(self) -> list[str]:
-        """Labels of the values in the names of columns."""
-        return value_labels(self.domain, np.arange(self.domain.size))
+        """Label of each joint value, for the names of the report columns."""
+        return make_value_labels(self.domain, np.arange(self.domain.size))
 
     def prefix(self, inputs: Sequence[str] | None = None) -> str:
-        """Return the beginning of the names of the report columns."""
+        """Join the names of the columns, as the beginning of the names of the report columns."""
         return "_".join(map(str, self.columns if inputs is None else inputs))
 
     def names(self, inputs: Sequence[str] | None = None) -> list[Any]:
@@ -86,7 +86,7 @@ class OracleField(Field):
 
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
         block = np.column_stack(list(map(np.asarray, columns)))[rows]
-        return self.oracle.read(read_whole_numbers(block))
+        return self.oracle.read(parse_integers(block))
 
     def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         return self.oracle.tally(reports)
@@ -98,15 +98,18 @@ class OracleField(Field):
         cells: NDArray[np.intp] | None,
     ) -> NDArray[np.float64]:
         assert cells is not None
-        members = cells[:, np.newaxis]  # (n_cells, group_size)
+        # The joint cells of each value, whose unbiased values are summed.
+        members = cells[:, np.newaxis]  # (n_cells, n_members)
         if tuple(columns) != tuple(self.columns):
-            # A value of some columns is a group of joint cells; all groups have one size.
-            group = cell_groups(self.domain, columns)
+            # A value of some columns has all joint cells with this value. Sorted by value,
+            # they are groups of equal size.
+            group = find_marginal_cells(self.domain, columns)
             n_groups = self.domain.select(columns).size
             order = np.argsort(group, kind="stable")
             members = order.reshape(n_groups, -1)[cells]
+        # Blocks of rows limit the memory of the supports, and of the unbiased values.
         width = self.oracle.k if self.oracle.has_bits else members.size
-        step = max(1, MAX_BLOCK_SIZE // width)
+        step = max(1, MAX_BLOCK_FLOATS // width)
         values = np.empty((len(reports), len(cells)))
         for start in range(0, len(reports), step):
             rows = slice(start, start + step)
@@ -133,12 +136,12 @@ class OracleField(Field):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CategoryField(OracleField):
-    """Columns of categories, reported as one attribute with a value for each combination."""
+    """Categorical columns that are reported as one attribute: the combination of their values."""
 
     domain: Domain
     oracle: FrequencyOracle
     unknown: str | dict[Any, int] = "error"
-    # Oracle of the permanent reports, if `oracle` adds noise to them in each report.
+    # Oracle of the permanent reports. None if `oracle` adds no further noise to them.
     permanent: FrequencyOracle | None = None
 
     @property
@@ -157,10 +160,11 @@ class CategoryField(OracleField):
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
         codes: Codes = self.domain.encode(columns)
-        # The error reveals that a value outside the domain occurs, as documented.
+        # As documented for handle_unknown="error", the error reveals that such a value
+        # occurs.
         if self.unknown == "error":
             for name in _columns_outside(self.domain, codes):
-                raise undeclared_error(name, self.domain[name], advice=_ADVICE)
+                raise undeclared_error(name, self.domain[name], advice=_REMEDY)
         return codes
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
@@ -168,41 +172,43 @@ class CategoryField(OracleField):
         return self.oracle.report(joined, randomness("report", *self.columns))
 
     def _join(self, codes: Codes) -> NDArray[Any]:
+        """Convert the codes of the columns to joint codes."""
         return codes[0] if len(codes) == 1 else self.domain.join(codes)
 
     def _fill_unknown(self, codes: Codes, randomness: Randomness) -> Codes:
-        """Replace the codes of values outside the domain."""
+        """Replace the codes of values outside the domain, as `unknown` states."""
         if self.unknown == "error":
             return codes
         filled = []
         triples = zip(self.columns, self.domain.sizes, codes, strict=True)
         for name, size, column in triples:
-            # Values outside the domain have the code after the declared values.
+            # Values outside the domain have the code `size`, after the declared values.
             if isinstance(self.unknown, dict):
-                drawn: Any = self.unknown[name]
+                replacement: Any = self.unknown[name]
             else:
-                # A replacement is drawn for every row, so that the run time does not
+                # A replacement is drawn for each row, so that the run time does not
                 # depend on the values.
-                drawn = uniform_integers(randomness("unknown", name), size, column.size)
+                source = randomness("unknown", name)
+                replacement = uniform_integers(source, size, column.size)
             column = column.copy()
-            np.copyto(column, drawn, where=column == size, casting="unsafe")
+            np.copyto(column, replacement, where=column == size, casting="unsafe")
             filled.append(column)
         return filled
 
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
         if isinstance(self.unknown, dict):
-            codes = self._fill_unknown(codes, _no_randomness)
-        # The random bits depend on the values before replacement.
+            codes = self._fill_unknown(codes, _raise_for_randomness)
+        # The random bits depend on the codes before uniform replacements.
         values = np.stack(codes, axis=1).astype(np.int64)  # (n_rows, n_columns)
         width = 8 * len(codes)
         code_bytes = values.astype(">i8").view(np.uint8).reshape(len(values), width)
         if self.unknown == "uniform":
-            # Values outside the domain have permanent replacements.
+            # The replacements of values outside the domain are permanent, too.
             for row, source in enumerate(draws.sources("unknown", code_bytes)):
                 for column, size in enumerate(self.domain.sizes):
-                    drawn = uniform_integers(source, size, 1)[0]
+                    replacement = uniform_integers(source, size, 1)[0]
                     if values[row, column] == size:
-                        values[row, column] = drawn
+                        values[row, column] = replacement
         joined = self.domain.join(list(values.T))
         return self.first_round.report_keyed(joined, code_bytes, draws.digests)
 
@@ -214,12 +220,12 @@ class CategoryField(OracleField):
 
     def permanent_parts(self) -> list[bytes]:
         parameters = repr(sorted(self.first_round.parameters().items())).encode()
-        # The noise of single reports does not change the permanent reports.
-        return [parameters, *declared_bytes(self._declared_values())]
+        # Without `oracle`, whose further noise does not change the permanent reports.
+        return [parameters, *encode_declared_values(self._declared_values())]
 
-    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
+    def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
         oracle = self.first_round
-        if oracle.k * max(oracle.k, oracle.n_reports) > most_entries:
+        if oracle.k * max(oracle.k, oracle.n_reports) > max_entries:
             return None
         return [oracle.channels()]
 
@@ -241,11 +247,12 @@ class CategoryField(OracleField):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ValueField(CategoryField):
-    """Columns of categories whose reports are declared values."""
+    """Categorical columns whose reports are values of the columns, and not codes or bits."""
 
-    # True if some records do not report it, whose values are missing.
+    # True if some records do not report the field. Their values are missing.
     is_sampled: bool = False
 
+    # The declared values, with missing if fields are sampled.
     _written_domain: Domain = field(init=False)
 
     reports_values: ClassVar[bool] = True
@@ -253,7 +260,6 @@ class ValueField(CategoryField):
     def __post_init__(self) -> None:
         written_domain = self.domain
         if self.is_sampled:
-            # Missing can be written even if it is not declared.
             written_values = {}
             for name in self.columns:
                 values = self.domain[name].values
@@ -266,7 +272,7 @@ class ValueField(CategoryField):
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
         codes = super().prepare(columns)
-        # Raises an error if the dtype cannot represent the values.
+        # This raises an error if a dtype cannot represent the declared values.
         self._written_domain.decoders(columns)
         return codes
 
@@ -291,17 +297,17 @@ class ValueField(CategoryField):
         codes = [column[rows] for column in self.domain.encode(columns)]
         for name in _columns_outside(self.domain, codes):
             raise ValueError(
-                f"Column {name!r} must have declared values only; its values are not "
-                "reports of this encoder."
+                f"Column {name!r} must contain reports of this encoder, got values outside "
+                "its domain."
             )
         return self._join(codes)
 
 
-def guarantee_of_all(
+def make_total_guarantee(
     oracles: Sequence[FrequencyOracle], **statement: Any
 ) -> PrivacyGuarantee:
-    """Make the guarantee of one report of each oracle."""
-    # The reports are independent given the values, so their ratios multiply.
+    """Make the guarantee of a record that makes one report with each oracle."""
+    # The reports are independent given the values, so their probabilities multiply.
     ratio = Fraction(1)
     for oracle in oracles:
         ratio *= oracle.worst_ratio
@@ -309,14 +315,17 @@ def guarantee_of_all(
     return PrivacyGuarantee(log_upper(ratio), losses=losses, **statement)
 
 
-def guarantee_of_one(
+def make_sampled_guarantee(
     oracles: Sequence[FrequencyOracle], *, is_permanent: bool, **statement: Any
 ) -> PrivacyGuarantee:
-    """Make the guarantee of a report of one uniformly drawn oracle."""
+    """Make the guarantee of a record that makes a report with one oracle, drawn uniformly.
+
+    If `is_permanent` is True, all reports of a record are with the same oracle.
+    """
     ratio = max(oracle.worst_ratio for oracle in oracles)
     variations = [oracle._relative_variation(ratio) for oracle in oracles]
-    # The drawn field is public, so the total variation of a report is the mean over the
-    # fields. Permanent reports of a record are of the same field.
+    # The drawn oracle is public, so the total variation of a report is the mean over the
+    # oracles. In permanent reports, a record has one of them forever: the worst case.
     mean = sum(variations, Fraction(0)) / len(variations)
     variation = max(variations) if is_permanent else mean
     loss = PureLoss(log_upper(ratio), share=round_up(variation))
@@ -324,7 +333,7 @@ def guarantee_of_one(
 
 
 def _columns_outside(domain: Domain, codes: Codes) -> list[Any]:
-    """List the columns with codes of values outside the domain."""
+    """Return the names of the columns that have values outside the domain."""
     names = []
     for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
         if column.max(initial=0) == size:
@@ -332,5 +341,6 @@ def _columns_outside(domain: Domain, codes: Codes) -> list[Any]:
     return names
 
 
-def _no_randomness(*purpose: Any) -> Any:
-    raise AssertionError("permanent reports use the key only")
+def _raise_for_randomness(*purpose: Any) -> Any:
+    """Replace a source of randomness where random bits may only depend on the key."""
+    raise AssertionError("permanent reports must use the key only")

@@ -1,4 +1,4 @@
-"""Protocol of a local transformer: from rows to reports, and from reports to estimates."""
+"""Protocol of a local transformer, which converts rows to reports and reports to estimates."""
 
 from __future__ import annotations
 
@@ -14,50 +14,49 @@ from numpy.typing import NDArray
 
 from skdp.domain import Categories, Domain
 from skdp.exact import exp_bounds
-from skdp.local._memo import Memo, are_distinct, read_record_ids
-from skdp.local._tally import ReportTally, check_tally, plain_field
+from skdp.local._memo import Memo, encode_record_ids
+from skdp.local._tally import ReportTally, check_tally, domain_to_lists
 from skdp.local.protocol._columns import (
     SAMPLED,
     concat_columns,
-    read_report_table,
-    read_sampled,
-    spread,
+    parse_report_table,
+    parse_sampled_indices,
+    scatter_rows,
 )
 from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Reports
 from skdp.local.protocol._oracle_fields import CategoryField, OracleField
-from skdp.local.protocol._sampling import Sampling, combine_pairs, mark_chosen
+from skdp.local.protocol._sampling import Sampling, combine_pairs, make_selection_mask
 from skdp.privacy import PrivacyGuarantee, Released, ReportPair
 from skdp.tables import Table, nan_to_null
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportProtocol:
-    """Mapping from records to reports, and from reports to estimates.
+    """Protocol that converts records to reports, and reports to estimates.
 
-    Every fitted local transformer has one as ``protocol_``. It depends on declared
-    values and parameters only, does not change, and can be pickled. Engines, attacks,
-    audits and metrics use it.
+    Each fitted local transformer has the attribute ``protocol_``. It depends on declared
+    values and parameters only, is immutable, and can be pickled.
 
     A release is ``write(randomize(prepare(table), records, randomness), table)``:
-    `prepare` raises all errors, then the ledger is charged, then randomness is drawn.
-    The reports of a record depend on this record only.
+    `prepare` raises all errors, then the ledger is charged, then random bits are drawn.
+    The reports of a record do not depend on other records.
 
     Parameters
     ----------
     encoder : str
-        Name of the transformer. Reports of two encoders cannot be added.
+        Name of the transformer. Tallies of different transformers cannot be added.
     fields : tuple of Field
-        Reports of the columns.
+        Fields, which report one or several columns each.
     guarantee : PrivacyGuarantee
-        Guarantee of one call; for permanent reports, of all calls with unchanged values.
-        Its ``scope`` has the columns in their order.
+        Guarantee of one release or, for permanent reports, of all releases of unchanged
+        values. Its ``scope`` contains the columns in their order.
     sampling : Sampling, default=None
         Random choice of the field that a record reports, independent of its values. The
-        column ``sampled`` contains its index. None selects all fields.
+        column ``sampled`` contains its index. None reports all fields.
     memo : Memo, default=None
-        Key and context of permanent reports.
-    chosen : mapping, default=None
-        Parameters of the transformer that `fit` chose.
+        Key and contexts of permanent reports. None draws new reports in each release.
+    chosen : mapping, default={}
+        Parameters of the transformer that `fit` selected, by name.
 
     Examples
     --------
@@ -80,12 +79,13 @@ class ReportProtocol:
     memo: Memo | None = None
     chosen: Mapping[str, Any] = attribute(default_factory=dict)
 
-    # Declared values of columns of categories, and of columns whose reports are values.
+    # Declared values of the categorical columns, and of those columns whose reports are
+    # values; None if there are no such columns.
     domain: Domain | None = attribute(init=False)
     values: Domain | None = attribute(init=False)
-    # Names of all columns of reports, and of the columns of each field.
+    # Names of the report columns in the order of the output, and of each field.
     report_columns: list[Any] = attribute(init=False)
-    _names: list[list[Any]] = attribute(init=False)
+    _field_names: list[list[Any]] = attribute(init=False)
 
     def __post_init__(self) -> None:
         declared: dict[Any, Any] = {}
@@ -102,16 +102,16 @@ class ReportProtocol:
         differing = reported_columns ^ {*self.columns}
         if differing:
             raise ValueError(
-                "The scope of the guarantee must be the columns of the fields; only one "
-                f"of them has {', '.join(sorted(map(repr, differing)))}."
+                "The scope of the guarantee and the fields must have the same columns. "
+                f"Only one of them has {', '.join(sorted(map(repr, differing)))}."
             )
-        # The order of the columns determines joint codes.
+        # The order of the columns of the domain determines joint codes.
         ordered = {name: declared[name] for name in self.columns if name in declared}
         computed = {
             "domain": Domain(ordered) if ordered else None,
             "values": Domain(value_columns) if value_columns else None,
             "report_columns": self._order_names(names, self.columns),
-            "_names": names,
+            "_field_names": names,
         }
         for name, value in computed.items():
             object.__setattr__(self, name, value)
@@ -119,16 +119,16 @@ class ReportProtocol:
     def _order_names(
         self, names: Sequence[list[Any]], inputs: Sequence[Any]
     ) -> list[Any]:
-        """Order the names of the report columns of all fields."""
+        """Return the names of all report columns in the order of the output."""
         ordered = list(chain.from_iterable(names))
-        # Reports in the columns of the input keep its order.
+        # If the report columns are the input columns, they keep the order of the input.
         if len(ordered) == len(inputs) and {*ordered} == {*inputs}:
             ordered = list(inputs)
         if self.sampling is not None:
             ordered.append(SAMPLED)
         if len({*ordered}) < len(ordered):
             raise ValueError(
-                "Two columns of the output would have the same name. Rename columns or "
+                "The report columns must have different names. Rename columns or "
                 "categories."
             )
         return ordered
@@ -143,12 +143,12 @@ class ReportProtocol:
 
     @property
     def n_sampled(self) -> int | None:
-        """Number of fields that a record reports; None for all."""
+        """Number of fields that a record reports; None if it reports all fields."""
         return None if self.sampling is None else 1
 
     @property
     def strategy(self) -> str | None:
-        """Strategy of an encoder of categories; None for other protocols."""
+        """Strategy of an `OracleEncoder` with such fields; None for other protocols."""
         if not all(isinstance(field, CategoryField) for field in self.fields):
             return None
         groups = [field.columns for field in self.fields]
@@ -162,7 +162,7 @@ class ReportProtocol:
 
     @property
     def oracles(self) -> tuple[Any, ...]:
-        """Oracles of the fields of categories and of sets."""
+        """Oracle of each field that has an oracle: categorical columns, and columns of sets."""
         fields = [field for field in self.fields if isinstance(field, OracleField)]
         return tuple(field.oracle for field in fields)
 
@@ -173,7 +173,7 @@ class ReportProtocol:
 
     @property
     def declared(self) -> dict[str, Any]:
-        """Declared parameters of the transformer by column, such as ``categories``."""
+        """Parameters of the transformer that fix its declarations, such as ``categories``."""
         declared: dict[str, Any] = {}
         for field in self.fields:
             for parameter, declarations in field.declared().items():
@@ -206,13 +206,15 @@ class ReportProtocol:
         return self._order_names(names, inputs)
 
     def _select(self, field: Field, values: Sequence[Any]) -> list[Any]:
-        """Select the values of the columns of a field."""
-        return _pick(dict(zip(self.columns, values, strict=True)), field.columns)
+        """Select the entries of `values`, one for each column, for the columns of a field."""
+        return _select_entries(
+            dict(zip(self.columns, values, strict=True)), field.columns
+        )
 
-    # Rows to reports.
+    # From rows to reports.
 
     def prepare(self, table: Table) -> Codes:
-        """Encode the rows of a table; all errors of a release are raised here.
+        """Encode the rows of a table. Only this method may raise an error in a release.
 
         Parameters
         ----------
@@ -222,7 +224,7 @@ class ReportProtocol:
         Returns
         -------
         list of ndarray
-            An array for each column of each field: numbers, or bytes (as objects).
+            Array for each column of each field, with numbers or objects of the type bytes.
 
         Raises
         ------
@@ -264,32 +266,35 @@ class ReportProtocol:
             return self._draw_permanent(codes, records, randomness)
         reports = []
         for field, field_codes in zip(self.fields, self._split(codes), strict=True):
-            # Reports are drawn for all records, also if they do not report the field.
+            # Records that do not report the field draw a report as well, so that the run
+            # time and the random bits do not depend on the sample.
             reports.append(field.report(field_codes, randomness))
         if self.sampling is None:
             return reports
-        # The sample does not depend on the data, so it may be public.
+        # The sample is public, because it does not depend on the data.
         drawn = self.sampling.draw(randomness("sample"), len(codes[0]))
         return _apply_sample(reports, drawn)
 
     def _draw_permanent(
         self, codes: Codes, records: list[bytes], randomness: Randomness
     ) -> Reports:
+        """Draw permanent reports from the key, and add the noise of instantaneous reports."""
         assert self.memo is not None
-        marks = self.memo.marks(records)  # (n_records, 16)
+        pseudonyms = self.memo.make_pseudonyms(records)  # (n_records, 16)
         drawn = None
         if self.sampling is not None:
-            # The sample is permanent, because fresh samples report all fields in time.
-            drawn = self.memo.sample(self.sampling, marks)
+            # The sample is permanent, because a record with new samples would report all
+            # of its fields after some releases.
+            drawn = self.memo.sample(self.sampling, pseudonyms)
         reports = []
         for index, field_codes in enumerate(self._split(codes)):
             field = self.fields[index]
             rows: Any = slice(None) if drawn is None else drawn[:, index]
             drawn_codes = [column[rows] for column in field_codes]
-            draws = self.memo.draws(index, marks[rows])
+            draws = self.memo.make_draws(index, pseudonyms[rows])
             report = field.report_permanent(drawn_codes, draws)
             if drawn is not None:
-                report = spread(report, rows)
+                report = scatter_rows(report, rows)
             reports.append(field.report_again(report, randomness))
         return reports if drawn is None else _apply_sample(reports, drawn)
 
@@ -322,19 +327,20 @@ class ReportProtocol:
             like = self._select(field, table.columns)
             rows = None if drawn is None else drawn[:, index]
             blocks += field.write(reports[index], like, rows)
-        # A field with several columns may have a single array, with the columns in
-        # their order.
-        names = list(chain.from_iterable(self._names))
+        # A field may write all of its columns as one array. Only single columns have to
+        # be sorted.
+        names = list(chain.from_iterable(self._field_names))
         ordered = self.report_columns[: len(names)]
         if names != ordered:
-            blocks = _pick(dict(zip(names, blocks, strict=True)), ordered)
+            blocks = _select_entries(dict(zip(names, blocks, strict=True)), ordered)
         if self.sampling is not None:
-            # The sum of the indices of True, which is one index.
+            # The mask has one True in each row, and its product with the indices of the
+            # fields is the index of this field.
             dtype = np.min_scalar_type(len(self.fields) - 1)
             indices = np.arange(len(self.fields), dtype=dtype) @ reports[-1].T
             blocks.append(indices.reshape(-1, 1))
         X_out = table.rebuild(blocks, self.report_columns)
-        # Fields that a record does not report are NaN in arrays, missing in frames.
+        # In dataframes, the NaN of fields that a record does not report becomes missing.
         return X_out if drawn is None else nan_to_null(X_out)
 
     def encode(self, table: Table, randomness: Randomness) -> Any:
@@ -360,7 +366,7 @@ class ReportProtocol:
         blocks = []
         for field in self.fields:
             blocks += field.encode(self._select(field, table.columns), randomness)
-        return table.rebuild(blocks, list(chain.from_iterable(self._names)))
+        return table.rebuild(blocks, list(chain.from_iterable(self._field_names)))
 
     def check_encodable(self) -> None:
         """Check that all fields have an encoding without noise.
@@ -378,7 +384,7 @@ class ReportProtocol:
             field.check_encodable()
 
     def read_records(self, record_id: Any, n_rows: int) -> list[bytes]:
-        """Read the ids of the records as bytes.
+        """Check the ids of the records, and encode them as bytes.
 
         Parameters
         ----------
@@ -400,24 +406,24 @@ class ReportProtocol:
         if self.permanent_key is None:
             if record_id is not None:
                 raise ValueError(
-                    "record_id requires permanent reports (memoize=True, or a RAPPOR "
-                    "secret_key)"
+                    "record_id requires permanent reports. Set memoize=True, or a "
+                    "secret_key of RapporEncoder."
                 )
             return []
         if record_id is None:
             raise ValueError(
-                "permanent reports require record_id, an id for each row; in a "
-                "Pipeline, route it with set_transform_request(record_id=True)"
+                "Permanent reports require record_id, an id for each row. In a Pipeline, "
+                "route it with set_transform_request(record_id=True)."
             )
-        ids = read_record_ids(record_id, n_rows)
-        if not are_distinct(ids):
-            # Two rows of a record would cost more than the charge of one call.
+        ids = encode_record_ids(record_id, n_rows)
+        if len({*ids}) < len(ids):
+            # Two rows of a record would cost more than the charge of one release.
             raise ValueError(
-                "record_id has repeated entries; a record reports once in a call"
+                "record_id has repeated entries. Pass one row for each record."
             )
         return ids
 
-    # Reports to estimates.
+    # From reports to estimates.
 
     def report_table(self, reports: Any) -> Table:
         """Split a dataframe or array of reports into columns, without checking values.
@@ -437,7 +443,7 @@ class ReportProtocol:
         TypeError, ValueError
             If the columns differ from `report_columns`. Errors contain no values.
         """
-        return read_report_table(reports, self.report_columns)
+        return parse_report_table(reports, self.report_columns)
 
     def read(self, reports: Any) -> Reports:
         """Read and check a dataframe or array of reports.
@@ -459,20 +465,22 @@ class ReportProtocol:
         """
         table = self.report_table(reports)
         columns = dict(zip(self.report_columns, table.columns, strict=True))
-        field_columns = [_pick(columns, names) for names in self._names]
+        field_columns = [_select_entries(columns, names) for names in self._field_names]
         drawn = None
         if self.sampling is not None:
             n_fields = len(self.fields)
-            drawn = mark_chosen(read_sampled(columns[SAMPLED], n_fields), n_fields)
+            drawn = make_selection_mask(
+                parse_sampled_indices(columns[SAMPLED], n_fields), n_fields
+            )
         arrays = []
         for index, field in enumerate(self.fields):
             rows: Any = slice(None) if drawn is None else drawn[:, index]
             part = field.read(field_columns[index], rows)
-            arrays.append(part if drawn is None else spread(part, rows))
+            arrays.append(part if drawn is None else scatter_rows(part, rows))
         return arrays if drawn is None else [*arrays, drawn]
 
     def report_mask(self, reports: Reports) -> NDArray[np.bool_]:
-        """Return a mask of the fields that each row reports.
+        """Return a mask of the fields that each record reports.
 
         Parameters
         ----------
@@ -482,7 +490,7 @@ class ReportProtocol:
         Returns
         -------
         ndarray of bool, shape (n_records, n_fields)
-            All True without a sample.
+            Mask, which is True everywhere if fields are not sampled.
         """
         if self.sampling is not None:
             return reports[-1]
@@ -506,13 +514,13 @@ class ReportProtocol:
         *reports, drawn = reports
         parts = []
         for report, rows in zip(reports, drawn.T, strict=True):
-            # Indices take half of the time of a mask.
+            # Indices select rows twice as fast as a mask.
             parts.append(report[np.flatnonzero(rows)])
         return parts
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """Parameters that determine the meaning of sums of reports."""
+        """Parameters that determine the meaning of the reports and of their sums."""
         fields = []
         for field in self.fields:
             meaning: dict[str, Any] = {"columns": list(field.columns)}
@@ -533,10 +541,10 @@ class ReportProtocol:
         Returns
         -------
         dict
-            Plain text, numbers and lists; ``"reports"`` is `meaning`.
+            Text, numbers and lists. The entry ``"reports"`` is `meaning`.
         """
         meaning = self.meaning
-        fields = list(map(plain_field, meaning["fields"]))
+        fields = list(map(domain_to_lists, meaning["fields"]))
         return {
             "columns": list(self.columns),
             "reports": meaning | {"fields": fields},
@@ -564,12 +572,12 @@ class ReportProtocol:
         return ReportTally(self.meaning, tuple(sums), sizes, len(reports[0]))
 
     def empty_tally(self) -> ReportTally:
-        """Return a tally without reports.
+        """Return the tally of no reports.
 
         Returns
         -------
         ReportTally
-            Zeros.
+            Tally with sums of 0.
         """
         sums = [np.zeros(field.shape, np.int64) for field in self.fields]
         return ReportTally(self.meaning, tuple(sums), (0,) * len(sums), 0)
@@ -587,7 +595,7 @@ class ReportProtocol:
         Returns
         -------
         pandas.DataFrame
-            Estimates of the only field, or of all fields by column and value.
+            Estimates of the only field, or of all fields indexed by (column, value).
 
         Raises
         ------
@@ -608,13 +616,13 @@ class ReportProtocol:
 
     # Guarantees and audits.
 
-    def channels(self, most_entries: int) -> list[Iterator[Channel]] | None:
-        """Return the exact channels of each attribute of a record.
+    def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
+        """Return the exact channels of all fields.
 
         Parameters
         ----------
-        most_entries : int
-            Maximum size of a channel.
+        max_entries : int
+            Maximum number of entries of a channel.
 
         Returns
         -------
@@ -623,25 +631,25 @@ class ReportProtocol:
         """
         channels = []
         for field in self.fields:
-            field_channels = field.channels(most_entries)
+            field_channels = field.channels(max_entries)
             if field_channels is None:
                 return None
             channels += field_channels
         return channels
 
     def shuffle_pairs(self, released: Released) -> tuple[ReportPair, ...]:
-        """Return the pairs of reports that `shuffled_guarantee` needs.
+        """Return the pairs of values that shuffling protects least, for `shuffled_guarantee`.
 
         Parameters
         ----------
         released : {"reports", "tally"}
-            Output after shuffling.
+            Output after shuffling: the shuffled reports, or only their sums.
 
         Returns
         -------
         tuple of ReportPair
-            Pair of each field that is shuffled separately, or the pair of the worst
-            randomizer with the epsilon of `guarantee`.
+            Pair of each part of a record that is shuffled separately, or the pair of the
+            worst randomizer with the epsilon of `guarantee`.
         """
         largest_ratio = exp_bounds(self.guarantee.epsilon)[1]
         worst_case = (ReportPair.from_ratio(largest_ratio),)
@@ -659,18 +667,18 @@ class ReportProtocol:
         Returns
         -------
         protocol
-            Protocol that can read, sum and estimate.
+            Protocol that can read and sum reports, and estimate.
         """
         return replace(self, memo=None)
 
 
-def _pick(values: Mapping[Any, Any], names: Sequence[Any]) -> list[Any]:
-    """Return the values of names, in their order."""
+def _select_entries(values: Mapping[Any, Any], names: Sequence[Any]) -> list[Any]:
+    """Return the entry of each name, in the order of the names."""
     return [values[name] for name in names]
 
 
 def _apply_sample(reports: Reports, drawn: NDArray[np.bool_]) -> Reports:
-    """Erase the fields that records do not report, and add the sample."""
+    """Set the fields that records do not report to 0, and append the mask of the sample."""
     for report, rows in zip(reports, drawn.T, strict=True):
         report[~rows] = 0
     return [*reports, drawn]

@@ -1,4 +1,4 @@
-"""Random selection of the fields that a record reports, and counts estimated from samples."""
+"""Random choice of the field that a record reports, and counts estimated from samples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skdp.randomness import ByteSource, uniform_integers
 
 @dataclass(frozen=True)
 class Sampling:
-    """Choice of one field for each record, in proportion to the weights of the fields."""
+    """Random choice of one field for each record, in proportion to the weights of the fields."""
 
     weights: tuple[int, ...]
 
@@ -33,59 +33,69 @@ class Sampling:
 
     def draw(self, source: ByteSource, n_rows: int) -> NDArray[np.bool_]:
         """Draw the field of each row, from a fixed number of random bytes."""
-        # Intervals with the lengths of the weights follow each other; a record reports
-        # the field whose interval contains a uniform integer.
-        positions = uniform_integers(source, sum(self.weights), n_rows)
-        chosen = np.searchsorted(np.cumsum(self.weights), positions, "right")
-        return mark_chosen(chosen, len(self.weights))
+        # The integers below the sum of the weights are divided into consecutive intervals,
+        # whose lengths are the weights. A record reports the field whose interval
+        # contains its uniform integer.
+        integers = uniform_integers(source, sum(self.weights), n_rows)
+        indices = np.searchsorted(np.cumsum(self.weights), integers, "right")
+        return make_selection_mask(indices, len(self.weights))
 
 
-def mark_chosen(chosen: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
-    """Mark the chosen column of each row: (n_rows, n)."""
-    # Columns are contiguous because they are read one by one.
-    numbers = np.arange(n, dtype=chosen.dtype)
-    drawn: NDArray[np.bool_] = (chosen == numbers[:, np.newaxis]).T
-    return drawn
+def make_selection_mask(
+    indices: NDArray[np.integer], n_fields: int
+) -> NDArray[np.bool_]:
+    """Make a mask of shape (n_rows, n_fields) from the index of the field of each row."""
+    # The transpose makes columns contiguous, because they are read one by one.
+    fields = np.arange(n_fields, dtype=indices.dtype)
+    mask: NDArray[np.bool_] = (indices == fields[:, np.newaxis]).T
+    return mask
 
 
-def read_weights(
+def check_column_weights(
     parameter: str, weights: Any, names: Sequence[Any], alternatives: str
 ) -> list[Fraction]:
-    """Read a positive number for each column."""
+    """Check that a parameter maps each column to a positive number, and return the numbers.
+
+    `alternatives` are the other values of the parameter, for the error message.
+    """
     if not isinstance(weights, Mapping):
-        came = repr(weights) if isinstance(weights, str) else type(weights).__name__
+        got = repr(weights) if isinstance(weights, str) else type(weights).__name__
         raise ValueError(
             f"`{parameter}` must be {alternatives} or a dict of column to number, got "
-            f"{came}."
+            f"{got}."
         )
     if set(weights) != set(names):
         raise ValueError(
             f"`{parameter}` must have the columns {list(names)}, got {list(weights)}."
         )
     noun = parameter.removesuffix("s")
-    amounts = []
+    checked = []
     for name in names:
-        what = f"the {noun} of column {name!r}"
-        amounts.append(check_epsilon(weights[name], name=what))
-    return amounts
+        # A weight has the type and range of epsilon: a finite number > 0.
+        title = f"the {noun} of column {name!r}"
+        checked.append(check_epsilon(weights[name], name=title))
+    return checked
 
 
 def combine_pairs(
     pairs: Sequence[ReportPair], sampling: Sampling | None, released: Released
 ) -> tuple[ReportPair, ...] | None:
-    """Return the pair of each part of a report that is shuffled separately.
+    """Combine the worst pairs of the fields into the worst pairs of a shuffled record.
 
-    None if the pairs of the fields do not determine it.
+    The result has a pair for each part of a record that is shuffled separately: for each
+    field if only tallies are released, otherwise for the whole record. It is None if the
+    pairs of the fields do not determine it.
     """
-    is_alike = all(pair == pairs[0] for pair in pairs)
-    if not is_alike and not all(pair.is_symmetric for pair in pairs):
+    is_equal = all(pair == pairs[0] for pair in pairs)
+    if not is_equal and not all(pair.is_symmetric for pair in pairs):
         return None
-    # The pair of records whose values differ in each field bounds all pairs. With the
-    # ratios (a, b) = (P(y | x0) / m(y), P(y | x1) / m(y)) of one field and (A, B) of
-    # the other fields, convex f and t > 0, the function f(A a - t B b) is convex and
-    # has decreasing differences in (a, b). So its mean over (u, v) and (v, u) is at
-    # least the mean over (u, u) and (v, v), for equal values, and the mean over any
-    # (u', v') and (v', u') between.
+    # Two records whose values differ in each field are the worst pair. Let (a, b) be the
+    # ratios P(y | x0) / m(y) and P(y | x1) / m(y) of a report of one field, where m is the
+    # blanket, and (A, B) the ratios of the other fields. For a convex f and t > 0, f(A a -
+    # t B b) is convex and has decreasing differences in (a, b). So the mean over (u, v)
+    # and (v, u), which are the ratios for different values, is at least the mean over (u,
+    # u) and (v, v), which are the ratios for equal values, and at least the mean over
+    # (u', v') and (v', u') for u' and v' between u and v.
     if sampling is None:
         return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
     return (ReportPair.mixture(zip(sampling.inclusions, pairs, strict=True)),)
@@ -96,117 +106,131 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SampledCounts:
-    """Unbiased counts of n records, with the variances of noise and of sampling."""
+    """Unbiased counts of cells among n records, with the variances of noise and of sampling.
+
+    The variance of a count c is ``noise + sampling * c * (n - c)``.
+    """
 
     counts: Vector
-    # Variance of the mechanism.
     noise: Vector
-    # Variance of sampling, as a multiple of count * (n - count).
-    spread: Vector
+    sampling: Vector
     n: float
-    # Degrees of freedom of the variances.
-    degrees: float = math.inf
+    # Of the estimated variances; infinite if the variances are known.
+    degrees_of_freedom: float = math.inf
 
     @classmethod
-    def of(cls, counts: Vector, noise: Vector, size: float, n: float) -> Self:
-        """Scale counts of a sample, and their variances, to n records."""
+    def from_sample(cls, counts: Vector, noise: Vector, size: float, n: float) -> Self:
+        """Scale the counts in a random sample of `size` records, and their variances, to n records."""
         if size == 0:
             unknown = np.full(len(counts), np.nan)
             infinite = np.full(len(counts), np.inf)
             return cls(unknown, infinite, np.zeros(len(counts)), n)
         scaled = counts * (n / size)
-        # Sampling without replacement from a finite population.
-        spread = np.full(len(counts), (n - size) / size / max(n - 1, 1))
-        return cls(scaled, noise * (n / size) ** 2, spread, n)
+        # A sample without replacement has the hypergeometric variance: n / size times the
+        # sampled count has the variance c (n - c) (n - size) / (size (n - 1)).
+        sampling = np.full(len(counts), (n - size) / size / max(n - 1, 1))
+        return cls(scaled, noise * (n / size) ** 2, sampling, n)
 
     @classmethod
-    def of_means(
+    def from_means(
         cls,
         means: Vector,
         variances: Vector,
         n: float,
         kish: float,
-        degrees: float,
+        degrees_of_freedom: float,
     ) -> Self:
-        """Make weighted counts from means and their variances.
+        """Make weighted counts from weighted means of unbiased values and their variances.
 
-        `kish` is the variance of the mean of numbers with variance 1 that do not depend
-        on the weights (Kish 1965), which is the part of sampling.
+        `kish` is the variance of the weighted mean of independent numbers with variance 1
+        (Kish 1965, Survey Sampling): the sum of the squared weights over the square of
+        their sum.
         """
-        possible_means = np.clip(means, 0, 1)
-        excess = variances - kish * possible_means * (1 - possible_means)
+        # The variance of the true values, p (1 - p) for a proportion p, is the part of
+        # sampling. The rest is the variance of the noise.
+        proportions = np.clip(means, 0, 1)
+        excess = variances - kish * proportions * (1 - proportions)
         noise = n**2 * np.clip(excess, 0, None)
-        spread = np.full(len(means), kish)
-        return cls(n * means, noise, spread, n, degrees)
+        sampling = np.full(len(means), kish)
+        return cls(n * means, noise, sampling, n, degrees_of_freedom)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
         """Concatenate the counts of several fields of the same records."""
-        rows = np.concatenate(list(map(cls._rows, parts)), axis=1)
-        counts, noise, spread = rows
-        return cls(counts, noise, spread, parts[0].n, parts[0].degrees)
+        rows = np.concatenate(list(map(cls._stack, parts)), axis=1)
+        counts, noise, sampling = rows
+        return cls(counts, noise, sampling, parts[0].n, parts[0].degrees_of_freedom)
 
     @classmethod
     def average(cls, parts: Sequence[Self], weights: Vector) -> Self:
-        """Average counts of the same cells from samples without a common record."""
+        """Average counts of the same cells from samples without a common record.
+
+        `weights` has the shape (n_samples,) and the sum 1.
+        """
         n = parts[0].n
         squares = weights**2
         # (3, n_samples, n_cells)
-        counts, noise, spread = np.stack(list(map(cls._rows, parts)), 1)
-        # Estimates of two samples without a common record have a negative correlation.
-        spread = squares @ spread - (1 - squares.sum()) / max(n - 1, 1)
-        spread = np.clip(spread, 0, None)
-        return cls(weights @ counts, squares @ noise, spread, n)
+        counts, noise, sampling = np.stack(list(map(cls._stack, parts)), 1)
+        # The scaled counts of two samples without a common record have the covariance
+        # -c (n - c) / (n - 1). The weights of all pairs of samples add up to 1 - sum of
+        # the squared weights.
+        sampling = squares @ sampling - (1 - squares.sum()) / max(n - 1, 1)
+        sampling = np.clip(sampling, 0, None)
+        return cls(weights @ counts, squares @ noise, sampling, n)
 
-    def of_population(self) -> Self:
-        """Return the counts with the error of a random sample of a population."""
-        # A proportion p has the variance p (1 - p) / n in a random sample.
-        return replace(self, spread=self.spread + 1.0 / max(self.n, 1))
+    def add_sampling_error(self) -> Self:
+        """Return the counts with the error of n records as a sample of a population."""
+        # A count c = n p has the variance n p (1 - p) = c (n - c) / n in random samples.
+        return replace(self, sampling=self.sampling + 1.0 / max(self.n, 1))
 
-    def _rows(self) -> NDArray[np.float64]:
-        """Stack the numbers of each cell: (3, n_cells)."""
-        return np.array([self.counts, self.noise, self.spread])
+    def _stack(self) -> NDArray[np.float64]:
+        """Stack counts, noise and sampling: (3, n_cells)."""
+        return np.array([self.counts, self.noise, self.sampling])
 
     @property
     def variances(self) -> Vector:
-        possible_counts = np.nan_to_num(np.clip(self.counts, 0, self.n))
-        return self.noise + self.spread * possible_counts * (self.n - possible_counts)
+        """Variance of each count, at the count clipped to [0, n]."""
+        clipped = np.nan_to_num(np.clip(self.counts, 0, self.n))
+        return self.noise + self.sampling * clipped * (self.n - clipped)
 
-    def interval(self, confidence_level: float) -> tuple[Vector, Vector]:
-        """Compute an interval of each count; Wilson's interval without noise."""
-        # The bounds c solve (estimate - c)^2 = z^2 (noise + spread c (n - c)).
+    def compute_intervals(self, confidence_level: float) -> tuple[Vector, Vector]:
+        """Compute the bounds of a score interval of each count (Wilson's without noise)."""
+        # A bound c is a count whose distance from the estimate e is z standard errors: (e
+        # - c)^2 = z^2 (noise + sampling c (n - c)). With f = z^2 sampling, this is the
+        # quadratic equation (1 + f) c^2 - 2 (e + f n / 2) c + e^2 - z^2 noise = 0.
         error_rate = 1 - check_confidence_level(confidence_level)
-        z = -quantile(error_rate / 2, self.degrees)
+        z = -compute_quantile(error_rate / 2, self.degrees_of_freedom)
         counts = np.nan_to_num(self.counts)
         is_estimated = np.isfinite(self.noise)
-        factor = z * z * self.spread
+        factor = z * z * self.sampling
         middle = (counts + factor * self.n / 2) / (1 + factor)
+        # (e + f n / 2)^2 - (1 + f) (e^2 - z^2 noise), without cancellation of e^2.
         square = factor * counts * (self.n - counts) + (factor * self.n / 2) ** 2
         noise = np.where(is_estimated, self.noise, 0)
         square = square + (1 + factor) * z * z * noise
-        half_width = np.sqrt(np.clip(square, 0, None)) / (1 + factor)
-        half_width = np.where(is_estimated, half_width, np.inf)
-        return middle - half_width, middle + half_width
+        margin = np.sqrt(np.clip(square, 0, None)) / (1 + factor)
+        margin = np.where(is_estimated, margin, np.inf)
+        return middle - margin, middle + margin
 
-    def table(
+    def make_table(
         self,
         confidence_level: float,
         *,
-        what: str = "count",
+        statistic: str = "count",
         index: pd.Index | None = None,
     ) -> pd.DataFrame:
-        """Make a table of counts or frequencies, with their errors and intervals."""
-        lower, upper = self.interval(confidence_level)
+        """Make a table of a statistic, "count" or "frequency", with errors and intervals."""
+        lower, upper = self.compute_intervals(confidence_level)
         std_error = np.sqrt(self.variances)
-        scale = self.n if what == "frequency" else 1
-        # pandas is several times slower with four columns than with one block.
+        scale = self.n if statistic == "frequency" else 1
+        # pandas makes a table from one array several times as fast as from four columns.
         numbers = np.stack([self.counts, std_error, lower, upper], axis=1) / scale
-        names = [what, "std_error", "lower", "upper"]
-        return pd.DataFrame(numbers, index=index, columns=names)  # (n_cells, 4)
+        names = [statistic, "std_error", "lower", "upper"]
+        return pd.DataFrame(numbers, index=index, columns=names)
 
 
-def quantile(probability: float, degrees: float) -> float:
-    """Compute a quantile of Student's t, or of the normal distribution."""
-    if math.isinf(degrees):
+def compute_quantile(probability: float, degrees_of_freedom: float) -> float:
+    """Compute a quantile of Student's t distribution, or of the normal one as its limit."""
+    if math.isinf(degrees_of_freedom):
         return NormalDist().inv_cdf(probability)
-    return float(stdtrit(degrees, probability))
+    return float(stdtrit(degrees_of_freedom, probability))
