@@ -1,4 +1,4 @@
-"""Designs of questionnaires: the probability of each report given the true value, and estimates from reports."""
+"""Randomized response designs of questionnaires, and estimates from their reports."""
 
 from __future__ import annotations
 
@@ -30,57 +30,57 @@ from skdp.tables import is_frame, wrap_table
 
 Numbers = NDArray[np.float64]
 
-# Labels whose meaning is known; False and 0.0 are equal to 0.
+# Meaning of a label without a declared meaning. False and 0.0 are equal to 0.
 MEANINGS = {0: "no", 1: "yes", "No": "no", "Yes": "yes"}
 
-# Labels in an order, or by their meaning.
+# Labels of the values: a list, or a mapping of meaning to label.
 Labels = Sequence[Any] | Mapping[Any, Any]
 
-# Distance from [0, 1], in standard errors, at which an estimate warns. By chance, fewer
-# than one in a million surveys exceed it (the tests enumerate the reports).
-MAX_DISTANCE = 6.0
+# Distance of an estimate from [0, 1], in standard errors, above which it warns. By chance,
+# fewer than one in a million surveys exceed it (the tests enumerate the reports).
+MAX_STD_ERRORS = 6.0
 
-# Value of non-compliant respondents in `ReportDesign.with_cheaters`.
+# Label of the non-compliant respondents in `ReportDesign.with_cheaters`.
 CHEATERS = "cheaters"
 
 
 class ReportDesign(SavedByArguments):
-    """Describe how the answers of a questionnaire were randomized.
+    """Randomized response design of a question.
 
-    For reports that no encoder of skdp made: by coins, cards or dice, or direct
-    answers. `warner`, `forced`, `unrelated`, `crosswise` and `direct` return designs
-    of the literature [1]_.
+    The design contains the probability of each report given the true value, for answers
+    that were randomized without skdp, such as with coins, cards or dice. `warner`,
+    `forced`, `unrelated`, `crosswise` and `direct` return common designs [1]_.
 
     Parameters
     ----------
     column : column name
         Column of the reports.
     channel : array-like of shape (n_values, n_reports), or mapping
-        Probability of each report (column) given each true value (row). Rows add up
-        to 1. With `group`, a mapping of each group to its channel.
+        Probability of each report (column) given each true value (row). Each row has
+        the sum 1. With `group`, a mapping of each group to its channel.
     values : list, or mapping of meaning to label
         Labels of the true values, in the order of the rows. A mapping, such as
-        ``{"no": 2, "yes": 1}``, states what the labels mean.
+        ``{"no": 2, "yes": 1}``, declares the meaning of the labels.
     reports : list, default=None
-        Reports, in the order of the columns. None uses `values`.
+        Labels of the reports, in the order of the columns. None uses `values`.
     group : column name, default=None
-        Column of the groups, which answer with different channels. Groups must be
-        random subsamples.
+        Column with the group of each respondent. Groups have different channels, and
+        must be random subsamples.
 
     Attributes
     ----------
     channels : dict
         Channel of each group. The only key is None if `group` is None.
     epsilon : float
-        Privacy loss of a compliant answer: the largest log ratio of two probabilities
-        of a report. Infinite if a report excludes a value.
+        Privacy loss of a compliant answer: the largest log ratio of the probabilities of
+        a report under two values. Infinite if a report is impossible under a value.
 
     Raises
     ------
     TypeError, ValueError
-        If the channel does not have this shape or is not a matrix of probabilities, its
-        rows are linearly dependent, values repeat, or `group` is given without a mapping
-        or the reverse.
+        If the channel has another shape, is not a matrix of probabilities, or has
+        linearly dependent rows; if labels repeat; or if only one of `group` and a mapping
+        of channels is given.
 
     See Also
     --------
@@ -99,8 +99,8 @@ class ReportDesign(SavedByArguments):
 
     Examples
     --------
-    Two dice: with a sum of 2, 3 or 4, the answer is "yes"; with 11 or 12, it is "no";
-    otherwise it is the truth.
+    Respondents throw two dice. They answer "yes" if the sum is 2, 3 or 4, "no" if it is
+    11 or 12, and otherwise truthfully:
 
     >>> import pandas as pd
     >>> from skdp.survey import ReportDesign
@@ -125,7 +125,7 @@ class ReportDesign(SavedByArguments):
         group: ColumnName | None = None,
     ) -> None:
         self.column = column
-        # The label of each meaning. In a list, each label is its own meaning.
+        # The label of each meaning. A label in a list is its own meaning.
         is_named = isinstance(values, Mapping)
         self._labels = dict(values if is_named else zip(values, values, strict=True))
         self.values = list(self._labels.values())
@@ -133,11 +133,14 @@ class ReportDesign(SavedByArguments):
         self.group = group
         for name, labels in (("values", self.values), ("reports", self.reports)):
             if len(labels) < 2 or len(set(labels)) < len(labels):
-                raise ValueError(f"`{name}` must be at least two different labels.")
+                raise ValueError(
+                    f"`{name}` must have at least two different labels, got "
+                    f"{reprlib.repr(labels)}."
+                )
         if isinstance(channel, Mapping) != (group is not None):
             raise TypeError(
                 "`group` must be a column name if `channel` is a mapping, and None "
-                f"otherwise; got {group!r}."
+                f"otherwise, got {group!r}."
             )
         channels = {None: channel} if group is None else channel
         self.channels: dict[Any, Numbers] = {
@@ -155,11 +158,11 @@ class ReportDesign(SavedByArguments):
                 f"a column for each report. Got {matrix.shape}."
             )
         sums = matrix.sum(axis=1)
-        # NaN fails the first comparison, and rounding changes a sum by less than 1e-9.
+        # The first comparison is False for NaN. Rounding changes a sum by less than 1e-9.
         if not (matrix >= 0).all() or np.abs(sums - 1).max() > 1e-9:
             raise ValueError(
-                "`channel` must have probabilities that add up to 1 in each row, got "
-                f"sums {np.round(sums, 6).tolist()}. Use fractions such as 10 / 12, and a "
+                "`channel` must have nonnegative numbers with the sum 1 in each row, got "
+                f"the sums {np.round(sums, 6).tolist()}. Use fractions such as 10 / 12, and a "
                 "row for each true value."
             )
         return matrix
@@ -194,7 +197,7 @@ class ReportDesign(SavedByArguments):
                 "`designs` must be a mapping of group to ReportDesign, got "
                 f"{type(designs).__name__}."
             )
-        # The channels must describe the same table of reports.
+        # The groups are one column of a table, with the same labels.
         first = next(iter(designs.values()))
         channels = {}
         for key, design in designs.items():
@@ -202,7 +205,7 @@ class ReportDesign(SavedByArguments):
             if layout != (first.column, first.values, first.reports, None):
                 raise ValueError(
                     "`designs` must have the same column, values and reports, and no "
-                    f"groups. {design} differs from {first}."
+                    f"groups, got {design} and {first}."
                 )
             channels[key] = design.channels[None]
         return cls(
@@ -217,14 +220,14 @@ class ReportDesign(SavedByArguments):
     def warner(
         cls, column: ColumnName, p: float, *, values: Labels = ("no", "yes")
     ) -> ReportDesign:
-        """Return Warner's design: a card selects a statement or its negation.
+        """Make Warner's design, in which a card selects a statement or its negation.
 
         Parameters
         ----------
         column : column name
             Column of the reports.
         p : float
-            Probability of the statement, from 0 to 1 and not 0.5.
+            Probability of the statement, in [0, 1] except 0.5.
         values : list of two, or mapping, default=("no", "yes")
             Labels of the values and reports, see `forced`.
 
@@ -252,7 +255,7 @@ class ReportDesign(SavedByArguments):
         no: float,
         values: Labels = ("no", "yes"),
     ) -> ReportDesign:
-        """Return a forced-response design: dice decide between "yes", "no" and the truth.
+        """Make a forced-response design, in which dice select "yes", "no" or the true answer.
 
         Parameters
         ----------
@@ -261,12 +264,13 @@ class ReportDesign(SavedByArguments):
         yes : float
             Probability of the instruction to answer "yes".
         no : float
-            Probability of the instruction to answer "no". The sum is less than 1. With
-            ``no=0``, an answer "no" reveals the true value, and epsilon is infinite.
+            Probability of the instruction to answer "no"; ``yes + no`` must be less than
+            1. With ``no=0``, an answer "no" reveals the true value, and epsilon is
+            infinite.
         values : list of two, or mapping, default=("no", "yes")
-            Labels of the values and reports: "no" and "yes", 0 and 1, or False and True,
-            in any order. For other labels, a mapping states their meaning, such as
-            ``{"no": 2, "yes": 1}``.
+            Labels of the values and reports. A list must have the labels "no" and "yes",
+            0 and 1, or False and True, in any order. For other labels, pass a mapping of
+            meaning to label, such as ``{"no": 2, "yes": 1}``.
 
         Returns
         -------
@@ -300,7 +304,7 @@ class ReportDesign(SavedByArguments):
         prevalence: float,
         values: Labels = ("no", "yes"),
     ) -> ReportDesign:
-        """Return the unrelated-question design: some respondents answer a harmless question.
+        """Make an unrelated-question design, in which some respondents answer a harmless question.
 
         Parameters
         ----------
@@ -341,19 +345,19 @@ class ReportDesign(SavedByArguments):
         values: Labels = ("no", "yes"),
         reports: Labels = ("same", "different"),
     ) -> ReportDesign:
-        """Return the crosswise design, which asks whether the answers to two questions agree.
+        """Make a crosswise design, in which respondents report if two answers are equal.
 
         Parameters
         ----------
         column : column name
             Column of the reports.
         q : float
-            Known proportion of "yes" to the harmless question, from 0 to 1 and not 0.5.
+            Known proportion of "yes" to the harmless question, in [0, 1] except 0.5.
         values : list of two, or mapping, default=("no", "yes")
             Labels of the values, see `forced`.
         reports : list of two, or mapping, default=("same", "different")
-            Labels of the reports: "same" and "different", or a mapping, such as
-            ``{"same": 1, "different": 2}``.
+            Labels of the reports. For other labels than "same" and "different", pass a
+            mapping of meaning to label, such as ``{"same": 1, "different": 2}``.
 
         Returns
         -------
@@ -375,7 +379,7 @@ class ReportDesign(SavedByArguments):
     def direct(
         cls, column: ColumnName, *, values: Labels = ("no", "yes")
     ) -> ReportDesign:
-        """Return the design of a direct question: the report is the true value.
+        """Make the design of a direct question, in which the report is the true value.
 
         Parameters
         ----------
@@ -387,7 +391,7 @@ class ReportDesign(SavedByArguments):
         Returns
         -------
         ReportDesign
-            Design with the identity matrix.
+            Design whose channel is the identity matrix.
         """
         return cls(column, np.eye(len(values)), values=values)
 
@@ -402,14 +406,16 @@ class ReportDesign(SavedByArguments):
         Returns
         -------
         ReportDesign
-            Design with the additional value "cheaters". All proportions together are
-            1, because the true values of the non-compliant are not known.
+            Design with the additional value "cheaters". The proportions of all values,
+            including "cheaters", have the sum 1, because the true values of non-compliant
+            respondents are unknown.
 
         Raises
         ------
         ValueError
-            If `report` is not one of the reports, or the design has one group: the
-            proportion is identified by groups with different channels [1]_.
+            If `report` is not one of the reports, or the design has one group. Groups
+            with different channels are necessary to identify the proportion of
+            non-compliance [1]_.
 
         References
         ----------
@@ -424,7 +430,7 @@ class ReportDesign(SavedByArguments):
                 "with_cheaters requires a design with at least two groups, got 1. Use "
                 "ReportDesign.by_group."
             )
-        # A further value with a deterministic report.
+        # Non-compliance is a further value, with a deterministic report.
         always = [float(label == report) for label in self.reports]
         return ReportDesign(
             self.column,
@@ -444,9 +450,8 @@ class ReportDesign(SavedByArguments):
 
     @property
     def epsilon(self) -> float:
-        """Largest log ratio of two probabilities of a report."""
-        # Fractions are exact, and the logarithm is rounded up, so that epsilon is never
-        # smaller than the privacy loss.
+        """Largest log ratio of the probabilities of a report under two values, rounded up."""
+        # Fractions are exact, so epsilon is never smaller than the privacy loss.
         largest = Fraction(1)
         for channel in self.channels.values():
             # Reports with probability 0 under all values do not occur.
@@ -475,18 +480,19 @@ class ReportDesign(SavedByArguments):
         }
 
     def debias(self, reports: TableLike, *, values: Sequence[Any] | None = None) -> Any:
-        """Return unbiased values of each record, for survey statistics.
+        """Compute unbiased values of each record.
 
-        On average over the randomization, the value of a record is 1 for its true
-        answer and 0 for other answers, as for the `debias` of encoders.
+        The expectation of a value, over the randomization, is 1 if the record has this
+        true answer and 0 otherwise. Use the values for weighted, clustered or stratified
+        estimates.
 
         Parameters
         ----------
         reports : dataframe
-            Table with the column of the reports, and the column of the groups if there
-            are any.
+            Table with the column of the reports and, if the design has groups, the
+            column of the groups.
         values : list, default=None
-            Values to debias. None uses all.
+            Values to debias. None selects all.
 
         Returns
         -------
@@ -501,25 +507,25 @@ class ReportDesign(SavedByArguments):
 
         Notes
         -----
-        The values of a report are its row in the transposed (pseudo)inverse of the
-        channel; for two reports, ``(report - q) / (p - q)``. Their means are equal to
-        the proportions of `estimate_frequencies` for one group and as many reports as
-        values.
+        The values of a report are its row in the inverse of the channel, or in a
+        generalized inverse if there are more reports than values. For two values, this is
+        ``(report - q) / (p - q)``. Their means are equal to the proportions of
+        `estimate_frequencies` for one group and as many reports as values.
 
         **Privacy.** Post-processing of reports uses no budget.
         """
         chosen = list(self.values if values is None else values)
         if not chosen or not set(chosen) <= set(self.values):
             raise ValueError(
-                f"`values` must be a list of values of {reprlib.repr(self.values)}, got "
+                f"`values` must be a list of some of {reprlib.repr(self.values)}, got "
                 f"{reprlib.repr(chosen)}."
             )
         table = to_pandas(reports, report_columns(self), "reports")
         unbiased = unbiased_rows(self, table)
         if unbiased is None:
             raise ValueError(
-                f"The design of {self.column!r} has a channel with linearly dependent "
-                "rows, so single reports have no unbiased values. Use "
+                f"debias requires a channel with linearly independent rows, but the design "
+                f"of column {self.column!r} has linearly dependent rows. Use "
                 "estimate_frequencies."
             )
         indices = [self.values.index(value) for value in chosen]
@@ -538,19 +544,19 @@ class ReportDesign(SavedByArguments):
         Parameters
         ----------
         X : dataframe
-            Table with the column of the reports, and the column of the groups if there
-            are any.
+            Table with the column of the reports and, if the design has groups, the
+            column of the groups.
         confidence_level : float, default=0.95
             Coverage probability of each interval.
         sample_weight : array-like of shape (n_samples,), default=None
-            Survey weight of each row: the number of people that it represents. For
+            Survey weight of each row, the number of persons that it represents. For
             strata and clusters, use `debias`.
 
         Returns
         -------
         pandas.DataFrame
             Columns 'frequency', 'std_error', 'lower' and 'upper', indexed by value.
-            Frequencies add up to 1. They may be negative or greater than 1.
+            Frequencies have the sum 1, and may be negative or greater than 1.
 
         Raises
         ------
@@ -568,12 +574,12 @@ class ReportDesign(SavedByArguments):
         Notes
         -----
         The frequencies are means of unbiased values, see `debias`. With several groups,
-        or more reports than values, the values have the weights of generalized least
-        squares, which are as efficient as maximum likelihood.
+        or more reports than values, they are the estimates of generalized least squares,
+        which are asymptotically as efficient as maximum likelihood.
 
-        Standard errors include the sampling error and the randomization. They are at
-        least the errors at the closest proportions between 0 and 1, also if all reports
-        are equal.
+        Standard errors include the errors of sampling and of randomization. They are at
+        least the standard errors for the nearest proportions in [0, 1], so they are
+        positive even if all reports are equal.
 
         **Privacy.** Post-processing of reports uses no budget. Weights are not
         protected.
@@ -588,20 +594,20 @@ class ReportDesign(SavedByArguments):
             weights = check_sample_weight(sample_weight, X, n_rows)
         groups, reports = encode_reports(self, table)
         shape = len(self.channels), len(self.reports)
-        counts = ReportCounts.of_rows(groups, reports, weights, shape)
-        # Values that are tuples remain one level.
+        counts = ReportCounts.from_rows(groups, reports, weights, shape)
+        # pandas would convert tuples to several levels.
         labels = pd.Index(self.values, name=self.column, tupleize_cols=False)
         channels = np.stack(list(self.channels.values()))
         return estimate_proportions(channels, counts, labels, confidence_level)
 
 
 def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Numbers | None:
-    """Return the unbiased values of each row's report: (n_rows, n_values).
+    """Compute the unbiased values of the report of each row: (n_rows, n_values).
 
-    None if the rows of a channel are linearly dependent.
+    The result is None if the rows of a channel are linearly dependent.
     """
     values = {}
-    # Equal weights, because the proportions are not known for a single report.
+    # Any weights give unbiased values. Equal weights do not depend on other reports.
     uniform = np.ones(len(design.reports))
     for key, channel in design.channels.items():
         if np.linalg.matrix_rank(channel) < len(design.values):
@@ -613,7 +619,10 @@ def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Numbers | None:
 def select_rows(
     design: ReportDesign, matrices: Mapping[Any, Numbers], table: pd.DataFrame
 ) -> Numbers:
-    """Return the column of each row's report in the matrix of its group."""
+    """Select the column of each row's report in the matrix of its group: (n_rows, n_values).
+
+    `matrices` has an array of shape (n_values, n_reports) for each group.
+    """
     groups, reports = encode_reports(design, table)
     # (n_groups, n_reports, n_values)
     stacked = np.stack([matrices[key].T for key in design.channels])
@@ -632,8 +641,9 @@ def encode_reports(
     n_impossible = int((channels.max(axis=1)[groups, reports] == 0).sum())
     if n_impossible:
         raise ValueError(
-            f"Column {design.column!r} has reports that have probability 0 for each true "
-            f"value (rows: {n_impossible:,}). Check the design and the groups."
+            f"Column {design.column!r} must have reports that are possible in the design, "
+            f"got reports with probability 0 for all values (rows: {n_impossible:,}). "
+            "Check the design and the groups."
         )
     return groups, reports
 
@@ -644,7 +654,7 @@ def report_columns(design: ReportDesign) -> list[Any]:
 
 
 def check_columns(columns: Sequence[Any], present: Any, parameter: str) -> None:
-    """Refuse a table without some of the columns."""
+    """Raise an error if a table does not have all columns of a design."""
     absent = [column for column in columns if column not in present]
     if absent:
         raise ValueError(
@@ -656,7 +666,7 @@ def check_columns(columns: Sequence[Any], present: Any, parameter: str) -> None:
 def to_pandas(
     frame: Any, columns: Sequence[Any] = (), parameter: str = "X"
 ) -> pd.DataFrame:
-    """Return a dataframe of any library as pandas, which must contain the columns."""
+    """Convert a dataframe of any library to pandas, and check that it has the columns."""
     if not is_frame(frame):
         raise TypeError(
             f"{parameter} must be a dataframe with the columns {list(columns)}, got "
@@ -666,16 +676,16 @@ def to_pandas(
     table = wrap_table(frame)
     check_columns(columns, table.names, parameter)
     if isinstance(frame, pd.DataFrame):
-        # Rows are compared by position: numbers replace other labels.
+        # Results are matched by position, and not by the labels of the index.
         return frame.reset_index(drop=True)
     arrays = map(np.asarray, table.columns)
     return pd.DataFrame(dict(zip(table.names, arrays, strict=True)))
 
 
 def _find_labels(column: pd.Series, labels: Sequence[Any]) -> NDArray[np.intp]:
-    """Return the index of each entry in the labels; a missing label is any missing entry."""
+    """Return the index of each entry of a column in the labels; errors contain no entry."""
     codes = pd.Index(labels, dtype=object).get_indexer(column.astype(object))
-    # Libraries write missing entries as None, NaN or NA.
+    # A missing label stands for all missing entries, which are None, NaN or NA.
     for code, label in enumerate(labels):
         if pd.api.types.is_scalar(label) and pd.isna(label):
             codes[column.isna()] = code
@@ -683,7 +693,8 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> NDArray[np.intp]:
     n_unknown, *n_known = np.bincount(codes + 1, minlength=len(labels) + 1)
     if n_unknown:
         n_missing = int(column[codes < 0].isna().sum())
-        # More such entries than rows of a label are a sign of another coding.
+        # If a label is less frequent than the other entries, the column probably has
+        # another coding, and the rows should not be dropped.
         drop = ", or drop these rows" if n_unknown < min(n_known) else ""
         raise ValueError(
             f"Column {column.name!r} must have the labels {reprlib.repr(list(labels))}, "
@@ -695,17 +706,18 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> NDArray[np.intp]:
     return np.asarray(codes)
 
 
-def _check_probability(name: str, value: Any) -> None:
-    is_number = isinstance(value, numbers.Real)
-    if not is_number or not 0 <= value <= 1:
-        raise ValueError(f"`{name}` must be a float from 0 to 1, got {value!r}.")
+def _check_probability(name: str, probability: Any) -> None:
+    """Raise an error if a parameter is not a number in [0, 1]."""
+    if not isinstance(probability, numbers.Real) or not 0 <= probability <= 1:
+        raise ValueError(f"`{name}` must be a float in [0, 1], got {probability!r}.")
 
 
 def _assign_labels(
     name: str, labels: Any, meanings: Sequence[str] = ("no", "yes")
 ) -> dict[str, Any]:
-    """Return the label of each meaning; refuse labels without a known meaning."""
-    # A list may have any order, because exchanged labels would exchange the estimates.
+    """Return a dict of meaning to label, in the order of the meanings."""
+    # The order of a list has no meaning, because an exchange of "yes" and "no" would give
+    # wrong estimates without an error. So its labels must have a known meaning.
     named = labels
     if not isinstance(labels, Mapping):
         named = {MEANINGS.get(label, label): label for label in labels}
@@ -718,27 +730,30 @@ def _assign_labels(
     return {meaning: named[meaning] for meaning in meanings}
 
 
-# Proportions of the true values, from the counts of the reports in each group.
+# Proportions of the true values, from the weighted counts of the reports in each group.
 
 
 @dataclass(frozen=True, eq=False)
 class ReportCounts:
     """Weighted counts of each report in each group."""
 
-    # Sums of the weights and of their squares: (n_groups, n_reports).
+    # Sums of the weights of the rows, and of their squares: (n_groups, n_reports).
     weights: Numbers
     squares: Numbers
     n_rows: int
 
     @classmethod
-    def of_rows(
+    def from_rows(
         cls,
         groups: NDArray[np.intp],
         reports: NDArray[np.intp],
         row_weights: Numbers,
         shape: tuple[int, int],
     ) -> Self:
-        """Sum the weights of the rows, given the indices of their groups and reports."""
+        """Sum the weights of rows by the indices of their groups and reports.
+
+        `shape` is (n_groups, n_reports).
+        """
         weights, squares = np.zeros(shape), np.zeros(shape)
         np.add.at(weights, (groups, reports), row_weights)
         np.add.at(squares, (groups, reports), row_weights**2)
@@ -746,14 +761,17 @@ class ReportCounts:
 
     @property
     def total(self) -> float:
+        """Sum of all weights."""
         return float(self.weights.sum())
 
     @property
     def group_totals(self) -> Numbers:
+        """Sum of the weights of each group: (n_groups, 1)."""
         return np.asarray(self.weights.sum(axis=1, keepdims=True))
 
     @property
     def group_squares(self) -> Numbers:
+        """Sum of the squared weights of each group: (n_groups, 1)."""
         return np.asarray(self.squares.sum(axis=1, keepdims=True))
 
     @property
@@ -763,13 +781,15 @@ class ReportCounts:
 
 
 def invert_channel(channel: Numbers, expected: Numbers) -> Numbers:
-    """Return numbers whose mean over the reports is 1 for the true value, and 0 for other values.
+    """Compute the unbiased values V of each report, (n_values, n_reports).
 
-    `channel` and the result are (n_values, n_reports). `expected` are probabilities of
-    the reports, at which the numbers have the smallest variance.
+    The expectation of a row of V is 1 for its own true value and 0 for other values: ``V
+    channel.T`` is the identity matrix, where the channel is (n_values, n_reports). Among
+    all such V, the values have the smallest variance if the reports have the
+    probabilities `expected`, of shape (n_reports,).
     """
-    # With as many reports as values, this is the transposed inverse of the channel. With
-    # more reports, it is the generalized least squares estimate.
+    # Generalized least squares: V = (C D C.T)^-1 C D, with D = diag(1 / expected). With as
+    # many reports as values, V is the transposed inverse of the channel C for any D.
     weighted = channel / np.where(expected > 0, expected, 1)
     return np.asarray(np.linalg.solve(weighted @ channel.T, weighted))
 
@@ -778,23 +798,24 @@ def estimate_proportions(
     channels: Numbers, counts: ReportCounts, labels: pd.Index, confidence_level: float
 ) -> pd.DataFrame:
     """Estimate the proportion of each value; `channels` is (n_groups, n_values, n_reports)."""
+    # Weighted means of unbiased values are unbiased.
     values = _invert_channels(channels, counts, labels.name)
-    # Each report contributes its unbiased values, so their mean is unbiased.
     proportions = np.einsum("vgr,gr->v", values, counts.weights) / counts.total
     variances = _sum_squares(values, proportions, counts.squares) / counts.total**2
     variances *= counts.n_rows / (counts.n_rows - 1)
-    # Equal reports have an observed variance of 0, although they are randomized. The
-    # variance at the closest proportions between 0 and 1 is a lower bound.
-    possible = clip_proportions(proportions)
-    squares = counts.group_squares * (possible @ channels)
-    possible_variances = _sum_squares(values, possible, squares) / counts.total**2
-    _warn_of_impossible(labels, proportions, np.sqrt(possible_variances))
+    # The variance of equal reports is 0, although they are randomized. The variance at the
+    # nearest proportions in [0, 1] is a lower bound.
+    clipped = clip_proportions(proportions)
+    expected_squares = counts.group_squares * (clipped @ channels)
+    smallest_variances = _sum_squares(values, clipped, expected_squares)
+    smallest_variances /= counts.total**2
+    _warn_of_impossible(labels, proportions, np.sqrt(smallest_variances))
     _warn_of_misfit(labels, counts, proportions @ channels)
-    # The variance of the weighted mean of numbers with variance 1 (Kish 1965).
+    # The variance of the weighted mean of independent numbers with variance 1 (Kish 1965).
     kish = float(counts.squares.sum()) / counts.total**2
     sampled = SampledCounts.from_means(
         proportions,
-        np.maximum(variances, possible_variances),
+        np.maximum(variances, smallest_variances),
         counts.total,
         kish,
         counts.n_rows - 1,
@@ -803,28 +824,30 @@ def estimate_proportions(
 
 
 def _check_identified(channel: Numbers, column: Any) -> None:
-    """Refuse a channel, (n_values, n_reports), with linearly dependent rows."""
+    """Raise an error if a channel, (n_values, n_reports), has linearly dependent rows."""
     if np.linalg.matrix_rank(channel) < len(channel):
         raise ValueError(
-            f"The reports in column {column!r} do not identify the proportions of its "
-            f"{len(channel)} values. Use a design with linearly independent rows, such as "
-            "another probability than 0.5, or more groups."
+            f"The channel of column {column!r} must have linearly independent rows to "
+            f"identify the proportions of its {len(channel)} values. Use another "
+            "probability than 0.5, or more groups."
         )
 
 
 def _invert_channels(channels: Numbers, counts: ReportCounts, column: Any) -> Numbers:
-    """Return the unbiased values of each report in each group: (n_values, n_groups, n_reports)."""
+    """Compute the unbiased values of each report in each group: (n_values, n_groups, n_reports)."""
+    # Groups and reports together are one report, whose channel has the observed
+    # proportions of the groups as factors: (n_values, n_groups * n_reports).
     n_values = channels.shape[1]
-    # Probabilities of groups and reports together; the groups have their observed sizes.
     fractions = counts.group_totals / counts.total
     joint = (np.moveaxis(channels, 1, 0) * fractions).reshape(n_values, -1)
     _check_identified(joint, column)
-    # Two steps of Fisher scoring: the weights of the second step are efficient at the
-    # estimate of the first one. The values are unbiased with any weights.
+    # The values are unbiased for any expected reports. They are efficient for the true
+    # probabilities, so a first estimate of the proportions improves a second one, which is
+    # a step of Fisher scoring.
     uniform = np.full(n_values, 1 / n_values)
     first_values = invert_channel(joint, uniform @ joint)
     first = clip_proportions(first_values @ counts.weights.ravel() / counts.total)
-    # All proportions are positive, so that each report that can occur has a weight.
+    # Positive proportions, so that each possible report has a positive probability.
     first += (uniform - first) / counts.n_rows
     values = invert_channel(joint, first @ joint)
     return values.reshape(n_values, *counts.weights.shape)
@@ -837,8 +860,10 @@ def clip_proportions(proportions: Numbers) -> Numbers:
 
 
 def _sum_squares(values: Numbers, proportions: Numbers, squares: Numbers) -> Numbers:
-    """Return the weighted squared deviations of the unbiased values: (n_values,)."""
-    # With efficient weights, the unbiased values have the same mean in each group.
+    """Sum the weighted squared deviations of unbiased values from their mean: (n_values,).
+
+    `values` is (n_values, n_groups, n_reports), and `squares` is (n_groups, n_reports).
+    """
     deviations = values - proportions[:, np.newaxis, np.newaxis]
     return np.asarray(np.einsum("vgr,gr->v", deviations**2, squares))
 
@@ -846,11 +871,11 @@ def _sum_squares(values: Numbers, proportions: Numbers, squares: Numbers) -> Num
 def _warn_of_impossible(
     labels: pd.Index, proportions: Numbers, errors: Numbers
 ) -> None:
-    """Warn of the proportion that is furthest outside [0, 1]."""
+    """Warn if a proportion is too many standard errors outside [0, 1]."""
     outside = np.maximum(-proportions, proportions - 1)
     distances = outside / np.maximum(errors, np.finfo(float).tiny)
     worst = int(distances.argmax())
-    if distances[worst] > MAX_DISTANCE:
+    if distances[worst] > MAX_STD_ERRORS:
         warn_of_reports(
             f"Column {labels.name!r} has an estimated proportion of "
             f"{proportions[worst]:.3g} for {labels.tolist()[worst]!r}, {distances[worst]:.0f} "
@@ -860,19 +885,24 @@ def _warn_of_impossible(
 
 
 def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Numbers) -> None:
-    """Warn if the reports of the groups do not have the same proportions (chi-squared test)."""
-    # Weighted proportions have the variance of fewer reports of equal weights (Kish
-    # 1965).
+    """Warn if the groups have different proportions of the values (chi-squared test).
+
+    `fitted` are the probabilities of the reports in each group if all groups have the
+    estimated proportions: (n_groups, n_reports).
+    """
+    # Kish's effective number of reports: weighted proportions have the variance of so many
+    # reports with equal weights.
     observed = counts.observed
     squares = np.maximum(counts.group_squares, np.finfo(float).tiny)
     n_reports = counts.group_totals**2 / squares
     # Proportions outside [0, 1] may have negative expected counts.
     fitted = np.clip(fitted, 0, 1)
-    # Pearson's statistic. An expected count below 5 (Cochran 1954) counts as 5, which
-    # reduces the power and not the level.
-    gaps = n_reports * (observed - fitted)
-    statistic = (gaps**2 / np.maximum(n_reports * fitted, 5)).sum()
-    # Each group has as many degrees of freedom as possible reports, less 1.
+    # Pearson's statistic. The test is not valid for expected counts below 5 (Cochran 1954).
+    # They count as 5, which makes the statistic smaller.
+    residuals = n_reports * (observed - fitted)
+    statistic = (residuals**2 / np.maximum(n_reports * fitted, 5)).sum()
+    # One degree of freedom for each possible report, less 1 for each group, and less the
+    # number of estimated proportions.
     is_possible = (fitted > 0) & (counts.group_totals > 0)
     n_groups = int(is_possible.any(axis=1).sum())
     degrees = int(is_possible.sum()) - n_groups - (len(labels) - 1)
@@ -880,13 +910,13 @@ def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Numbers) -> 
         warn_of_reports(
             f"The groups of column {labels.name!r} do not have the same proportions "
             f"(chi-squared {statistic:.0f}, {degrees} degrees of freedom), so the "
-            "estimates may be biased. Use with_cheaters for non-compliance, check the "
-            "probabilities, or estimate groups that are not random subsamples separately"
+            "estimates may be biased. Check the probabilities, use with_cheaters, or "
+            "estimate groups that are not random subsamples separately"
         )
 
 
 def warn_of_reports(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn with a link to the page of the regression."""
+    """Warn, with a link to the section of the guide on these warnings."""
     warn(
         text,
         category,

@@ -1,4 +1,4 @@
-"""Randomization with two epsilons in two random halves, to estimate non-compliance."""
+"""Randomized response with different epsilons in two random halves of the records."""
 
 from __future__ import annotations
 
@@ -34,29 +34,30 @@ GROUP = "half"
 
 
 class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
-    """Randomize two random halves with different epsilons, to estimate non-compliance.
+    """Privatize two random halves of the records with different epsilons.
 
-    Respondents who always report "no" do so in both halves; the reports of all other
-    respondents differ between the halves as the two epsilons imply. So the proportion
-    of non-compliant respondents can be estimated together with the frequencies [1]_.
+    The proportion of non-compliant respondents, such as those who always report "no", can
+    then be estimated together with the frequencies [1]_. Their reports have the same
+    distribution in both halves, and all other reports have the distributions that the two
+    epsilons imply.
 
     Parameters
     ----------
     encoder : RandomizedResponseEncoder
         Encoder of both halves, with ``strategy="split"`` and ``memoize=False``. It is
-        cloned with `epsilons` in place of its epsilon. Its ledger is charged at each
+        cloned for each half, with the epsilon of the half. Its ledger is charged at each
         call of `transform`.
     epsilons : tuple of (float, float), default=(0.5, 2.0)
-        Epsilons of half 0 and half 1, which must differ. The error of the proportion
-        of non-compliance decreases with their difference.
+        Epsilons of half 0 and half 1, which must differ. The error of the proportion of
+        non-compliance is smaller for a larger difference.
 
     Attributes
     ----------
     encoders_ : tuple of RandomizedResponseEncoder
         Fitted encoders of the two halves.
     guarantee_ : PrivacyGuarantee
-        Privacy guarantee of one call of `transform`: of the half with the larger
-        epsilon.
+        Privacy guarantee of one call of `transform`, which is the guarantee of the half
+        with the larger epsilon.
 
     Raises
     ------
@@ -74,8 +75,9 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     is drawn by a fair coin from the random source of the encoder, independent of the
     data, and is public.
 
-    Only respondents who choose their report are detected. If a device randomizes the
-    answer, a false answer has the same distribution of reports as a true one.
+    Non-compliance can be estimated only if respondents choose their report. If a device
+    randomizes the answer, a false answer has the same distribution of reports as a true
+    answer.
 
     References
     ----------
@@ -132,24 +134,28 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         encoders = []
         for epsilon in self.epsilons:
             encoder = clone(self.encoder).set_params(epsilon=epsilon)
-            # The output is converted once, by this transformer.
+            # This transformer applies `set_output` to the output of both halves.
             encoder.set_output(transform="default")
             encoders.append(encoder.fit(X))
         if GROUP in encoders[0].protocol_.columns:
             raise ValueError(
-                f"X must not contain the column {GROUP!r}, which transform adds. Rename it."
+                f"X must not have a column {GROUP!r}, because `transform` adds it. Rename "
+                "the column."
             )
         self.encoders_ = tuple(encoders)
         self.guarantee_: PrivacyGuarantee = self._weaker_encoder().guarantee_
         return self
 
     def _read_table(self, X: Any, *, reset: bool) -> Table:
-        """Return the columns of a dataframe; other inputs are refused."""
+        """Check that X is a dataframe, and return its columns."""
         if not is_frame(X):
-            raise TypeError(f"X must be a dataframe, got {type(X).__name__}.")
+            raise TypeError(
+                f"X must be a dataframe, got {type(X).__name__}. Use pandas.DataFrame(X)."
+            )
         return check_input(self, X, reset=reset)
 
     def _check_parameters(self) -> None:
+        """Check the encoder and the two epsilons."""
         encoder = self.encoder
         if type(encoder) is not RandomizedResponseEncoder:
             raise TypeError(
@@ -169,11 +175,11 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
             )
 
     def _weaker_encoder(self) -> RandomizedResponseEncoder:
-        """Return the encoder with the larger epsilon, which bounds the loss of every record."""
+        """Return the encoder with the larger epsilon, which bounds the loss of each record."""
         return max(self.encoders_, key=lambda encoder: encoder.guarantee_.epsilon)
 
     def transform(self, X: TableLike) -> Any:
-        """Draw the half of each row, and privatize it with the epsilon of this half.
+        """Draw the half of each row, and privatize the row with the epsilon of its half.
 
         Parameters
         ----------
@@ -196,7 +202,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         table = self._read_table(X, reset=False)
         protocols = [encoder.protocol_ for encoder in self.encoders_]
         check_names(self, table, protocols[0].columns)
-        # Both protocols have the same domain, and so the same codes of true values.
+        # The codes of both protocols are equal, because they have the same domain.
         codes = protocols[0].prepare(table)
         # The charge covers both halves. No random bit is drawn before it.
         encoder = self._weaker_encoder()
@@ -204,7 +210,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         randomness = encoder._randomness()
         n_rows = len(table.columns[0])
         is_second = uniform_integers(randomness("half"), len(HALVES), n_rows) == 1
-        # Reports of each row are drawn with both epsilons, and one of them is released.
+        # Each row is randomized with both epsilons, and one of the reports is released.
         drawn = []
         for half, protocol in zip(HALVES, protocols, strict=True):
             drawn.append(protocol.randomize(codes, [], randomness.part(half)))
@@ -215,7 +221,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         return apply_set_output(self, _add_halves(released, is_second))
 
     def _planned_guarantee(self) -> PrivacyGuarantee | None:
-        """Return the guarantee of a call of `transform` before `fit`; None if it is unknown."""
+        """Return the guarantee of a call of `transform` before `fit`, or None if it is unknown."""
         encoder = clone(self.encoder).set_params(epsilon=max(self.epsilons))
         guarantee: PrivacyGuarantee | None = encoder._planned_guarantee()
         return guarantee
@@ -247,7 +253,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
     def design(
         self, column: ColumnName | None = None, *, cheaters: Any = None
     ) -> ReportDesign:
-        """Return the design of the reports of a column, for a regression.
+        """Make the design of the reports of a column, for a regression.
 
         Parameters
         ----------
@@ -310,8 +316,8 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         -------
         pandas.DataFrame
             Columns 'frequency', 'std_error', 'lower' and 'upper', indexed by value and
-            "cheaters". All frequencies together are 1, because the true values of the
-            non-compliant are not known.
+            "cheaters". All frequencies have the sum 1, because the true values of
+            non-compliant respondents are unknown.
 
         Raises
         ------
@@ -322,8 +328,8 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         Warns
         -----
         UserWarning
-            As for `ReportDesign.estimate_frequencies`. Halves with different
-            proportions are evidence of non-compliance.
+            See `ReportDesign.estimate_frequencies`. Halves with different proportions
+            are evidence of non-compliance.
 
         Notes
         -----
@@ -334,7 +340,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
 
 
 def _add_halves(frame: Any, is_second: NDArray[np.bool_]) -> Any:
-    """Return a dataframe of any library with the column of the halves."""
+    """Add the column of the halves to a dataframe of any library."""
     halves = is_second.astype(np.int64)
     table = nw.from_native(frame, eager_only=True)
     column = nw.new_series(GROUP, halves, backend=table.implementation)

@@ -1,4 +1,4 @@
-"""Inputs of a regression: true predictors, reports, weights and clusters."""
+"""Input validation of regressions: true predictors, reports, weights and clusters."""
 
 from __future__ import annotations
 
@@ -31,41 +31,46 @@ from skdp.tables import is_frame, wrap_table
 
 INTERCEPT = "(intercept)"
 
-# Combinations of values of the reported predictors: time and memory are proportional.
+# Largest number of combinations of values of the reported predictors. Time and memory of
+# a fit are proportional to it.
 MAX_CELLS = 1024
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A reported variable, with the report of each row."""
+    """A reported variable with the report of each row: one column, or columns reported together."""
 
-    # The columns that are reported together, mostly one, with their values.
+    # Name and values of each of these columns.
     parts: Sequence[tuple[str, list[Any]]]
-    # True values, or combinations of the values of the parts.
+    # True values of the variable, which are combinations for several columns.
     values: list[Any]
-    # Columns of reports and groups, which are not true predictors.
+    # Columns of X with reports and groups, which are not true predictors.
     columns: list[Any]
-    # Probability of the report given each value, up to a factor: (n_rows, n_values).
+    # Probability of the report of each row given each value, up to a factor:
+    # (n_rows, n_values).
     likelihood: Numbers
-    # Unbiased values of each report; None if the design has none.
+    # Unbiased values of each report, (n_rows, n_values); None if they do not exist.
     unbiased: Numbers | None
-    # Rows that report the variable.
+    # Mask of the rows that report the variable.
     is_reported: NDArray[np.bool_]
 
     @property
     def name(self) -> str:
+        """Name of the variable in messages."""
         return "_".join(name for name, _ in self.parts)
 
     @property
     def is_informative(self) -> NDArray[np.bool_]:
-        """True for rows whose report depends on the true value."""
-        # A missing report, or a group that was not asked, has the same probability for
-        # all values.
+        """Mask of the rows whose report depends on the true value."""
+        # A row that does not report the variable has equal likelihoods of all values.
         return np.asarray(np.ptp(self.likelihood, axis=1) > 0)
 
 
 def list_questions(designs: Any, X: Any, parameter: str) -> list[Question]:
-    """Return the reported variables of designs and encoders, with their reports in X."""
+    """List the reported variables of designs and encoders, with their reports in X.
+
+    `parameter` is the name of X in errors.
+    """
     if designs is None:
         return []
     designs = list(designs) if isinstance(designs, list | tuple) else [designs]
@@ -78,14 +83,15 @@ def list_questions(designs: Any, X: Any, parameter: str) -> list[Question]:
             questions += _convert_encoder(design, X, parameter)
         else:
             raise TypeError(
-                "Designs must be fitted encoders of categories or ReportDesign "
-                f"instances, got {getattr(design, '__name__', type(design).__name__)}."
+                "Designs must be instances of ReportDesign or fitted encoders of "
+                f"categories, got {getattr(design, '__name__', type(design).__name__)}."
             )
     return questions
 
 
 def _check_distinct(designs: Sequence[Any]) -> None:
-    """Refuse a column in two designs, because its noise would be treated as independent."""
+    """Raise an error if two designs have the same column of reports."""
+    # The likelihood would treat the noise of the column as two independent errors.
     columns: list[Any] = []
     for design in designs:
         if isinstance(design, ReportDesign):
@@ -101,6 +107,7 @@ def _check_distinct(designs: Sequence[Any]) -> None:
 
 
 def _convert_design(design: ReportDesign, X: Any, parameter: str) -> Question:
+    """Convert a design and its reports in X to a reported variable."""
     columns = report_columns(design)
     table = to_pandas(X, columns, parameter)
     return Question(
@@ -114,25 +121,24 @@ def _convert_design(design: ReportDesign, X: Any, parameter: str) -> Question:
 
 
 def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
-    """Return a question for each field of an encoder."""
+    """Convert each field of an encoder and its reports in X to a reported variable."""
     check_is_fitted(encoder)
     protocol = encoder.protocol_
     if not all(isinstance(field, CategoryField) for field in protocol.fields):
         raise TypeError(
-            f"Designs must report categories, got {type(encoder).__name__}. Declare "
-            "numbers as an Interval, and report its bins."
+            "Designs must be encoders of categories, got "
+            f"{type(encoder).__name__}. Declare numbers as an Interval, and report its bins."
         )
     columns = list(protocol.report_columns)
     check_columns(columns, wrap_table(X).names, parameter)
-    # Selecting in the library of X keeps the attached protocol, which is compared.
+    # narwhals keeps the metadata of X, in which `read_and_tally` checks the protocol.
     selected = nw.from_native(X, eager_only=True).select(columns).to_native()
     reports, _ = read_and_tally(selected, encoder)
     is_reported = protocol.report_mask(reports)
     questions = []
     for index, field in enumerate(protocol.fields):
-        # Given a value that it supports, a report is more probable by the factor
-        # `worst_ratio`. A row that does not report the field has the same likelihood
-        # for all values.
+        # A report is `worst_ratio` times as probable under the values that it supports. A
+        # row that does not report the field has equal likelihoods of all values.
         excess = float(field.oracle.worst_ratio - 1)
         supports = field.oracle.supports(reports[index])
         supports = supports & is_reported[:, index, np.newaxis]
@@ -154,7 +160,7 @@ def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
 
 
 def convert_target_reports(y: Any, design: Any) -> Any:
-    """Return the reports of a target as a dataframe."""
+    """Convert the reports of a target to a dataframe; an array is the only column."""
     if is_frame(y):
         return y
     columns: list[Any] = []
@@ -170,49 +176,53 @@ def convert_target_reports(y: Any, design: Any) -> Any:
 
 
 def check_reported_together(questions: Sequence[Question], weights: Numbers) -> None:
-    """Refuse two variables without a row that reports both."""
+    """Raise an error if no row with a positive weight reports two of the variables."""
     for first, second in itertools.combinations(questions, 2):
         if not (first.is_informative & second.is_informative & (weights > 0)).any():
             raise ValueError(
-                f"No row has reports of both {first.name!r} and {second.name!r}, so "
-                "their association is not identified. Use strategy='split' or 'joint', "
-                "or one of the columns in each regression."
+                f"At least one row must have reports of both {first.name!r} and "
+                f"{second.name!r} to identify their association. Use strategy='split' or "
+                "'joint', or a regression for each of the columns."
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a regression, without the target."""
+    """Inputs of a regression without the target."""
 
-    # A column of ones, and the true predictors.
+    # True predictors after a column of ones: (n_rows, n_known).
     known: pd.DataFrame
+    # Reported predictors.
     questions: list[Question]
-    # Indicators of the values in each combination of true values of the questions.
+    # Indicators of the values of the reported predictors, a row for each combination of
+    # their true values: (n_cells, n_features).
     cells: pd.DataFrame
     weights: Numbers
-    # Index of the cluster of each row; None if each row is independent.
+    # Index of the cluster of each row; None if rows are independent.
     clusters: NDArray[np.intp] | None
 
     @property
     def terms(self) -> list[str]:
+        """Names of the coefficients."""
         return [*self.known.columns, *self.cells.columns]
 
     @property
     def log_reports(self) -> Numbers:
-        """Log probability of the reports in each combination: (n_cells, n_rows)."""
-        # Reports are independent given the true values, so their probabilities multiply.
-        # The combinations are in the order of `cells`: the last question varies fastest.
+        """Log probability of the reports of a row given each combination: (n_cells, n_rows)."""
+        # Reports are independent given the true values, so their log probabilities are
+        # added. The combinations have the order of `cells`: the last variable changes
+        # first.
         n_rows = len(self.known)
         total = np.zeros((1, n_rows))
         with np.errstate(divide="ignore"):
             for question in self.questions:
-                of_values = np.log(question.likelihood.T)
-                total = (total[:, np.newaxis] + of_values).reshape(-1, n_rows)
+                log_likelihood = np.log(question.likelihood.T)
+                total = (total[:, np.newaxis] + log_likelihood).reshape(-1, n_rows)
         return total
 
     @property
     def degrees_of_freedom(self) -> float:
-        """Degrees of freedom of the standard errors: the number of clusters less 1."""
+        """Degrees of freedom of the standard errors: infinite, or the number of clusters less 1."""
         if self.clusters is None:
             return math.inf
         return len(np.unique(self.clusters[self.weights > 0])) - 1
@@ -226,14 +236,18 @@ def build_rows(
     weights: Numbers,
     clusters: NDArray[np.intp] | None = None,
 ) -> Rows:
-    """Select true predictors from a table, and the reports from X in its own library."""
+    """Collect the inputs of a regression: true predictors from `table`, and reports from X.
+
+    `table` is X as a pandas DataFrame. X itself may have the protocol as metadata.
+    """
     questions = list_questions(designs, X, "X")
     reported = {column for question in questions for column in question.columns}
     if INTERCEPT in table.columns:
         raise ValueError(
-            f"X must not contain the column {INTERCEPT!r}, which fit adds."
+            f"X must not have a column {INTERCEPT!r}, because `fit` adds it. Rename the "
+            "column."
         )
-    # All columns that are not reports or groups are true predictors.
+    # All columns other than reports and groups are true predictors.
     known = pd.DataFrame({INTERCEPT: np.ones(len(table))})
     for name in table.columns:
         if name not in reported:
@@ -242,7 +256,7 @@ def build_rows(
 
 
 def _validate_predictor(column: pd.Series) -> Numbers:
-    """Return a true predictor as finite floats."""
+    """Check a true predictor, and return it as finite floats."""
     if not pd.api.types.is_numeric_dtype(column.dtype):
         raise TypeError(
             f"Column {column.name!r} must be numeric, got {column.dtype}. Encode "
@@ -252,15 +266,15 @@ def _validate_predictor(column: pd.Series) -> Numbers:
     n_missing = int((~np.isfinite(values)).sum())
     if n_missing:
         raise ValueError(
-            f"Column {column.name!r} must be finite, got missing or infinite entries "
+            f"Column {column.name!r} must be finite, got missing or infinite values "
             f"(rows: {n_missing:,}). Drop or impute these rows."
         )
     return values
 
 
 def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
-    """Return the indicators of all combinations of values: (n_cells, n_features)."""
-    # Columns that are reported together have a main effect each.
+    """Return the indicators of the values in each combination: (n_cells, n_features)."""
+    # Columns that are reported together have separate main effects.
     parts = [part for question in questions for part in question.parts]
     sizes = [len(values) for _, values in parts]
     n_cells = math.prod(sizes)
@@ -271,27 +285,27 @@ def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
         )
     codes = np.indices(sizes).reshape(len(sizes), n_cells)
     cells = pd.DataFrame(index=range(n_cells))
-    for (name, values), of_part in zip(parts, codes, strict=True):
+    for (name, values), column_codes in zip(parts, codes, strict=True):
         # The first value is the reference.
         for code, value in enumerate(values[1:], start=1):
-            cells[f"{name}={value}"] = (of_part == code).astype(float)
+            cells[f"{name}={value}"] = (column_codes == code).astype(float)
     return cells
 
 
 def validate_column(name: str, values: Any) -> NDArray[Any]:
-    """Return values as a one-dimensional array of real entries."""
+    """Check that values are a column of real numbers or labels, and return a 1-D array."""
     check_real(name, values)
     return np.asarray(column_or_1d(values, warn=True))
 
 
 def check_real(name: str, values: Any) -> None:
-    """Refuse complex numbers; the error of scikit-learn would contain them."""
+    """Raise an error for complex numbers, because the error of scikit-learn contains them."""
     if np.asarray(values).dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} must have real numbers.")
 
 
 def validate_weights(sample_weight: Any, X: Any, n_rows: int) -> Numbers:
-    """Return the weight of each row, with a mean of 1, because only ratios matter."""
+    """Return the weight of each row, scaled to a mean of 1 over the positive weights."""
     if sample_weight is None:
         return np.ones(n_rows)
     weights = check_sample_weight(sample_weight, X, n_rows)
@@ -301,7 +315,7 @@ def validate_weights(sample_weight: Any, X: Any, n_rows: int) -> Numbers:
 
 
 def encode_clusters(clusters: Any, X: Any, n_rows: int) -> NDArray[np.intp] | None:
-    """Return the index of the cluster of each row; None if there are none."""
+    """Return the index of the cluster of each row, or None if `clusters` is None."""
     if clusters is None:
         return None
     reject_column_name("clusters", clusters)
@@ -311,6 +325,6 @@ def encode_clusters(clusters: Any, X: Any, n_rows: int) -> NDArray[np.intp] | No
     if len(codes) != n_rows or (codes < 0).any():
         raise ValueError(
             f"`clusters` must have {n_rows} entries that are not missing, got "
-            f"{int((codes >= 0).sum())}."
+            f"{int((codes >= 0).sum())}. Drop rows with a missing cluster."
         )
     return np.asarray(codes)

@@ -26,7 +26,7 @@ def test_another_number_of_arrays_than_columns_is_refused():
 
 def test_a_scope_of_columns_that_no_field_reports_is_refused():
     protocol = SaidTransformer(categories={"a": ["x", "y"]}).fit(TABLE).protocol_
-    with pytest.raises(ValueError, match=r"only one of them has 'b'"):
+    with pytest.raises(ValueError, match=r"Only one of them has 'b'"):
         replace(protocol, guarantee=replace(protocol.guarantee, scope=("a", "b")))
 
 

@@ -284,15 +284,31 @@ def test_both_probabilities_of_forced_answers_are_required():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: ReportDesign.warner("a", "high"), ValueError, "`p` must be a float from 0 to 1, got 'high'"),
+        (lambda: ReportDesign.warner("a", "high"), ValueError, r"`p` must be a float in \[0, 1\], got 'high'"),
         (lambda: ReportDesign.warner("a", 0.2, values=[0, 1, 2]), ValueError, r"got \[0, 1, 2\]"),
         (lambda: ReportDesign.forced("a", yes=0.5, no=0.5), ValueError, r"must be less than 1, got 1"),
-        (lambda: ReportDesign.direct("a", values=["no"]), ValueError, "`values` must be at least two different"),
-        (lambda: ReportDesign.warner("a", 0.5), ValueError, "'a' do not identify the proportions of its 2 values"),
-        (lambda: ReportDesign.crosswise("a", 0.5), ValueError, "do not identify .* another probability than 0.5"),
-        (lambda: ReportDesign("a", [[0.3, 0.7], [0.3, 0.7]], values=[0, 1]), ValueError, "do not identify"),
+        (lambda: ReportDesign.direct("a", values=["no"]), ValueError, "`values` must have at least two different"),
+        (
+            lambda: ReportDesign.warner("a", 0.5),
+            ValueError,
+            "'a' must have linearly independent rows to identify the proportions of its 2 values",
+        ),
+        (
+            lambda: ReportDesign.crosswise("a", 0.5),
+            ValueError,
+            "must have linearly independent rows .* another probability than 0.5",
+        ),
+        (
+            lambda: ReportDesign("a", [[0.3, 0.7], [0.3, 0.7]], values=[0, 1]),
+            ValueError,
+            "must have linearly independent rows",
+        ),
         (lambda: ReportDesign("a", [[0.5, 0.5]], values=[0, 1]), ValueError, r"shape \(2, 2\): a row for each true"),
-        (lambda: ReportDesign("a", [[1.5, -0.5], [0.5, 0.5]], values=[0, 1]), ValueError, "probabilities that add up"),
+        (
+            lambda: ReportDesign("a", [[1.5, -0.5], [0.5, 0.5]], values=[0, 1]),
+            ValueError,
+            "nonnegative numbers with the sum 1",
+        ),
         (lambda: ReportDesign("a", [[0.5, 0.5], [0.08, 0.91]], values=[0, 1]), ValueError, r"\[1.0, 0.99\]. Use fra"),
         (lambda: ReportDesign("a", np.eye(2), values=[0, 1], group="g"), TypeError, "if `channel` is a mapping"),
         (lambda: ReportDesign.by_group({1: WARNER, 2: NAMED["warner"]}, "g"), ValueError, "the same column, values"),
@@ -310,9 +326,11 @@ def test_reports_that_do_not_identify_the_proportions_are_refused():
     cards = {1: ReportDesign.warner("smokes", 0.6), 2: ReportDesign.warner("smokes", 0.9)}
     cheaters = ReportDesign.by_group(cards, "coin").with_cheaters("no")
     one_group = ANSWERS.assign(coin=1)
-    with pytest.raises(ValueError, match="'smokes' do not identify the proportions of its 3 values"):
+    with pytest.raises(
+        ValueError, match="'smokes' must have linearly independent rows to identify the proportions of its 3 values"
+    ):
         cheaters.estimate_frequencies(one_group)
-    with pytest.raises(ValueError, match="no unbiased values"):
+    with pytest.raises(ValueError, match="debias requires a channel with linearly independent rows"):
         cheaters.debias(one_group)
 
 
@@ -363,7 +381,7 @@ def test_a_design_has_no_statement():
 
 def test_reports_with_probability_0_are_refused():
     design = ReportDesign("smokes", [[1, 0, 0], [0, 1, 0]], values=[0, 1], reports=["no", "yes", "maybe"])
-    with pytest.raises(ValueError, match=r"reports that have probability 0 .*\(rows: 30\)"):
+    with pytest.raises(ValueError, match=r"reports with probability 0 .*\(rows: 30\)"):
         design.estimate_frequencies(ANSWERS.replace("yes", "maybe"))
 
 

@@ -395,12 +395,16 @@ BY_A = "predictor_designs"
     [
         ({BY_A: WARNER}, {"b": [0, 1]}, r"X must contain the columns \['a'\] of the design"),
         ({BY_A: WARNER}, {"a": [0, 7]}, r"'a' must have the labels \[0, 1\], got other entries \(rows: 1,"),
-        ({BY_A: [ReportDesign]}, {"a": [0, 1]}, "encoders of categories or ReportDesign instances, got ReportDesign"),
+        (
+            {BY_A: [ReportDesign]},
+            {"a": [0, 1]},
+            "instances of ReportDesign or fitted encoders of categories, got ReportDesign",
+        ),
         ({BY_A: WARNER}, {"a": [0, 1], "b": ["x", "y"]}, "'b' must be numeric, got .* drop_first=True"),
         ({BY_A: WARNER}, {"a": [0, 1], "b": [np.nan, 1]}, r"'b' must be finite, .*\(rows: 1\)"),
-        ({BY_A: "a"}, {"a": [0, 1]}, "Designs must be fitted encoders"),
+        ({BY_A: "a"}, {"a": [0, 1]}, "Designs must be instances of ReportDesign"),
         ({BY_A: RandomizedResponseEncoder()}, {"a": [0, 1]}, "not fitted"),
-        ({}, {"(intercept)": [0, 1]}, "X must not contain the column '.intercept.', which fit adds"),
+        ({}, {"(intercept)": [0, 1]}, "X must not have a column '.intercept.', because `fit` adds it"),
         ({"hidden_distribution": "none"}, {"b": [0, 1]}, "hidden_distribution"),
     ],
 )
@@ -490,7 +494,7 @@ def test_columns_that_no_row_reports_together_are_refused():
     truth = pd.DataFrame({"a": ["no", "yes"] * 50, "b": ["no", "no", "yes", "yes"] * 25})
     values = {"a": ["no", "yes"], "b": ["no", "yes"]}
     encoder = RandomizedResponseEncoder(3.0, categories=values, strategy="sample", random_state=0)
-    with pytest.raises(ValueError, match=r"No row has reports of both 'a' and 'b'.*strategy='split'"):
+    with pytest.raises(ValueError, match=r"At least one row must have reports of both 'a' and 'b'.*strategy='split'"):
         ReportLinearRegression(encoder).fit(encoder.fit_transform(truth), np.arange(100.0))
 
 
@@ -547,7 +551,7 @@ def test_reports_need_names_and_categories():
         ReportLogisticRegression(WARNER).fit(np.array([[0], [1]]), [0, 1])
     numbers = NumericPerturber(1.0, bounds={"z": (0, 1)}, random_state=0)
     reports = numbers.fit_transform(pd.DataFrame({"z": np.arange(10) / 9}))
-    with pytest.raises(TypeError, match=r"must report categories, got NumericPerturber.*an Interval"):
+    with pytest.raises(TypeError, match=r"must be encoders of categories, got NumericPerturber.*an Interval"):
         ReportLinearRegression(numbers).fit(reports, np.arange(10))
 
 
@@ -561,5 +565,5 @@ def test_a_predictor_and_a_target_that_no_row_reports_both_are_refused():
     answers = np.random.default_rng(0).choice(["no", "yes"], 600)
     X = pd.DataFrame({"a": np.where(half == 1, answers, None), "half": half})
     y = pd.DataFrame({"b": np.where(half == 2, answers, None), "half": half})
-    with pytest.raises(ValueError, match="No row has reports of both 'a' and 'b'"):
+    with pytest.raises(ValueError, match="At least one row must have reports of both 'a' and 'b'"):
         ReportLogisticRegression(predictor, target_design=target).fit(X, y)
