@@ -202,5 +202,5 @@ def test_values_of_a_design_are_the_truth_on_average():
     np.testing.assert_allclose(np.array(channel) @ values, np.eye(2), atol=1e-12)
     only = design.debias(pl.from_pandas(reports), values=["yes"])
     np.testing.assert_allclose(only["smokes_yes"], values["smokes_yes"])
-    with pytest.raises(ValueError, match="must be a list of values"):
+    with pytest.raises(ValueError, match="must be a list of some of"):
         design.debias(reports, values=["maybe"])
