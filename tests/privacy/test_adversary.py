@@ -69,15 +69,6 @@ def of_ledger(options, aim, **budget):
     return best_delta((0,) * len(options), options, admit, aim)
 
 
-SMALL = [answer("5/4"), answer("3/2"), threshold("1/100")]
-
-
-def test_no_strategy_exceeds_epsilon_and_delta():
-    budget = {"epsilon": 1.0, "delta": 0.05}
-    assert 0 < of_ledger(SMALL, 1.0, **budget) <= Fraction(0.05)
-    assert of_ledger(SMALL[:2], 1.0, **budget) == 0
-
-
 def test_any_of_two_bounds_is_no_filter():
     """The trap: answers within the optimal composition, or what adds up to epsilon and delta.
 

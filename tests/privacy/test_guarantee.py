@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from skdp import PrivacyGuarantee, PrivacyLedger
 from skdp.exact import exp_bounds
-from skdp.privacy import GaussianLoss, PureLoss, StatedLoss, check_delta, check_epsilon, compose, gaussian_epsilon
+from skdp.privacy import GaussianLoss, PureLoss, StatedLoss, check_delta, check_epsilon, gaussian_epsilon
 from tests.conftest import each
 
 EPSILONS = st.floats(0, 100)
@@ -161,42 +161,3 @@ def test_the_losses_of_replacing_are_those_of_two_steps():
     assert one.to("replace").losses == (GaussianLoss(0.5),)
     # A rho is a square, so two steps have four times of it.
     assert PrivacyGuarantee(1.0, rho=0.125, **stated).to("replace").rho == 0.5
-
-
-def exact_delta_of_replies(n, loss, epsilon):
-    """Sum delta over all results of n randomized responses with two values, each with this loss."""
-    odds = exp_bounds(loss, precision=400)[0]
-    rate = odds / (1 + odds)
-    total = Fraction(0)
-    for k in range(n + 1):
-        excess = Fraction(loss) * (2 * k - n) - Fraction(epsilon)
-        if excess > 0:
-            total += math.comb(n, k) * rate**k * (1 - rate) ** (n - k) * (1 - 1 / exp_bounds(excess, precision=400)[0])
-    return total
-
-
-@each("n, loss, delta", [(64, 0.125, 1e-6), (300, 0.0625, 1e-9)])
-def test_rare_losses_are_added_to_delta(n, loss, delta):
-    """Without them, the true delta of 300 releases was above the stated one by a part in 100,000."""
-    total = compose([PrivacyGuarantee(loss)] * n, delta=delta)
-    assert 1 - 1e-3 < exact_delta_of_replies(n, loss, total.epsilon) / Fraction(delta) <= 1
-
-
-@each("delta", [1e-6, 1e-3])
-def test_losses_on_different_grids_are_never_understated(delta):
-    """All results of 12 releases with one loss and 8 with another, whose ratio no grid has."""
-    counts = {0.5: 12, 0.31: 8}
-    total = compose([PrivacyGuarantee(loss) for loss, n in counts.items() for _ in range(n)], delta=delta)
-    distribution = {Fraction(0): Fraction(1)}
-    for loss, n in counts.items():
-        odds = exp_bounds(loss)[0]
-        for _ in range(n):
-            following = {}
-            for known, mass in distribution.items():
-                for sign, rate in ((1, odds / (1 + odds)), (-1, 1 / (1 + odds))):
-                    place = known + sign * Fraction(loss)
-                    following[place] = following.get(place, 0) + mass * rate
-            distribution = following
-    excesses = {known - Fraction(total.epsilon): mass for known, mass in distribution.items()}
-    reached = sum(mass * (1 - 1 / exp_bounds(excess)[0]) for excess, mass in excesses.items() if excess > 0)
-    assert 0.9 < reached / Fraction(delta) <= 1

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import math
 import os
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -30,10 +28,7 @@ from skdp import (
 )
 from skdp.privacy import (
     GaussianLoss,
-    PureLoss,
-    gaussian_delta,
     gaussian_epsilon,
-    pure_mu,
     zcdp_epsilon,
 )
 from skdp.randomness import SecureSource
@@ -261,25 +256,6 @@ def test_records_and_files_keep_the_budget(tmp_path, budget):
     assert all(f"{name}={value}" in repr(ledger) for name, value in budget.items())
     with pytest.raises(ValueError, match="was created with"):
         PrivacyLedger(1.0, path=path)
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0])
-@pytest.mark.parametrize("share", [0.9, 0.2, 1e-3])
-def test_the_mu_of_a_report_of_many_values(epsilon, share):
-    def above(mu):
-        """Whether the divergence of Gaussian noise is at least that of the worst channel for every order."""
-        orders = [epsilon * step / 50 for step in range(51)]
-        worst = [share * (math.exp(epsilon) - math.exp(order)) / (1 + math.exp(epsilon)) for order in orders]
-        return all(gaussian_delta(mu, order) >= delta for order, delta in zip(orders, worst, strict=True))
-
-    mu = float(pure_mu(Fraction(epsilon), share))
-    assert above(mu)
-    assert not above(0.97 * mu)
-    assert mu < float(pure_mu(Fraction(epsilon)))
-    charge = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share=share),))
-    ledger = PrivacyLedger(mu=10.0)
-    ledger.charge(charge, "report")
-    assert ledger.balance().loc["spent", "mu"] == pytest.approx(mu)
 
 
 @each("budget", [{"rho": 0.5}, {"mu": 1.0}])

@@ -1,97 +1,27 @@
-"""A budget that adds nothing and remembers what it was given: what would be protected by noise."""
+"""Rows whose columns depend on each other, their private counts and their budgets."""
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import pytest
 
 from skdp.privacy import PrivacyBudget
-from skdp.randomness import SeededSource, watch_draws
+from skdp.randomness import SeededSource
 from skdp.synthesis._records import CodedRecords
 from skdp.synthesis.selection import NoiseBudget, PrivateCounts
 
 
-class OpenBudget(NoiseBudget):
-    """States that its counts are precise, and adds nothing to them."""
-
-    def __init__(self, max_rows_per_person=1):
-        super().__init__(PrivacyBudget("mu", Fraction(1)), Fraction(0), max_rows_per_person)
-        self.given = []
-
-    def std_error(self, fraction):
-        return 0.3
-
-    def score_std_error(self, fraction, n_scores):
-        return 1e-3
-
-    def add_to_counts(self, source, counts, fraction):
-        self._spend(fraction)
-        self.given.append(("counts", counts.copy()))
-        return counts.astype(float)
-
-    def add_to_scores(self, source, scores, fraction):
-        self._spend(fraction)
-        self.given.append(("scores", scores.copy()))
-        return scores.astype(float)
-
-
-def private_counts(codes, sizes, budget=None, seed=0):
+def private_counts(codes, sizes, budget, seed=0):
     """Make private records of rows of codes."""
     columns = np.asarray(codes, np.int64).reshape(-1, len(sizes)).T
-    return PrivateCounts(CodedRecords(list(columns), sizes), budget or OpenBudget(), SeededSource(seed))
+    return PrivateCounts(CodedRecords(list(columns), sizes), budget, SeededSource(seed))
 
 
 def make_budget(kind, amount, rows=1):
     """Make a budget of an epsilon, or of the square of a mu."""
     share = PrivacyBudget("epsilon" if kind == "laplace" else "mu", Fraction(amount))
     return NoiseBudget(share, Fraction(0), rows)
-
-
-@dataclass(frozen=True)
-class Draw:
-    """What a sampler was asked for: noise of so many counts of one marginal, or of so many scores."""
-
-    purpose: str
-    size: int
-    sampler: str
-    parameter: Fraction
-
-    def loss(self, rows):
-        """What it costs a person of so many rows, from the noise alone: epsilon, or mu squared."""
-        if self.sampler == "rounded_gaussian":  # counts change by `rows` together, scores by `rows` each
-            return Fraction(rows**2 * (self.size if self.purpose == "scores" else 1)) / self.parameter
-        if self.purpose == "scores":  # one score is a cube of one dimension
-            assert self.sampler == ("cube_noise" if self.size > 1 else "discrete_laplace")
-        else:
-            assert self.sampler == "discrete_laplace"
-        return Fraction(rows) / self.parameter
-
-
-@contextlib.contextmanager
-def recorded_draws():
-    """Record all draws of noise, and what for."""
-    draws, purposes = [], ["values"]
-
-    def watch(sampler, drawn, parameters):
-        (parameter,) = parameters.values()
-        draws.append(Draw(purposes[-1], np.size(drawn), sampler, Fraction(parameter)))
-        return drawn
-
-    with pytest.MonkeyPatch.context() as patch, watch_draws(watch):
-        for purpose in ("counts", "scores"):
-            method = f"add_to_{purpose}"
-            original = getattr(NoiseBudget, method)
-
-            def release(*given, purpose=purpose, original=original, **options):
-                purposes.append(purpose)
-                return original(*given, **options)
-
-            patch.setattr(NoiseBudget, method, release)
-        yield draws
 
 
 def dependent_rows(sizes, n, seed=0):

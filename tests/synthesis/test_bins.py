@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,9 +12,9 @@ import pytest
 import skdp.engines  # noqa: F401 so that `fit` knows the engines
 from skdp import Domain, DPMarginalSynthesizer, Interval
 from skdp.synthesis._cells import cut_domain
-from skdp.synthesis.selection import NoiseBudget, measure_cells
+from skdp.testing import replay_release
 from tests.conftest import each
-from tests.synthesis.budgets import OpenBudget, private_counts
+from tests.testing.central_releases import fitted as with_persons
 
 N = 3_000
 DOMAIN = {
@@ -81,57 +81,20 @@ def test_rows_keep_points_of_mass_and_kinds_of_numbers(rows):
     assert rows["born"].dt.normalize().eq(rows["born"]).all()
 
 
-# What is measured
-
-
 @pytest.mark.parametrize("bins", ["declared", "private"])
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_person_changes_each_list_of_counts_by_at_most_their_rows(bins, rows):
-    """Before noise, on all neighbors of a small table; fractions do not depend on it and add up to at most 1."""
-    declared = Domain({"a": Interval(0, 600, bins=3), "b": Interval(date(2000, 1, 1), date(2000, 1, 9), bins=2)})
-    cells = cut_domain(declared)
-    sizes = [len(fine) for fine in cells.values()]
-    codes = np.random.default_rng(0).integers(0, sizes, (12, 2))
-
-    def count(codes):
-        budget = OpenBudget()
-        private = private_counts(codes, sizes, budget)
-        measure_cells(private, declared, cells, bins)
-        assert budget.remaining == (Fraction(4, 5) if bins == "private" else Fraction(9, 10))
-        for column in range(2):
-            private.measure([(column,)], [budget.remaining / 3])
-        return [counts for _, counts in budget.given], budget.remaining
-
-    before, left = count(codes)
-    assert len(before) == 4
-    assert sum(counts.sum() for counts in before) == 4 * 12
-    for start in range(0, 12, rows):
-        after, left_after = count(np.delete(codes, slice(start, start + rows), axis=0))
-        assert left_after == left
-        changes = [before[0] - after[0], before[1] - after[1]]
-        if bins == "declared":  # private bins follow the counts of cells
-            changes += [before[2] - after[2], before[3] - after[3]]
-        assert [np.abs(change).sum() for change in changes] == [rows] * len(changes)
-
-
-def test_all_that_is_found_follows_from_noisy_counts(monkeypatch):
-    """With the same noisy numbers, other rows give the same bins, shapes and model."""
-    noisy = np.random.default_rng(0)
-    numbers = {}
-
-    def add_to_counts(self, source, counts, fraction):
-        self._spend(fraction)
-        key = (fraction, counts.shape)
-        return numbers.setdefault(key, noisy.integers(0, 500, counts.shape).astype(float))
-
-    monkeypatch.setattr(NoiseBudget, "add_to_counts", add_to_counts)
-    others = PEOPLE.sample(900, random_state=1)
-    found = [fitted(table, marginals="independent") for table in (PEOPLE, others, PEOPLE.iloc[:0])]
-    drawn = [one.sample(20) for one in found]
-    for one, rows in zip(found[1:], drawn[1:], strict=True):
-        assert one.domain_ == found[0].domain_
-        np.testing.assert_array_equal(one._ranks.correlations, found[0]._ranks.correlations)
-        pd.testing.assert_frame_equal(rows, drawn[0])
+def test_a_person_costs_what_is_promised(bins, rows):
+    """And all that is found follows from noisy counts: bins, shapes, ranks and the model are equal in a replay."""
+    domain = Domain({"a": Interval(0, 600, bins=3), "b": Interval(date(2000, 1, 1), date(2000, 1, 9), bins=2)})
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2000-01-01") + rng.integers(0, 9, 12)
+    table = pd.DataFrame({"a": rng.integers(0, 600, 12), "b": days, "person": np.repeat(np.arange(12 // rows), rows)})
+    synthesizer = DPMarginalSynthesizer(20.0, domain=domain, bins=bins, max_rows_per_person=rows)
+    for marginals in ("auto", "independent"):
+        release = partial(with_persons, synthesizer.set_params(marginals=marginals))
+        replay = replay_release(release, table, table[:-rows])
+        assert replay.passed, replay.findings
+        assert replay.epsilon == pytest.approx(20)
 
 
 # Cells

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -102,6 +103,18 @@ def test_the_mu_of_nearly_all_reports_is_not_too_small(epsilon, share):
         assert float(mu) >= needed * (1 - 1e-12)
     assert float(mu) <= float(pure_mu(Fraction(epsilon)))
     assert gaussian_delta(mu, 0) >= share * math.tanh(epsilon / 2) * (1 - 1e-15)
+
+
+@each("epsilon", [0.01, 1.0, 4.0])
+@each("share", [0.9, 0.2, 1e-3])
+def test_the_mu_of_a_report_of_many_values_is_the_smallest(epsilon, share):
+    """Noise of this mu covers the worst channel at every order, and noise of a smaller one does not."""
+    mu = float(pure_mu(Fraction(epsilon), share))
+    orders = np.linspace(0, epsilon, 51).tolist()
+    worst = [share * (math.exp(epsilon) - math.exp(order)) / (1 + math.exp(epsilon)) for order in orders]
+    for factor, covers in ((1, True), (0.97, False)):
+        reached = [gaussian_delta(factor * mu, order) for order in orders]
+        assert (np.array(reached) >= worst).all() == covers
 
 
 @each("share", [1e-200, 1e-320, 5e-324])
