@@ -24,13 +24,11 @@ ESTIMATORS = [
     skdp.LocalTableEncoder(),
 ]
 # Encoders with the same `fit` and `transform`, and parameters of their own.
-ALIKE = [skdp.SubsetSelectionEncoder(), skdp.LocalHashingEncoder(), skdp.FrequencyOracleEncoder()]
-OTHERS = [
-    *ALIKE,
-    skdp.RandomizedResponseEncoder(strategy="joint"),
-    skdp.RandomizedResponseEncoder(strategy="sample"),
+ALIKE = [
+    skdp.SubsetSelectionEncoder(),
+    skdp.LocalHashingEncoder(),
+    skdp.FrequencyOracleEncoder(),
     skdp.UnaryEncodingTransformer(),
-    skdp.NumericPerturber(mechanism="laplace", bounds=(-100, 100)),
 ]
 
 SHARED_CHECKS = [
@@ -69,12 +67,6 @@ def test_scikit_learn_checks(estimator, check):
     fails = check.func.__name__ in ORDER_CHECKS
     with pytest.raises(AssertionError) if fails else contextlib.nullcontext():
         check(estimator)
-
-
-@pytest.mark.long
-@parametrize_with_checks(OTHERS, expected_failed_checks=lambda estimator: ORDER_CHECKS)
-def test_scikit_learn_checks_of_other_parameters(estimator, check):
-    check(estimator)
 
 
 @each("check", SHARED_CHECKS)
