@@ -96,7 +96,7 @@ def test_the_intervals_of_releases_are_as_wide_as_planned(case):
 
 
 def test_a_test_of_two_groups_has_the_planned_power():
-    n_rows = plan_rows(SMOKES, rates=(0.2, 0.4), power=0.8)
+    n_rows = skdp.plan_rows(SMOKES, rates=(0.2, 0.4), power=0.8)
 
     def power(n_rows):
         ratio = 0.2 / math.sqrt(2 * (variance_of_coin(1.0, 0.2) + variance_of_coin(1.0, 0.4)) / n_rows)
