@@ -13,13 +13,7 @@ from skdp.domain import Categories
 from tests.conftest import each
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
-KINDS = [
-    st.text(),
-    st.integers() | FINITE,
-    st.booleans(),
-    st.dates(),
-    st.datetimes(timezones=st.none()),
-]
+KINDS = [st.text(), st.integers() | FINITE, st.booleans(), st.dates(), st.datetimes(timezones=st.none())]
 
 
 @st.composite

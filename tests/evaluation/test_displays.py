@@ -35,16 +35,11 @@ RNG = np.random.default_rng(0)
 COUNTS = pd.DataFrame({"count": [1.0], "lower": [0.0], "upper": [2.0]}, index=pd.Index(["a"], name="x"))
 NAMES = ["epsilon", "split", "metric", "value", "n_train", "n_test"]
 CURVE = pd.DataFrame(
-    [(e, split, m, RNG.random(), 80, 20) for m in "mn" for e in (np.inf, 4.0, 0.5) for split in range(6)],
-    columns=NAMES,
+    [(e, split, m, RNG.random(), 80, 20) for m in "mn" for e in (np.inf, 4.0, 0.5) for split in range(6)], columns=NAMES
 )
 SEX = [*"FFFFFMMMMM"]
 REPORT = fairness_report(
-    [1, 1, 0, 0, 1, 1, 0, 0, 1, 0],
-    [1, 0, 1, 0, 1, 1, 1, 0, 1, 0],
-    SEX,
-    privileged="M",
-    positive_label=1,
+    [1, 1, 0, 0, 1, 1, 0, 0, 1, 0], [1, 0, 1, 0, 1, 1, 1, 0, 1, 0], SEX, privileged="M", positive_label=1
 )
 REAL = pd.DataFrame({"sex": [*"FFFMMMX"], "age": [20, 22, 30, 41, 44, 44, 50], "job": [*"abcdefg"]})
 SYNTHETIC = pd.DataFrame({"sex": [*"FFMMX"], "age": [25, 31, 41, 44, 60], "job": [*"aabbc"]})

@@ -209,11 +209,7 @@ def test_each_release_is_charged_and_a_refusal_passes():
         ({"epsilons": 1.0}, TypeError, "epsilons must be a list of numbers, got float"),
         ({"scoring": "no such"}, ValueError, "scoring"),
         ({"data": (table()[0], table(9)[1])}, ValueError, "inconsistent numbers of samples"),
-        (
-            {"data": (table()[0].sample(frac=1), pd.Series(table()[1]))},
-            ValueError,
-            "row labels in the order of",
-        ),
+        ({"data": (table()[0].sample(frac=1), pd.Series(table()[1]))}, ValueError, "row labels in the order of"),
     ],
 )
 def test_wrong_inputs_are_named_before_anything_is_released(parameters, error, message):

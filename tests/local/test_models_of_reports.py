@@ -60,9 +60,7 @@ def test_rows_of_fit_are_protected_and_charged_each_time_and_later_ones_never(ro
 
 
 @pytest.mark.parametrize(
-    "inner",
-    [LocalHashingEncoder(categories=CATEGORIES), encoder(strategy="sample")],
-    ids=["hashing", "sample"],
+    "inner", [LocalHashingEncoder(categories=CATEGORIES), encoder(strategy="sample")], ids=["hashing", "sample"]
 )
 def test_an_encoding_that_needs_coins_is_refused(inner, rows):
     frame = pd.DataFrame(rows)

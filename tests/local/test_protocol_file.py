@@ -44,14 +44,8 @@ FITTED = {
     "hashing": (skdp.LocalHashingEncoder(1.0, categories=VALUES), PEOPLE),
     "large hashing": (skdp.LocalHashingEncoder(2.0, categories={"rooms": range(70_000)}), PEOPLE[["rooms"]]),
     "auto": (skdp.FrequencyOracleEncoder(1.0, categories=VALUES), PEOPLE),
-    "table of values": (
-        skdp.LocalTableEncoder(2.0, categories=VALUES),
-        PEOPLE,
-    ),
-    "table of two kinds": (
-        skdp.LocalTableEncoder(2.0, categories=VALUES | {"rooms": range(60)}),
-        PEOPLE,
-    ),
+    "table of values": (skdp.LocalTableEncoder(2.0, categories=VALUES), PEOPLE),
+    "table of two kinds": (skdp.LocalTableEncoder(2.0, categories=VALUES | {"rooms": range(60)}), PEOPLE),
     "bins and missing": (
         skdp.RandomizedResponseEncoder(
             2.0, categories={"hours": skdp.Interval(edges=[0, 0.1, 0.3, 7], missing=True), "sex": ["f", "m"]}
@@ -107,12 +101,7 @@ def reports_of(name):
 
 @pytest.mark.parametrize(
     ("part", "value"),
-    [
-        ("version", 3),
-        ("parameters", {"epsilon": {"$code": "x"}}),
-        ("guarantee", {"epsilon": -1}),
-        ("further", 1),
-    ],
+    [("version", 3), ("parameters", {"epsilon": {"$code": "x"}}), ("guarantee", {"epsilon": -1}), ("further", 1)],
 )
 def test_the_schema_refuses_other_protocols(part, value):
     Draft202012Validator.check_schema(SCHEMA.schema)

@@ -102,8 +102,7 @@ def test_columns_reported_jointly_are_summed_over_those_left_out(make):
 
 
 @pytest.mark.parametrize(
-    "make",
-    [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder, FrequencyOracleEncoder],
+    "make", [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder, FrequencyOracleEncoder]
 )
 @pytest.mark.parametrize("strategy", ["split", "joint"])
 def test_without_noise_it_is_the_report_on_known_groups(make, strategy):

@@ -130,9 +130,7 @@ def test_every_interval_holds_its_value_and_possible_values_only(parts):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)
         table = fairness_report(
-            *(frame[name] for name in ("true", "predicted", "sex")),
-            privileged="a",
-            positive_label=1,
+            *(frame[name] for name in ("true", "predicted", "sex")), privileged="a", positive_label=1
         )
     known = table[table["value"].notna()]
     assert (known["lower"] <= known["value"] + 1e-12).all()

@@ -30,9 +30,7 @@ from tests.conftest import each
 from tests.oracles.conftest import ORACLES, all_reports, check_channel, floats
 
 SOME = [(2, 0.1), (3, 1.0), (5, 2.0), (6, 4.0)]
-TWO_ROUNDS = {
-    "two rounds": lambda k, epsilon: TwoRoundUnaryEncoding(UnaryEncoding(k, 2 * epsilon), epsilon),
-}
+TWO_ROUNDS = {"two rounds": lambda k, epsilon: TwoRoundUnaryEncoding(UnaryEncoding(k, 2 * epsilon), epsilon)}
 
 
 # The channel: privacy, draws, bias and variance, all exact.

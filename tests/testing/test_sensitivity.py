@@ -150,10 +150,7 @@ def cubes_of_columns(table):
     return sums + cube_noise(SeededSource(0), 40, 2, 2)
 
 
-@each(
-    "release, change, too_little",
-    [(noisy_table, 12, (6, 4)), (cubes_of_columns, 9, (6, 3))],
-)
+@each("release, change, too_little", [(noisy_table, 12, (6, 4)), (cubes_of_columns, 9, (6, 3))])
 def test_noise_of_several_columns_is_composed_as_it_is_stated(release, change, too_little):
     """Noise on each number is independent: taken for one chain, it would lose more than the columns together."""
     table = np.array([[1, 2], [3, 3]])
