@@ -25,7 +25,7 @@ def test_numbers_without_bounds_are_refused(bound, numbers, message):
         bound(*numbers)
 
 
-@given(st.fractions(0, 50) | st.floats(0, 700).map(Fraction), st.integers(32, 600))
+@given(st.fractions(0, 50) | st.floats(0, 700).map(Fraction), st.integers(0, 600))
 def test_exp_is_enclosed_as_precisely_as_asked_for(exponent, precision):
     lower, upper = exp_bounds(exponent, precision=precision)
     # The decimal module rounds exp correctly: an independent witness.
@@ -36,15 +36,6 @@ def test_exp_is_enclosed_as_precisely_as_asked_for(exponent, precision):
     assert witness - margin <= upper
     # Each squaring doubles the relative error of the few dozen terms.
     assert upper - lower <= witness * (exponent + 1) * 2**12 / 2**precision
-
-
-@each("precision", [0, 1, 2, 5, 9])
-def test_exp_is_enclosed_by_few_bits_too(precision):
-    """Where every rounding matters."""
-    for step in range(400):
-        lower, upper = exp_bounds(Fraction(step, 64), precision=precision)
-        assert lower <= math.exp(step / 64) * (1 + 1e-12)
-        assert math.exp(step / 64) * (1 - 1e-12) <= upper
 
 
 @given(

@@ -7,7 +7,6 @@ import pickle
 from collections import Counter
 from datetime import date
 from decimal import Decimal
-from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -23,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 import skdp
 from skdp.oracles import Optimal
 from tests.conftest import counted_draws, each
+from tests.oracles.conftest import all_reports
 
 FALSE_ALARM = 1e-6
 KEY = skdp.SecretKey(b"a key that everybody knows, for tests")
@@ -190,11 +190,8 @@ class TestChannel:
         encoder, reports = self.reports(kind, value)
         seen = Counter(map(tuple, reports.tolist()))
         order = [(label,) for label in DOMAIN["x"]]
-        if kind is skdp.UnaryEncodingTransformer:
-            order = list(product((0, 1), repeat=5))
-        if kind is skdp.SubsetSelectionEncoder:
-            sets = combinations(range(5), encoder.oracles_[0].subset_size)
-            order = [tuple(int(v in members) for v in range(5)) for members in sets]
+        if kind is not skdp.RandomizedResponseEncoder:
+            order = list(map(tuple, all_reports(encoder.oracles_[0]).tolist()))
         assert sum(seen[key] for key in order) == self.N
         row = np.array(encoder.channel()[0][DOMAIN["x"].index(value)], float)
         assert chisquare([seen[key] for key in order], row * self.N).pvalue > FALSE_ALARM
