@@ -1,11 +1,11 @@
-"""Epsilon of many releases together: `compose`, the filters of a ledger, and dp-accounting.
+"""Epsilon of many releases together, for `compose`, ledgers, and dp-accounting.
 
-Every release has the column "epsilon", and the total is stated at delta 1e-6. The values do not depend on a seed.
-`compose` is proven to be above the truth; dp-accounting's optimistic estimate is below it but for rounding, so
-`compose` may not be below "peer: dp-accounting, lower". `releases` is how many of the first release of a table fit into
-a ledger of epsilon 5.
+Each release has the epsilon in the column "epsilon", and the total is computed for delta 1e-6. The values do not
+depend on a seed. `compose` returns a proven upper bound. The optimistic estimate of dp-accounting ("peer:
+dp-accounting, lower") is a lower bound up to rounding, so `compose` must not be below it. `releases` is the number of
+releases of the first type of a table that a ledger with epsilon 5 accepts.
 
-dp-accounting needs attrs before version 24, so it has an environment of its own: `benchmarks/requirements.txt`.
+dp-accounting requires attrs before version 24, so it has a separate environment: `benchmarks/requirements.txt`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Results of audits, replays and attacks, beside what the guarantee allows.
+"""Results of audits, replays and attacks, compared with the guarantees.
 
-- `transformers`: `audit_epsilon` of correct transformers; `lower` is the lower bound divided by the guarantee and stays
-  below 1, `exact` is the exact loss of the channel divided by the guarantee.
-- `faults`: the same for releases with more loss than they claim; `rejected` is 1 if the audit finds the fault.
-- `replays`: `replay_release` of curators on neighbouring tables that reach the sensitivity; `loss` is the loss of all
-  draws divided by the guarantee, at most 1, and `findings` is the number of contradictions.
-- `attacks`: the accuracy of `attribute_inference` on the reports of Adult and its bound.
+- `transformers`: `audit_epsilon` of correct transformers. `lower` is the lower bound divided by the guarantee, always
+  below 1. `exact` is the exact privacy loss of the channel divided by the guarantee.
+- `faults`: the same for releases with a larger privacy loss than they state. `rejected` is 1 if the audit detects this.
+- `replays`: `replay_release` of central estimators on neighboring tables that attain the sensitivity. `loss` is the
+  privacy loss of all draws divided by the guarantee, at most 1, and `findings` is the number of contradictions.
+- `attacks`: the accuracy of `attribute_inference` on the reports of Adult, and its bound.
 - `oracles`: the exact accuracy of the best guess from one report.
 """
 

@@ -1,13 +1,13 @@
-"""How well private models predict test rows, beside scikit-learn's models without privacy.
+"""Errors of the predictions of private models, compared with scikit-learn's models without privacy.
 
-Metrics: "AUC", the area under the ROC curve; "unexplained", the mean squared error on test
-rows over their variance (R2 is 1 minus it); "explained", the variance that components
-explain over the variance that the best components explain; "missed", the proportion of
-the k best columns that are not selected. Each seed draws another split of a table.
+Metrics: "AUC" is the area under the ROC curve. "unexplained" is the mean squared error on
+test rows divided by their variance (1 - R2). "explained" is the variance that the components
+explain, divided by the variance that the best components explain. "missed" is the
+proportion of the k best columns that are not selected. Each seed uses another split.
 
-scikit-learn's models do not depend on epsilon: they run in tasks of their own. Peers:
-DP-EBM of interpret-core, and diffprivlib in an environment of its own (see `_peers.py`).
-Both take the number of rows as public.
+scikit-learn's models do not depend on epsilon, so they are separate tasks. Peers are DP-EBM
+of interpret-core, and diffprivlib in a separate environment (see `_peers.py`). Both treat
+the number of rows as public.
 """
 
 from __future__ import annotations

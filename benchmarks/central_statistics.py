@@ -1,14 +1,14 @@
-"""Errors of means, standard deviations, quantiles, counts and categories released by a curator.
+"""Errors of means, standard deviations, quantiles, counts and categories in the central model.
 
-Each cell repeats a release, so that few seeds are enough. Errors of means and standard
+Each cell repeats a release, so few seeds are sufficient. Errors of means and standard
 deviations are mean absolute errors over columns, divided by the standard deviation of the
 column. Errors of quantiles are differences of ranks, in percent of the rows. Errors of
 counts are in rows. "rows missed" is the proportion of rows with a value that was not found.
 
-Bounds and categories that are not declared come from `discover_domain` where skdp has it,
-with a fifth of epsilon, and from ``bounds="private"`` elsewhere. The task "bounds" has 20
-columns, each in a table of its own. Peers are OpenDP, and diffprivlib in an environment of
-its own (see `_peers.py`), which takes the number of rows as public.
+Bounds and categories that are not declared are found by `discover_domain` with a fifth of
+epsilon, or by ``bounds="private"`` in older versions. The task "bounds" has 20 columns, each
+in a separate table. Peers are OpenDP, and diffprivlib in a separate environment (see
+`_peers.py`), which treats the number of rows as public.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""CPU time of tallies, privatization and histograms of Parquet files, beside the engine's own queries.
+"""CPU time of tallies, privatization and histograms of Parquet files, compared with queries of the engine.
 
-`seconds_of_engine` is the shortest CPU time of all threads, of three turns, in which skdp and its rival alternate.
-`relative_time` is that time divided by the rival's: a GROUP BY of the same column in the same engine for tallies and
-histograms, and reading and writing the file unchanged for privatization. The table's name is its number of rows.
+`seconds_of_engine` is the shortest CPU time of all threads in three runs, which alternate with runs of the engine.
+`relative_time` is this time divided by the time of the engine: a GROUP BY of the same column for tallies and
+histograms, and reading and writing the file unchanged for privatization. The name of a table is its number of rows.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """Errors and coverage of fairness metrics, fair models from private groups, and the privacy curve.
 
 - "report": `fairness_report` on 1,000 rows that are drawn from the table with replacement.
-- "debiased": `debiased_fairness` on reports of the groups; the rows stay, and the reports
-  are drawn again in each repeat. "error" is the mean absolute error of five metrics,
-  "coverage" the fraction of 95 % intervals that cover, "width" their mean width.
-- "mitigation": equalized odds by fairlearn, with the groups reported (`private_parity`) or
-  on synthetic rows (`DPMarginalSynthesizer`, then fairlearn as without privacy), beside
-  fairlearn on reports that are taken for the truth. "violation" is the largest difference
-  of true and false positive rates of the true groups in test rows, "error" the
-  misclassification rate.
-- "curve": `privacy_curve` of a logistic regression of four reported columns: the score,
-  and its CPU time over the time of a plain loop of fits and predictions.
-- "study": `fairness_study` of boosted trees with the protected columns of two papers: the
-  accuracy and the gap of statistical parity with reports, minus those with the true
-  columns ("without privacy") and without the columns, with 95 % margins over ten splits.
+- "debiased": `debiased_fairness` on reports of the groups. Each repeat draws new reports of
+  the same rows. "error" is the mean absolute error of five metrics, "coverage" is the
+  fraction of 95 % intervals that cover, and "width" is their mean width.
+- "mitigation": equalized odds by fairlearn, with reported groups (`private_parity`), with
+  synthetic rows (`DPMarginalSynthesizer`), and with reports that are used as groups without
+  correction. "violation" is the largest difference of true and false positive rates of the
+  true groups in test rows, and "error" is the misclassification rate.
+- "curve": `privacy_curve` of a logistic regression of four reported columns. The results are
+  the score, and the CPU time divided by the time of a loop of fits and predictions.
+- "study": `fairness_study` of boosted trees with the protected columns of two papers. The
+  results are the accuracy and the statistical parity difference with reports, minus the
+  results with the true columns ("without privacy") and without the columns, with 95 %
+  margins of error over ten splits.
 
-Decisions of fairlearn are random; metrics are expectations over its draws.
+Decisions of fairlearn are random, and the metrics are expectations over its draws.
 """
 
 from __future__ import annotations

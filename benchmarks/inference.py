@@ -1,9 +1,9 @@
-"""Coverage and width of confidence intervals: regression from reports, and statistics from a synthesizer.
+"""Coverage and width of confidence intervals of regressions from reports and of statistics from a synthesizer.
 
 Each seed draws another table from a known population. `coverage` is the proportion of 95 % intervals that contain the
 true coefficient or statistic, `width` is the mean length of the intervals, and `error` is the mean absolute error.
-`relative_effect` compares the coefficients of reported columns with the true ones: 1 is unbiased. The rows named
-"naive" take reports, or synthetic rows, for the truth.
+`relative_effect` is the mean ratio of the coefficients of reported columns and the true coefficients, so 1 is
+unbiased. The rows named "naive" use reports, or synthetic rows, as true values.
 """
 
 from __future__ import annotations

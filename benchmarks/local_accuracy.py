@@ -1,8 +1,8 @@
 """Errors of estimates in the local model: counts, pairs, numbers, sets and words.
 
-Errors are mean absolute errors of shares, times the square root of the number of records, so that tables of different
-sizes compare. `coverage` is the proportion of 95 % intervals that contain the number of the table. Peers are absent:
-pure-ldp has the same oracles, hence the same errors.
+Errors are mean absolute errors of proportions, multiplied by the square root of the number of records, so that tables
+of different sizes can be compared. `coverage` is the proportion of 95 % intervals that contain the true value of the
+table. There are no peers, because pure-ldp has the same oracles with the same errors.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Speed of the local model beside NumPy code that does the same with insecure floats, and beside peers.
+"""Speed of the local model, compared with NumPy code that uses insecure floats, and with peers.
 
-`nanoseconds` is CPU time per cell (record and column), per draw, or per call for guarantees and ledgers. It is the
-shortest of several turns, in which skdp and its rival alternate. `relative_time` is the time divided by the rival's:
+`nanoseconds` is the CPU time per cell (record and column), per draw, or per call for guarantees and ledgers. It is the
+shortest of several runs, in which skdp and its rival alternate. `relative_time` is the time divided by the time of the
+rival:
 
-- randomized response in vectorized NumPy, for transformers and oracles;
+- vectorized randomized response in NumPy, for transformers and oracles;
 - one comparison of a float for each bit, for reports that are bits;
-- NumPy's own Laplace and normal floats, for exact noise;
+- NumPy's Laplace and normal floats, for exact noise;
 - a fixed loop in Python, for guarantees and ledgers.
 
-The rows named "peer" are by pure-ldp and OpenDP, one record or one list at a time; they need
+The rows named "peer" are results of pure-ldp and OpenDP, which process one record or one list at a time. They require
 `benchmarks/requirements.txt`.
 """
 

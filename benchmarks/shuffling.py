@@ -1,9 +1,9 @@
-"""Epsilon of shuffled reports: the guarantee, what an attacker attains, and the published closed form.
+"""Epsilon of shuffled reports: the guarantee, a lower bound from an attack, and the published closed form.
 
 The column "epsilon" is the epsilon of a report, except in the task "local", where it is the epsilon after shuffling.
-Delta is 1e-6. The values do not depend on a seed. "attack" is a lower bound: the epsilon that an attacker attains who
-knows that all other records are equal, for randomized response of three values or more. "closed form" is Feldman,
-McMillan and Talwar (2021), theorem 3.1, where it holds.
+Delta is 1e-6. The values do not depend on a seed. "attack" is a lower bound: the epsilon that is attained by an
+attacker who knows that all other records are equal, for randomized response of three values or more. "closed form" is
+the bound of Feldman, McMillan and Talwar (2021), theorem 3.1, if its conditions hold.
 """
 
 from __future__ import annotations

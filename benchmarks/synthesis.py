@@ -1,14 +1,15 @@
-"""How far synthetic rows are from the real rows: marginals, the worst pair, and boosted trees trained on them.
+"""Distances of synthetic rows from real rows: marginals, the worst pair, and boosted trees trained on the rows.
 
 Errors are total variation distances between the counts of synthetic rows and of the real
 rows: the mean over single columns, the mean over pairs (at most 1,000 pairs, the same for
 all methods), and the largest over these pairs. "AUC" is the area under the ROC curve of
 trees that are trained on synthetic rows and predict test rows. The task "real rows"
-resamples the real rows with replacement: the error of sampling, and the AUC without noise.
+resamples the real rows with replacement, so its errors are sampling errors, and its AUC is
+the AUC without noise.
 
 The tables of "many columns" take most of the time and have fewer seeds. Peers are AIM and
-MST of dpmm, in an environment of its own (see `_peers.py`): the declared values and bins
-are its domain, too.
+MST of dpmm, in a separate environment (see `_peers.py`), with the same declared values and
+bins.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Errors of tables in which only the named columns are private, beside releases of whole records.
+"""Errors of tables in which only the named columns are private, compared with releases of whole records.
 
 "distance" is the mean total variation distance of pairs with a private column. "AUC" is the
-area under the ROC curve of boosted trees that learn from the released rows, where the
+area under the ROC curve of boosted trees that are trained on the released rows, where the
 private column is the target.
 
-`DPColumnSynthesizer` resamples the private columns alone, as `protect=` did before. The
-method "whole records" makes all columns synthetic. The method "whole records, read for the
-columns" redraws the private columns from a release of whole records with noise such that
-its measurements of these columns cost epsilon within 10 %. That cost is known only
-afterwards, so no such release may be published: it is a bound that a method for columns
-has to beat. The task "limits" has real rows, and private columns in a random order.
+`DPColumnSynthesizer` resamples only the private columns. The method "whole records" makes
+all columns synthetic. The method "whole records, read for the columns" resamples the private
+columns from a release of whole records, whose noise is set so that its measurements of these
+columns cost epsilon within 10 %. This cost is known only afterwards, so such a release must
+not be published. It is used as a bound for other methods. The task "limits" has real rows,
+and private columns in a random order.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Errors of numbers in synthetic rows: means, standard deviations, spikes, quantiles, correlations and regressions.
 
-Bins are declared with wide ends, as by someone who has not seen the data, or found
-privately (``bins="private"``). The task "columns" has sets of independent columns; its
-metrics are mean absolute errors over columns: of the mean, in standard deviations of the
-column; of the standard deviation, relative; of the proportion of rows at a spike (a value
-that many rows have); and the largest error of the distribution function at 99 quantiles.
-The task "tables" has dependent columns: "unexplained" is the mean squared error over the
-variance of a linear regression that learns from synthetic rows and predicts test rows,
-"correlation" the mean absolute error of correlations of ranks, "mean" and "standard
-deviation" as before. The regression of incomes takes amounts as logarithms.
+Bins are either declared with wide bounds, or found privately (``bins="private"``). The task
+"columns" has sets of independent columns. Its metrics are mean absolute errors over columns:
+of the mean, in standard deviations of the column; of the standard deviation, as a relative
+error; and of the proportion of rows at a spike (a single value that is frequent). It also
+has the largest error of the distribution function at 99 quantiles.
+
+The task "tables" has dependent columns. "unexplained" is the mean squared error divided by
+the variance, for a linear regression that is trained on synthetic rows and predicts test
+rows. "correlation" is the mean absolute error of rank correlations. "mean" and "standard
+deviation" are defined as above. The regression of incomes uses logarithms of amounts.
 """
 
 from __future__ import annotations
