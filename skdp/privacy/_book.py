@@ -1,16 +1,16 @@
 """The book of a ledger: its budget, its charges and their sums, in an SQLite database.
 
-A budget is a filter: however the next charge is chosen from earlier results, the
-admitted charges together are as private as the budget states. With charges of
-(epsilon_i, delta_i), some of which are rho_i-concentrated or mu_i-Gaussian-DP:
+A budget is a privacy filter: it bounds the privacy loss of all charges together, also if
+each charge is chosen by earlier results. With charges of (epsilon_i, delta_i), which may
+also have a rho_i or mu_i:
 
 - ``epsilon, delta``: the epsilons add up to at most epsilon, the deltas to at most
   delta (basic composition).
-- ``rho``: the rhos add up to at most rho, which is then concentrated ([1]_, [2]_).
-- ``mu``: the squares of mu add up to at most mu**2, which is then Gaussian-DP ([3]_).
+- ``rho``: the rhos add up to at most rho (zero-concentrated privacy, [1]_, [2]_).
+- ``mu``: the squares of mu add up to at most mu**2 (Gaussian privacy, [3]_).
 
-Two rules that may both fail would need a delta each, also if each charge is admitted by
-one of them only: the adversary selects the rule as earlier results suggest.
+A budget uses one of these rules. A combination would require a separate delta for each
+rule, because earlier results could decide which rule admits the next charge.
 
 .. [1] V. Feldman, T. Zrnic (2021). Individual privacy accounting via a Rényi filter.
    NeurIPS.
@@ -63,12 +63,12 @@ from skdp.privacy._losses import (
     pure_rho,
 )
 
-# An exact sum; infinite if a release has no loss in this unit.
+# An exact sum of privacy losses; infinite if a release has no finite loss of this measure.
 Total = Fraction | float
 
 
 def to_decimal(number: float) -> Total:
-    """Return the shortest decimal of a float, so that 0.1 is one tenth."""
+    """Return the shortest decimal of a float as a fraction, so that 0.1 is exactly 1 / 10."""
     return Fraction(str(number)) if math.isfinite(number) else math.inf
 
 
@@ -88,7 +88,7 @@ def round_down(amount: Total) -> float:
 
 
 class Sums(NamedTuple):
-    """Sums over charges in one relation."""
+    """Sums of the privacy losses of charges, which are all for one neighboring relation."""
 
     epsilon: Total = Fraction(0)
     delta: Total = Fraction(0)
@@ -96,7 +96,7 @@ class Sums(NamedTuple):
     mu_squared: Total = Fraction(0)
 
     def plus(self, other: Sums, count: int = 1) -> Sums:
-        """Add a multiple of other sums."""
+        """Return these sums plus `count` times other sums."""
         pairs = zip(self, other, strict=True)
         return Sums(*(amount + count * more for amount, more in pairs))
 
@@ -104,17 +104,17 @@ class Sums(NamedTuple):
 NO_CHARGES = Sums()
 
 
-def sums_of(guarantee: PrivacyGuarantee) -> Sums:
-    """Return the amounts that a release with a guarantee adds."""
+def get_amounts(guarantee: PrivacyGuarantee) -> Sums:
+    """Return the privacy losses of one release with a guarantee."""
     sums = NO_CHARGES
     for loss in guarantee._get_losses():
-        sums = sums.plus(_sums_of_loss(loss), loss.count)
-    # The rounded losses of many parts may exceed the stated loss of the release. A part
-    # with a failure probability has no rho or mu.
+        sums = sums.plus(_convert_loss(loss), loss.count)
+    # The sums of rounded losses of many parts may exceed the stated rho or epsilon of the
+    # release. A part with a failure probability has no finite rho or mu.
     if guarantee.rho is not None and sums.rho != math.inf:
         sums = sums._replace(rho=min(sums.rho, to_decimal(guarantee.rho)))
     if guarantee.delta == 0 and guarantee.losses:
-        stated = _sums_of_loss(StatedLoss(guarantee.epsilon))
+        stated = _convert_loss(StatedLoss(guarantee.epsilon))
         sums = sums._replace(
             rho=min(sums.rho, stated.rho),
             mu_squared=min(sums.mu_squared, stated.mu_squared),
@@ -124,20 +124,20 @@ def sums_of(guarantee: PrivacyGuarantee) -> Sums:
     )
 
 
-def _sums_of_loss(loss: Loss) -> Sums:
-    """Return rho and mu squared of one release with a loss."""
+def _convert_loss(loss: Loss) -> Sums:
+    """Return the rho and mu squared of one release with a loss."""
     if isinstance(loss, GaussianLoss):
         mu_squared = to_decimal(loss.mu) ** 2
         return Sums(rho=mu_squared / 2, mu_squared=mu_squared)
     if isinstance(loss, PureLoss):
         epsilon = float(loss._epsilon)
-        share = loss.share or 1.0  # a fraction of 0 has epsilon 0
+        share = loss.share or 1.0  # the epsilon of a share of 0 is 0
         rho = min(to_decimal(epsilon) ** 2 / 2, to_decimal(pure_rho(epsilon, share)))
         return Sums(rho=rho, mu_squared=_mu_squared(loss._epsilon, share))
     assert isinstance(loss, StatedLoss)
     mu_squared = math.inf if loss.delta else _mu_squared(loss._epsilon, 1.0)
     if loss.rho is not None:
-        # Delta is one conversion of rho.
+        # The delta belongs to one conversion of rho, so the rho is finite.
         return Sums(rho=to_decimal(loss.rho), mu_squared=mu_squared)
     # A pure release has rho = epsilon**2 / 2 (M. Bun, T. Steinke 2016, proposition 1.4).
     rho = math.inf if loss.delta else to_decimal(loss.epsilon) ** 2 / 2
@@ -145,6 +145,7 @@ def _sums_of_loss(loss: Loss) -> Sums:
 
 
 def _mu_squared(epsilon: Fraction, share: float) -> Total:
+    """Return the mu squared of a `PureLoss`; infinite if epsilon is too large."""
     mu = pure_mu(epsilon, share)
     return math.inf if mu is None else to_decimal(round_up(mu)) ** 2
 
@@ -165,7 +166,7 @@ class BudgetExceeded(RuntimeError):
 
 @dataclass(frozen=True)
 class Budget:
-    """The limit of all charges together: epsilon and delta, or rho, or mu."""
+    """The limit of a ledger: epsilon and delta, or rho, or mu."""
 
     epsilon: float | None = None
     delta: float | None = None
@@ -179,7 +180,7 @@ class Budget:
     def __post_init__(self) -> None:
         if self.relation is not None:
             check_choice("relation", self.relation, RELATIONS)
-        # Sorted, so that equal budgets are equal in whatever order columns are declared.
+        # Sorted, so that the order of the columns does not matter for equality.
         columns = sorted(check_columns(self.relation, self.columns), key=repr)
         numbers = self.numbers()
         delta = numbers.pop("delta", 0.0)
@@ -198,7 +199,7 @@ class Budget:
             object.__setattr__(self, name, value)
 
     def numbers(self) -> dict[str, float]:
-        """Return the parameters of a ledger that are given."""
+        """Return the parameters epsilon, delta, rho and mu that are not None."""
         names = ("epsilon", "delta", "rho", "mu")
         numbers = {name: getattr(self, name) for name in names}
         return {name: value for name, value in numbers.items() if value is not None}
@@ -213,7 +214,7 @@ class Budget:
 
     @cached_property
     def limits(self) -> Sums:
-        """The largest sums."""
+        """The limit of each sum; infinite for measures without a limit."""
         limits = {name: to_decimal(number) for name, number in self.numbers().items()}
         if self.mu is not None:
             limits["mu_squared"] = limits.pop("mu") ** 2
@@ -226,16 +227,17 @@ class Budget:
         )
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the fields of a record."""
+        """Return the fields for JSON."""
         return asdict(self) | {"columns": list(map(write_name, self.columns))}
 
 
 class Charge(NamedTuple):
     """A charged release with its stated guarantee."""
 
+    # Name of the release.
     what: str
     guarantee: PrivacyGuarantee
-    # In UTC, as ISO 8601.
+    # Time of the charge in UTC, as ISO 8601.
     time: str
 
 
@@ -247,19 +249,20 @@ class Account:
     sums: Sums = NO_CHARGES
 
     def admit(self, what: str, guarantee: PrivacyGuarantee) -> Account:
-        """Return the account after a charge, if the budget covers it."""
+        """Return the account after a charge; raise `BudgetExceeded` if the budget does not cover it."""
         converted = self._convert(what, guarantee)
         budget = self.budget
         if budget.relation is None:
             budget = replace(budget, relation=converted.relation)
-        added = sums_of(converted)
+        added = get_amounts(converted)
         after = self.sums.plus(added)
         for name, amount, limit in zip(Sums._fields, after, budget.limits, strict=True):
             if amount > limit:
-                self._refuse(what, guarantee, name, getattr(added, name))
+                self._raise_exceeded(what, guarantee, name, getattr(added, name))
         return Account(budget, after)
 
     def _convert(self, what: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        """Convert a guarantee to the relation of the budget; `what` names the release in errors."""
         if guarantee.relation == "replace_values" and not self.budget.columns:
             raise ValueError(
                 f"{what} protects the values of {join_names(guarantee.scope)} only, "
@@ -276,15 +279,15 @@ class Account:
                 f"{what}: {error}. The ledger has {self.budget}.{remedy}"
             ) from None
 
-    def _refuse(
+    def _raise_exceeded(
         self, what: str, guarantee: PrivacyGuarantee, name: str, added: Total
     ) -> None:
-        """Raise an error for a charge that exceeds one of the limits."""
+        """Raise `BudgetExceeded` for a charge that exceeds the limit of the sum `name`."""
         if added == math.inf:
-            kind = "rho" if self.budget.mu is None else "mu"
+            measure = "rho" if self.budget.mu is None else "mu"
             raise BudgetExceeded(
-                f"{what} has no {kind} (delta={guarantee.delta}), but the ledger has a "
-                f"budget of {kind}."
+                f"{what} has no {measure} (delta={guarantee.delta}), but the ledger has a "
+                f"budget of {measure}."
             )
         limit = getattr(self.budget.limits, name)
         left = round_down(limit - getattr(self.sums, name))
@@ -302,32 +305,32 @@ class Account:
         return float(self.sums.epsilon), float(self.sums.delta)
 
     def remaining(self) -> Sums:
-        """Return the remaining amount of each limit."""
+        """Return the remaining amount of each measure; infinite without a limit."""
         pairs = zip(self.budget.limits, self.sums, strict=True)
-        # A limited sum is finite.
+        # Sums with a limit are finite.
         return Sums(
             *(limit if limit == math.inf else limit - amount for limit, amount in pairs)
         )
 
     def largest_charge(self) -> tuple[float, float]:
-        """Return the largest epsilon and delta of one more charge without a rho."""
+        """Return the largest epsilon and delta of one further charge that states no other loss."""
         left = self.remaining()
         if self.budget.mu is not None:
             return pure_epsilon(round_down(left.mu_squared)), 0.0
         if self.budget.rho is not None:
-            return _epsilon_of_rho(left.rho), 0.0
+            return _find_largest_epsilon(left.rho), 0.0
         return round_down(left.epsilon), round_down(left.delta)
 
 
-def _epsilon_of_rho(rho: Total) -> float:
-    """Return the largest epsilon for which epsilon**2 / 2 is at most rho."""
+def _find_largest_epsilon(rho: Total) -> float:
+    """Return the largest float epsilon for which epsilon**2 / 2 is at most rho."""
     epsilon = 2 * math.sqrt(max(float(rho), 0.0) / 2)
     while epsilon and to_decimal(epsilon) ** 2 / 2 > rho:
         epsilon = math.nextafter(epsilon, 0.0)
     return epsilon
 
 
-_ONE_PROCESS = (
+_COPY_MESSAGE = (
     "a PrivacyLedger in memory belongs to one process and cannot be used in another "
     "process or through a copy, which would spend the same budget twice. Use "
     "PrivacyLedger(path='ledger.sqlite', epsilon=...), or n_jobs=1 (or threads)."
@@ -339,8 +342,8 @@ _TABLES = (
     "INSERT INTO account DEFAULT VALUES",
 )
 
-# A charge takes milliseconds, so another process that holds the lock for longer has
-# stopped.
+# Time to wait for the lock of the file. A charge takes milliseconds, so another process
+# that keeps the lock longer has stopped.
 _TIMEOUT_SECONDS = 60.0
 
 # Forks wait while a connection is open: a child that inherits the connection could roll
@@ -354,17 +357,18 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-# A charge is a transaction: SQLite locks the file for one process, adds the charge and
-# the new sums together, and waits until they are on the disk. A process that is killed
-# leaves no part of a charge.
 class Book:
-    """A book in an SQLite database: a file, or the memory of one process."""
+    """The account and the charges of a ledger in an SQLite database, a file or in memory."""
+
+    # A charge is a transaction: SQLite locks the file for other processes, writes the
+    # charge and the new sums together, and waits until they are on the disk. A process
+    # that is killed leaves no part of a charge.
 
     def __init__(self, budget: Budget | None, path: Path | None = None) -> None:
         self.path = path
         self._process = os.getpid()
-        # Error of a book in memory that is a copy; None for an original.
-        self._refusal: str | None = None
+        # Error message of all calls; None while the book is open.
+        self._closed_message: str | None = None
         self._memory = None
         if path is None:
             self._memory = _connect(":memory:")
@@ -376,17 +380,18 @@ class Book:
             self.budget = self._open(budget)
 
     def __getstate__(self) -> dict[str, Any]:
-        # joblib would replace an error of pickling by its own error. The error of the
-        # first charge reaches the user.
-        refusal = _ONE_PROCESS if self.path is None else None
-        return vars(self) | {"_memory": None, "_refusal": self._refusal or refusal}
+        # The copy of a book in memory raises an error at its first charge. An error of
+        # pickling would be replaced by joblib.
+        message = _COPY_MESSAGE if self.path is None else None
+        message = self._closed_message or message
+        return vars(self) | {"_memory": None, "_closed_message": message}
 
-    def close(self, refusal: str) -> None:
-        """Refuse all further charges."""
-        self._refusal = refusal
+    def close(self, message: str) -> None:
+        """Let all further calls raise an error with this message."""
+        self._closed_message = message
 
     def _open(self, budget: Budget) -> Budget:
-        """Create a ledger with a budget; an existing ledger must have the same budget."""
+        """Create the tables of a new book; check that an existing book has the same budget."""
         with self._transaction(mode="rwc") as database:
             tables = database.execute("SELECT * FROM sqlite_master")
             if tables.fetchone() is None:
@@ -410,7 +415,7 @@ class Book:
             return _load_account(database)
 
     def snapshot(self) -> tuple[Account, list[Charge]]:
-        """Return the account and the charges at one time."""
+        """Return the account and all charges, in one transaction."""
         with self._transaction("DEFERRED") as database:
             account = _load_account(database)
             rows = database.execute(
@@ -422,7 +427,7 @@ class Book:
             ]
 
     def charge(self, what: str, guarantee: PrivacyGuarantee) -> None:
-        """Add a charge, if the budget covers it, and wait until it is on the disk."""
+        """Write a charge, if the budget covers it, and wait until it is on the disk."""
         with self._transaction() as database:
             account = _load_account(database).admit(what, guarantee)
             time = datetime.now(UTC).isoformat(timespec="microseconds")
@@ -436,7 +441,7 @@ class Book:
     def _transaction(
         self, lock: str = "IMMEDIATE", mode: str = "rw"
     ) -> Iterator[sqlite3.Connection]:
-        """Lock the database for a transaction, which an error rolls back."""
+        """Connect for a transaction with a lock of SQLite; an error rolls it back."""
         with self._connection(mode) as database:
             # A nested charge, such as in a signal handler, raises an error here.
             database.execute(f"BEGIN {lock}")
@@ -445,15 +450,15 @@ class Book:
 
     @contextmanager
     def _connection(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-        """Connect to the database. A lost file is created again only if mode is "rwc"."""
-        if self._refusal is not None:
-            raise RuntimeError(self._refusal)
+        """Connect to the database; the mode "rwc" creates a file that does not exist."""
+        if self._closed_message is not None:
+            raise RuntimeError(self._closed_message)
         # The lock makes forks wait (see `_lock`).
         with _lock:
             try:
                 if self.path is None:
                     if self._memory is None or os.getpid() != self._process:
-                        raise RuntimeError(_ONE_PROCESS)
+                        raise RuntimeError(_COPY_MESSAGE)
                     yield self._memory
                     return
                 if mode == "rw" and not self.path.exists():
@@ -477,6 +482,7 @@ class Book:
 
 
 def _connect(address: str) -> sqlite3.Connection:
+    """Open an SQLite database by its URI, or in memory."""
     # `_lock` allows one thread at a time to use the connection.
     return sqlite3.connect(
         address,
@@ -488,7 +494,7 @@ def _connect(address: str) -> sqlite3.Connection:
 
 
 def _load_account(database: sqlite3.Connection) -> Account:
-    """Read the budget and the sums of a ledger."""
+    """Return the budget and the sums in a database."""
     try:
         content, *sums = database.execute("SELECT * FROM account").fetchone()
         amounts = [float(text) if text == "inf" else Fraction(text) for text in sums]
@@ -500,6 +506,7 @@ def _load_account(database: sqlite3.Connection) -> Account:
 
 
 def _write_account(database: sqlite3.Connection, account: Account) -> None:
+    """Replace the budget and the sums in a database."""
     budget = json.dumps(account.budget.to_fields())
     database.execute(
         "UPDATE account SET budget = ?, epsilon = ?, delta = ?, rho = ?, mu_squared = ?",

@@ -1,4 +1,4 @@
-"""Fractions of a privacy budget: epsilon, rho or the square of mu, exact, and their parts."""
+"""Privacy budgets of a release in epsilon, rho or mu, and their exact division into parts."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from scipy.optimize import brentq
 from skdp.exact import exp_bounds, round_up
 from skdp.privacy._accountant import smallest_epsilon
 from skdp.privacy._conversions import (
+    find_safe_start,
     gaussian_epsilon,
     largest_mu,
     largest_rho,
-    proven_start,
     zcdp_epsilon,
 )
 from skdp.privacy._formats import check_delta, check_epsilon
 from skdp.privacy._losses import GaussianLoss, Loss, PureLoss, StatedLoss, pure_epsilon
 
-# Between these values of rho and mu**2, conversions neither overflow nor take long.
+# Range of rho and mu**2 in which conversions neither overflow nor take long.
 _MIN_AMOUNT, _MAX_AMOUNT = 1e-60, 1e6
 
-# Relative margin for the rounding of a part, also to the decimals that a ledger adds.
+# Relative margin by which parts are rounded down. A ledger adds the shortest decimals of
+# floats, which may be larger than the floats.
 _ROUNDING = 2.0**-50
 
 
-class _Fraction:
-    """Checks and arithmetic of `Rho` and `Mu`."""
+class _ConcentratedBudget:
+    """Base class of `Rho` and `Mu`."""
 
     name: ClassVar[Literal["rho", "mu"]]
     # Exponent of the parameter in the amount that adds up: 1 for rho, 2 for mu.
@@ -60,12 +61,12 @@ class _Fraction:
 
     @property
     def amount(self) -> Fraction:
-        """Amount that adds up over releases: rho, or mu squared."""
+        """The amount that adds up over releases: rho, or mu squared."""
         return Fraction(getattr(self, self.name)) ** self.power
 
     @classmethod
     def _from_amount(cls, amount: Fraction) -> float:
-        """Return rho or mu of an amount, rounded down."""
+        """Return rho, or the square root of mu squared, rounded down."""
         number = math.sqrt(amount) if cls.power == 2 else float(amount)
         return number * (1 - _ROUNDING)
 
@@ -76,18 +77,19 @@ class _Fraction:
         Parameters
         ----------
         epsilon : float
-            Finite and > 0. A large epsilon has the largest possible fraction.
+            Privacy loss, finite and > 0. The result for a large epsilon is limited to the
+            largest valid rho or mu.
         delta : float
-            In (0, 1).
+            Failure probability, in (0, 1).
 
         Returns
         -------
         Rho or Mu
-            The fraction.
+            Budget with this delta.
         """
         exact_epsilon, exact_delta = check_epsilon(epsilon), check_delta(delta)
         if exact_delta == 0:
-            number = 1.0  # refused below
+            number = 1.0  # the constructor raises the error for delta = 0
         elif cls.name == "mu":
             number = _largest_mu(exact_epsilon, exact_delta)
         else:
@@ -96,17 +98,18 @@ class _Fraction:
         return cls(**{cls.name: min(number, largest), "delta": delta})
 
     def split(self, n: int) -> Self:
-        """Divide the fraction among n releases.
+        """Divide the budget into n equal parts.
 
         Parameters
         ----------
         n : int
-            Number of releases, at least 1.
+            Number of parts, at least 1.
 
         Returns
         -------
         Rho or Mu
-            The largest fraction, except for rounding, of which n add up to at most this one, with the same delta.
+            Budget of one part, rounded down such that n parts add up to at most this
+            budget, with the same delta.
         """
         if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n must be an int of at least 1, got {n!r:.40}")
@@ -117,8 +120,8 @@ class _Fraction:
 
 
 @dataclass(frozen=True)
-class Rho(_Fraction):
-    """Fraction of a budget in zero-concentrated privacy, as the `epsilon` of a central estimator.
+class Rho(_ConcentratedBudget):
+    """Budget in zero-concentrated differential privacy, for the parameter `epsilon` of a central estimator.
 
     The parts of a release then add up in rho, and the noise is Gaussian if this is smaller than Laplace noise.
 
@@ -131,16 +134,16 @@ class Rho(_Fraction):
 
     See Also
     --------
-    Mu : Fraction of a budget in Gaussian privacy.
+    Mu : Budget in Gaussian differential privacy.
     zcdp_epsilon : Conversion to epsilon.
 
     Notes
     -----
-    **Privacy.** Adding or removing a record changes the release by a Rényi divergence of at most ``rho * a``, for each
-    order a. `guarantee_` has rho, the losses of the noise, and an epsilon for delta; `compose` computes epsilon for
-    other deltas. A purely private mechanism with epsilon counts as ``epsilon * tanh(epsilon / 2)``, which is exact: its
-    loss is between -epsilon and epsilon, and the inequality of Kearns and Saul ([2]_) bounds the exponential moments. A
-    choice by the exponential mechanism counts as ``epsilon**2 / 8`` ([3]_).
+    **Privacy.** For inputs that differ in one added or removed record, the Rényi divergence of order a of the releases
+    is at most ``rho * a``. `guarantee_` contains rho, the losses of the noise, and an epsilon for delta; `compose`
+    computes epsilon for other deltas. A mechanism with epsilon and delta = 0 counts as
+    ``epsilon * tanh(epsilon / 2)``, its exact rho by the inequality of Kearns and Saul ([2]_). A selection by the
+    exponential mechanism counts as ``epsilon**2 / 8`` ([3]_).
 
     References
     ----------
@@ -172,8 +175,8 @@ class Rho(_Fraction):
 
 
 @dataclass(frozen=True)
-class Mu(_Fraction):
-    """Fraction of a budget in Gaussian privacy, as the `epsilon` of a central estimator.
+class Mu(_ConcentratedBudget):
+    """Budget in Gaussian differential privacy, for the parameter `epsilon` of a central estimator.
 
     The squares of mu of the parts of a release then add up, and the noise is Gaussian.
 
@@ -186,16 +189,16 @@ class Mu(_Fraction):
 
     See Also
     --------
-    Rho : Fraction of a budget in zero-concentrated privacy.
+    Rho : Budget in zero-concentrated differential privacy.
     gaussian_epsilon : Conversion to epsilon.
 
     Notes
     -----
-    **Privacy.** To decide whether a record was added or removed is, for each release, at least as hard as to
-    distinguish two normal distributions whose means differ by mu standard deviations. `guarantee_` states this as a
-    `GaussianLoss`, with an epsilon for delta. A choice by the exponential mechanism, whose losses are in an interval of
-    length epsilon, is post-processing of a choice among two such losses ([2]_). The worst of these is randomized
-    response with ``epsilon / 2``, so its mu is ``2 q`` for the normal quantile q of ``1 / (1 + e**(-epsilon / 2))``.
+    **Privacy.** To detect an added or removed record in the release is at least as hard as to distinguish two normal
+    distributions whose means differ by mu standard deviations. `guarantee_` states this as a `GaussianLoss`, with an
+    epsilon for delta. A selection by the exponential mechanism with epsilon is at most as informative as randomized
+    response with ``epsilon / 2`` ([2]_), so its mu is ``2 q`` for the normal quantile q of
+    ``1 / (1 + e**(-epsilon / 2))``.
 
     References
     ----------
@@ -229,91 +232,101 @@ class Mu(_Fraction):
 
 @lru_cache(maxsize=256)
 def _largest_mu(epsilon: Fraction, delta: Fraction) -> float:
-    """Return the largest mu whose epsilon, as `guarantee_` states it, is at most epsilon."""
+    """Return the largest mu whose `gaussian_epsilon` for delta is at most epsilon."""
 
     def excess(mu: float) -> float:
         return float(gaussian_epsilon(mu, delta) - epsilon)
 
-    # Both conversions round to the safe side, so a ledger with this epsilon might refuse
-    # the release.
-    return proven_start(excess, largest_mu(epsilon, delta), -_ROUNDING)
+    # `largest_mu` and `gaussian_epsilon` are both rounded to the safe side, so the epsilon
+    # of `guarantee_` may be slightly larger than the parameter. Mu is decreased until it
+    # is not.
+    return find_safe_start(excess, largest_mu(epsilon, delta), -_ROUNDING)
 
 
 @dataclass(frozen=True)
 class PrivacyBudget:
-    """The exact fraction of a budget for a mechanism or a part of it."""
+    """The exact budget of a mechanism, or of a part of it.
 
+    Products and quotients with numbers divide the budget into parts that add up.
+    """
+
+    # Measure of privacy loss of `amount`.
     kind: Literal["epsilon", "rho", "mu"]
-    # Epsilon, rho or the square of mu.
+    # Epsilon, rho or mu squared, which add up.
     amount: Fraction
+    # The parameter `epsilon`, if it is a Rho or Mu.
     given: Rho | Mu | None = None
     # Largest number of rows of one person, to which the noise is proportional.
     rows: int = 1
-    # True if the rows of each person are sampled, so that neighbors may differ in all
-    # sampled rows.
+    # True for a guarantee for all rows of a person, False for a number of rows.
     by_person: bool = False
 
-    def __mul__(self, part: Fraction) -> PrivacyBudget:
-        return replace(self, amount=self.amount * part)
+    def __mul__(self, fraction: Fraction) -> PrivacyBudget:
+        return replace(self, amount=self.amount * fraction)
 
     def __truediv__(self, n: int) -> PrivacyBudget:
         return self * Fraction(1, n)
 
     @property
     def mu_squared(self) -> Fraction:
-        """The square of mu for Gaussian noise; 0 for epsilon, which has no Gaussian noise."""
+        """Mu squared of Gaussian noise with this budget; 0 for epsilon, which allows no Gaussian noise."""
+        # Gaussian noise has rho = mu**2 / 2.
         if self.kind == "epsilon":
             return Fraction(0)
         return 2 * self.amount if self.kind == "rho" else self.amount
 
     @property
     def of_a_row(self) -> PrivacyBudget:
-        """The fraction for a single row, in mu: with r rows per person, mu / r."""
+        """The budget for a single row, in mu: mu / r, because the losses of r rows of a person add up."""
         return PrivacyBudget("mu", self.mu_squared / self.rows**2)
 
     @property
     def pure(self) -> Fraction:
-        """The epsilon of a pure (delta = 0) mechanism."""
+        """The largest epsilon of a mechanism with delta = 0 within this budget."""
         if self.kind == "epsilon":
             return self.amount
         if self.kind == "rho":
-            return _pure_of_rho(self.amount)
+            return _find_pure_epsilon(self.amount)
         return Fraction(pure_epsilon(-round_up(-self.amount)))
 
     @property
     def choice(self) -> Fraction:
-        """The epsilon of the exponential mechanism, at least `pure`."""
+        """The largest epsilon of an exponential mechanism within this budget, see `Rho` and `Mu`."""
         if self.kind == "epsilon":
             return self.amount
         if self.kind == "rho":
-            return max(_root(8 * self.amount), self.pure)
+            return max(_square_root(8 * self.amount), self.pure)
         return 2 * self.pure
 
     @property
     def unit(self) -> dict[str, Any]:
-        """The unit of a guarantee, and the largest number of rows of a person."""
+        """The fields `unit` and `max_rows_per_person` of a guarantee."""
         unit = "person" if self.by_person else "record"
         return {"unit": unit, "max_rows_per_person": self.rows}
 
     def loss(self, delta: Fraction = Fraction(0)) -> Loss:
-        """Return the loss of a part that is known by epsilon and delta only."""
+        """Return the loss of a mechanism that is known by its epsilon and delta only."""
         epsilon = round_up(self.amount)
         return StatedLoss(epsilon, round_up(delta)) if delta else PureLoss(epsilon)
 
     def state_guarantee(
         self, losses: Sequence[Loss], delta: Fraction, rho: Fraction | None
     ) -> dict[str, Any]:
-        """Return epsilon, delta, rho and losses of a guarantee, from the losses of the parts if they are known."""
+        """Return the fields epsilon, delta, rho and losses of a guarantee.
+
+        `losses` are the losses of the parts, empty if they are not known. For a Rho, the
+        epsilon is the smaller one of its conversion and the composition of the losses.
+        """
         epsilon = round_up(self.amount)
         if self.given is not None:
             delta, rho = check_delta(self.given.delta), self.mu_squared / 2
             if isinstance(self.given, Mu):
                 losses = (GaussianLoss(self.given.mu),)
-                epsilon = _epsilon_of_losses(tuple(losses), delta)
+                epsilon = _compose_losses(tuple(losses), delta)
             else:
                 epsilon = zcdp_epsilon(self.amount, delta)
                 if losses:
-                    by_losses = _epsilon_of_losses(tuple(losses), delta)
+                    by_losses = _compose_losses(tuple(losses), delta)
                     epsilon = min(epsilon, by_losses)
         return {
             "epsilon": epsilon,
@@ -324,33 +337,34 @@ class PrivacyBudget:
 
 
 @lru_cache(maxsize=256)
-def _epsilon_of_losses(losses: tuple[Loss, ...], delta: Fraction) -> float:
-    """Return the smallest epsilon of losses, infinite if they exceed delta."""
+def _compose_losses(losses: tuple[Loss, ...], delta: Fraction) -> float:
+    """Return the smallest epsilon of the composition of losses for delta; infinite if there is none."""
     epsilon = smallest_epsilon(losses, delta)
     return math.inf if epsilon is None else epsilon
 
 
 def parse_budget(epsilon: Any) -> PrivacyBudget:
-    """Check the `epsilon` of a central release."""
-    # A subclass could override the value, so only the exact types are accepted.
+    """Check the parameter `epsilon` of a central estimator and return it as a budget."""
+    # Subclasses are rejected, because they could return another amount at each access.
     if type(epsilon) in (Rho, Mu):
         return PrivacyBudget(epsilon.name, epsilon.amount, epsilon)
     return PrivacyBudget("epsilon", check_epsilon(epsilon))
 
 
-def _root(square: Fraction) -> Fraction:
-    """Return a square root with at least 80 bits, rounded down."""
+def _square_root(square: Fraction) -> Fraction:
+    """Return the square root with at least 80 bits, rounded down."""
     n_bits = square.denominator.bit_length() - square.numerator.bit_length()
     half = (max(0, n_bits) + 161) // 2
     scaled = math.isqrt((square.numerator << 2 * half) // square.denominator)
     return Fraction(scaled, 1 << half)
 
 
-def _pure_of_rho(rho: Fraction) -> Fraction:
-    """Return the largest epsilon with ``epsilon * tanh(epsilon / 2)`` of at most rho, except for rounding."""
-    # The product is at most epsilon**2 / 2 and at most epsilon.
+def _find_pure_epsilon(rho: Fraction) -> Fraction:
+    """Return the largest epsilon, except for rounding, with ``epsilon * tanh(epsilon / 2) <= rho``."""
+    # tanh(x) <= x and tanh(x) < 1 bound the product by epsilon**2 / 2 and by epsilon. These
+    # bounds are nearly exact for a small and a large rho.
     if rho < Fraction(1, 1 << 20):
-        return _root(2 * rho)
+        return _square_root(2 * rho)
     if rho > 64:
         return rho
 
@@ -358,6 +372,7 @@ def _pure_of_rho(rho: Fraction) -> Fraction:
         return epsilon * math.tanh(epsilon / 2) - float(rho)
 
     epsilon = float(brentq(excess, 0.0, 2 + 2 * float(rho), xtol=1e-13))
+    # tanh(x / 2) = 1 - 2 / (e**x + 1), rounded up.
     while Fraction(epsilon) * (1 - 2 / (exp_bounds(epsilon)[1] + 1)) > rho:
         epsilon *= 1 - 2.0**-40
     return Fraction(epsilon)

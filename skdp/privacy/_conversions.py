@@ -16,52 +16,61 @@ from scipy.special import erfcx
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._formats import check_delta, check_epsilon
 
-# Excess of a bound over its target, as a function of a number: at most 0 if the target
-# is proven to hold.
+# Function of a number, such as an epsilon: a proven bound minus its target. The number is
+# safe if the excess is at most 0.
 Excess = Callable[[float], float]
 
 
-def proven_edge(
+def find_safe_boundary(
     excess: Excess, precision: float, *, safe: float, unsafe: float
 ) -> float:
-    """Return a number without excess near the edge between `safe` and `unsafe`."""
-    # The result is checked or is `safe`, so the search need not be exact, nor the
-    # excess monotone.
+    """Return a safe number near the boundary between a safe and an unsafe number.
+
+    The relative precision of the search is `precision`.
+    """
+    # The excess of the result is checked, or the result is `safe`. So errors of the root
+    # finder have no effect on the guarantee.
     excess = cache(excess)
     if safe == unsafe or excess(unsafe) <= 0:
         return unsafe
     if excess(safe) >= 0:
         return safe
     bounds = sorted([safe, unsafe])
-    edge = float(
+    root = float(
         brentq(excess, *bounds, xtol=math.ulp(0.0), rtol=precision, disp=False)
     )
+    # Move from the root toward `safe`, in steps that double, up to a safe number.
     step = 0.0
-    while abs(safe - edge) > step * edge:
-        nearby = edge + math.copysign(step * edge, safe - edge)
+    while abs(safe - root) > step * root:
+        nearby = root + math.copysign(step * root, safe - root)
         if excess(nearby) <= 0:
             return nearby
         step = max(2 * step, precision)
     return safe
 
 
-def proven_start(excess: Excess, start: float, step: float) -> float:
-    """Increase a number by relative steps until its excess, which is a rounding error, is not positive."""
+def find_safe_start(excess: Excess, start: float, step: float) -> float:
+    """Return a safe number near `start`, which is safe except for rounding errors.
+
+    The number is multiplied by ``1 + step`` with doubling steps; a negative step decreases
+    it.
+    """
     while excess(start) > 0:
         start *= 1 + step
         step *= 2
     return start
 
 
+# Relative precision of the searches.
 _PRECISION = 2.0**-40
 
 
-def _largest_proven(excess: Excess, safe: float) -> float:
-    """Return nearly the largest number without excess, from a number without excess."""
+def _find_largest_safe(excess: Excess, safe: float) -> float:
+    """Return the largest safe number, except for the precision of the search, from a safe number."""
     unsafe = safe
     while excess(unsafe) <= 0:
         unsafe = min(2 * unsafe, sys.float_info.max)
-    return proven_edge(excess, _PRECISION, safe=safe, unsafe=unsafe)
+    return find_safe_boundary(excess, _PRECISION, safe=safe, unsafe=unsafe)
 
 
 def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
@@ -107,7 +116,8 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
         return 0.0
     if exact_delta == 0:
         raise ValueError("delta must be in (0, 1), got 0. A rho requires delta > 0.")
-    # The order is found with floats; the formula is then rounded up for this order.
+    # The formula holds for every order. So the order is found with floats, and the formula
+    # is rounded up for it.
     excess = Fraction(_best_order_minus_1(float(exact_rho), _log(exact_delta)))
     order = 1 + excess
     ratio = exact_delta * order
@@ -117,31 +127,34 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the largest rho, except for rounding, that implies epsilon and delta."""
+    """Return the largest rho, except for rounding, whose `zcdp_epsilon` for delta is at most epsilon."""
 
     def excess(rho: float) -> float:
         return zcdp_epsilon(rho, delta) + round_up(-epsilon)
 
-    # From the simpler formula, epsilon = rho + 2 * sqrt(rho * log(1 / delta)).
+    # The simpler bound epsilon = rho + 2 sqrt(rho L) with L = log(1 / delta) is solved by
+    # rho = (epsilon / (sqrt(L + epsilon) + sqrt(L)))**2.
     root = math.sqrt(-_log(delta))
     start = (float(epsilon) / (math.sqrt(root**2 + float(epsilon)) + root)) ** 2
-    safe = proven_start(excess, start, -_PRECISION)
-    return Fraction(_largest_proven(excess, safe) if safe else 0)
+    safe = find_safe_start(excess, start, -_PRECISION)
+    return Fraction(_find_largest_safe(excess, safe) if safe else 0)
 
 
 def _log(delta: Fraction) -> float:
-    """Return the logarithm of a fraction, which may be below the floats."""
+    """Return the logarithm of a fraction, which may be smaller than all floats."""
     return math.log(delta.numerator) - math.log(delta.denominator)
 
 
 def _best_order_minus_1(rho: float, log_delta: float) -> float:
-    """Return the approximate zero of the derivative of `zcdp_epsilon` by the order."""
+    """Return the approximate order minus 1 that minimizes the formula of `zcdp_epsilon`."""
+    # The zero of the derivative times (order - 1)**2, as a function of x = log(order - 1):
+    # rho e**(2 x) + log(1 + e**x) + log(delta).
 
     def slope(log_excess: float) -> float:
         excess = math.exp(log_excess)
         return rho * excess**2 + math.log1p(excess) + log_delta
 
-    # The slope increases. Orders minus 1 beyond 10**-12 and 10**12 are of no use.
+    # The function increases. The search ends at 10**-12 and 10**12.
     low, high = math.log(1e-12), math.log(1e12)
     if slope(low) >= 0:
         return math.exp(low)
@@ -159,38 +172,39 @@ def _log_lower(ratio: Fraction) -> Fraction:
     return Fraction(bound)
 
 
-# Delta is phi(a) * (R(a) - R(b)) with a = epsilon / mu - mu / 2, b = a + mu, the normal
-# density phi and Mills' ratio R(x) = Phi(-x) / phi(x), the integral of e**(-x t - t**2 /
-# 2) over t > 0. So R is completely monotone (its derivatives have alternating signs),
-# and its slope -R'(x) = 1 - x R(x) is convex: R(a) - R(b), the integral of the slope, is
-# at most mu times the mean of the slopes at both ends. This bound replaces the
-# difference if mu is small, because its digits cancel. The smaller bound exceeds the
-# exact value by less than 1 part in 10**8 for all mu and epsilon.
+# The delta of mu-Gaussian noise is Phi(-a) - e**epsilon Phi(-b) = phi(a) (R(a) - R(b)),
+# where a = epsilon / mu - mu / 2, b = a + mu, phi and Phi are the density and the
+# distribution function of the standard normal distribution, and R(x) = Phi(-x) / phi(x)
+# is Mills' ratio, the integral of e**(-x t - t**2 / 2) over t > 0.
+#
+# If mu is small, the digits of R(a) - R(b) cancel. Then another bound is used: the
+# negative derivative -R'(x) = 1 - x R(x) is convex (R is completely monotone), so its
+# integral R(a) - R(b) is at most mu times the mean of -R'(a) and -R'(b). The smaller of
+# both bounds exceeds the exact value by less than 1 part in 10**8 for all mu and epsilon.
 
-# Bound of the relative error of `erfcx`; its authors state 2**-49.
+# Bound of the relative error of `scipy.special.erfcx`; its authors state 2**-49.
 _ERFCX_ERROR = 2.0**-43
 
 # Bound of the relative error of a few operations, each with 2**-53.
 _ROUNDING = 2.0**-45
 
-# Bound of the rounding errors of the logarithms of two deltas.
+# Bound of the rounding error of the difference of the logarithms of two deltas.
 LOG_ERROR = 2.0**-40
 
 
 def log_delta_above(near: Any, mu: float) -> Any:
-    """Return upper bounds of the logarithm of delta, for ``near = epsilon / mu - mu / 2``."""
-    # The tail from -16.5 has a probability above 1 - 1e-60, and Mills' ratio is still a
-    # float. Delta is rounded up to 1.
+    """Return an upper bound of log(delta) of mu-Gaussian noise for each ``near = epsilon / mu - mu / 2``."""
+    # Below this, delta is above 1 - 1e-60, and is rounded up to 1. Mills' ratio is a float
+    # for all larger numbers.
     start = -16.5
     tail = np.maximum(near, start)
     far = tail + mu
-    # Mills' ratio is sqrt(pi / 2) erfcx(x / sqrt(2)), and phi(a) sqrt(pi / 2) = e**(-a**2
-    # / 2) / 2.
+    # R(x) = sqrt(pi / 2) erfcx(x / sqrt(2)), and phi(a) sqrt(pi / 2) = e**(-a**2 / 2) / 2.
     root_half = math.sqrt(1 / 2)
     near_erfcx = erfcx(tail * root_half)
     far_erfcx = erfcx(far * root_half)
     log_gap = np.log(near_erfcx * (1 + _ERFCX_ERROR) - far_erfcx * (1 - _ERFCX_ERROR))
-    # The difference loses at most 2**7 * 40 of its precision for a larger mu.
+    # For a larger mu, cancellation increases the relative error by at most 2**7 * 40.
     if mu < 2.0**-7:
         mean_slope = (_slope(tail, near_erfcx) + _slope(far, far_erfcx)) / 2
         log_unit = math.log(mu) - math.log(math.sqrt(math.pi / 2))
@@ -201,14 +215,14 @@ def log_delta_above(near: Any, mu: float) -> Any:
 
 
 def _slope(x: Any, erfcx_of_x: Any) -> Any:
-    """Return upper bounds of the slope of Mills' ratio, ``1 - x R(x)``."""
+    """Return upper bounds of ``-R'(x) = 1 - x R(x)``, from ``erfcx(x / sqrt(2))``."""
     product = x * math.sqrt(math.pi / 2) * erfcx_of_x
     return 1 - product + (1 + np.abs(product)) * 2 * _ERFCX_ERROR
 
 
 def _log_delta(mu: Fraction, epsilon: Fraction) -> float:
-    """Return an upper bound of the logarithm of delta, for mu > 0."""
-    # Beyond this tail, delta is far below the smallest float, and the square is a float.
+    """Return an upper bound of log(delta) of mu-Gaussian noise for an epsilon and mu > 0."""
+    # At this argument, delta is far below the smallest float, and its square is a float.
     largest = Fraction(10**9)
     near = max(min(epsilon / mu - mu / 2, largest), -largest)
     return float(log_delta_above(float(near), round_up(mu)))
@@ -311,11 +325,11 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
-    # From delta <= Phi(-a) <= e**(-a**2 / 2), except for rounding of epsilon.
+    # delta <= Phi(-a) <= e**(-a**2 / 2), and epsilon = mu**2 / 2 + mu * a.
     near = math.sqrt(-2 * log_target)
     start = float(exact_mu) ** 2 / 2 + float(exact_mu) * near
-    safe = proven_start(excess, start, _PRECISION)
-    return proven_edge(excess, _PRECISION, safe=safe, unsafe=0.0)
+    safe = find_safe_start(excess, start, _PRECISION)
+    return find_safe_boundary(excess, _PRECISION, safe=safe, unsafe=0.0)
 
 
 def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
@@ -361,17 +375,18 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
     def excess(mu: float) -> float:
         return _log_delta(Fraction(mu), exact_epsilon) + LOG_ERROR - log_target
 
-    # From delta <= Phi(-a) <= e**(-a**2 / 2), and from delta <= mu * phi(0).
+    # Two lower bounds of the largest mu. From delta <= e**(-a**2 / 2) follows
+    # mu**2 / 2 + mu * a = epsilon with a = sqrt(-2 log(delta)); and delta <= mu * phi(0).
     half = math.sqrt(-log_target / 2)
     from_tail = float(exact_epsilon) / (
         math.sqrt(half**2 + float(exact_epsilon) / 2) + half
     )
-    safe = proven_start(excess, max(from_tail, 2.5 * target), -_PRECISION)
-    return _largest_proven(excess, safe)
+    safe = find_safe_start(excess, max(from_tail, 2.5 * target), -_PRECISION)
+    return _find_largest_safe(excess, safe)
 
 
 def _float_below(delta: Any) -> float:
-    """Check a delta above 0 and round it down to a float."""
+    """Check that delta is above 0 and round it down to a float."""
     below = -round_up(-check_delta(delta))
     if below == 0:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Checks of epsilon and delta, texts for people, and JSON records."""
+"""Checks of epsilon and delta, formats of guarantees as text, and JSON records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skdp.exact import exp_bounds, round_up
 
 
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
-    """Check a privacy loss and return it as an exact fraction."""
+    """Check a privacy loss, > 0 or with `zero` >= 0, and return it as an exact fraction."""
     sign = ">= 0" if zero else "> 0"
     exact = _to_fraction(value, name, f"a finite number {sign}")
     if exact is None or exact < 0 or (exact == 0 and not zero):
@@ -42,8 +42,8 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
         raise ValueError(f"{name} must be one of {expected}, got {value!r:.40}")
 
 
-# A fraction may be in the range although the next float above it is not, so the rounded
-# numbers are checked too.
+# A fraction may be in the range although the next larger float is not. So the next two
+# functions check the rounded number too.
 def check_loss(value: Any, name: str) -> float:
     """Check a privacy loss, which may be 0, and round it up to a float."""
     rounded = round_up(check_epsilon(value, name=name, zero=True))
@@ -56,7 +56,7 @@ def check_failure(value: Any) -> float:
 
 
 def _to_fraction(value: Any, name: str, expected: str) -> Fraction | None:
-    """Return the exact value of a real number; None if it is not finite as a float."""
+    """Return a real number as a fraction; None if it is not finite as a float."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be {expected}, got {type(value).__name__}")
     try:
@@ -66,13 +66,13 @@ def _to_fraction(value: Any, name: str, expected: str) -> Fraction | None:
         return None
 
 
-# Relative excess of a decimal number that is not rounded up, so that 0.1 + 0.2 is
-# written as 0.3.
+# Decimals that exceed a shorter decimal by less than this fraction are not rounded up, so
+# that 0.1 + 0.2 is formatted as 0.3.
 _TOLERANCE = Decimal("1e-12")
 
 
 def format_number(number: float, n_digits: int = 6) -> str:
-    """Format a number with some significant digits, rounded up."""
+    """Format a number with at most `n_digits` significant digits, rounded up."""
     tolerant = Decimal(float(number)) * (1 - _TOLERANCE)
     digits = Context(prec=n_digits, rounding=ROUND_CEILING).create_decimal(tolerant)
     return f"{digits.normalize():f}"
@@ -87,15 +87,18 @@ def format_amounts(epsilon: float, delta: float) -> str:
 def guess_probability(epsilon: float, delta: float) -> float:
     """Return the success probability of the best attack on two equally likely inputs."""
     # The total variation distance of the outputs for two neighbors is at most
-    # (e**epsilon - 1 + 2 delta) / (e**epsilon + 1), and the best test succeeds with
-    # probability (1 + distance) / 2.
-    # `round_up` of e**700 is a float, and e**710 is not.
+    # (e**epsilon - 1 + 2 delta) / (e**epsilon + 1) (P. Kairouz, S. Oh, P. Viswanath
+    # 2017), and the best test succeeds with probability (1 + distance) / 2. Epsilon is
+    # clipped, because e**710 is not a float.
     ratio = exp_bounds(min(epsilon, 700.0))[1]
     return min(1.0, round_up((ratio + Fraction(delta)) / (1 + ratio)))
 
 
 def format_guess(epsilon: float, delta: float) -> str:
-    """Format the successful guesses in 100, rounded up, and below 100 if they are."""
+    """Format `guess_probability` as a number of 100 guesses, rounded up.
+
+    Decimals are added if the number would be rounded up to 100.
+    """
     probability = guess_probability(epsilon, delta)
     for n_decimals in (0, 1, 2):
         percent = _ceil(100 * probability, n_decimals)
@@ -113,15 +116,17 @@ def format_ratio(epsilon: float) -> str:
 
 
 def _ceil(number: float, n_decimals: int) -> Decimal:
+    """Round a number up to some decimals, except for `_TOLERANCE`."""
     tolerant = Decimal(number) * (1 - _TOLERANCE)
     return tolerant.quantize(Decimal(1).scaleb(-n_decimals), rounding=ROUND_CEILING)
 
 
+# Version of the format of records.
 VERSION = 1
 
 
 class JsonRecord(ABC):
-    """Mixin for objects that are written as a versioned JSON record."""
+    """Base class of objects with a JSON representation, which has a format name and a version."""
 
     _format: ClassVar[str]
 
@@ -173,7 +178,7 @@ class JsonRecord(ABC):
 
 
 def parse_record(text: Any, format_name: str, names: Collection[str]) -> dict[str, Any]:
-    """Return the fields of a record with this format and these names of fields."""
+    """Parse the JSON of a record, check its format and field names, and return its fields."""
     if not isinstance(text, str):
         raise TypeError(f"text must be a str, got {type(text).__name__}")
     content = parse_json(text, "text")
@@ -194,7 +199,7 @@ def check_fields(content: Any, names: Collection[str], where: str) -> None:
 
 
 def write_name(name: Any) -> Any:
-    """Return a column name as it is written in a record, with its type if JSON has it."""
+    """Convert a column name to types of JSON; names of other types become text."""
     try:
         return value_to_json(name)
     except TypeError:
@@ -202,7 +207,7 @@ def write_name(name: Any) -> Any:
 
 
 def format_name(name: Any) -> str:
-    """Return a column name as text; all missing names have one text."""
+    """Return a column name as text; "missing" for None and NaN."""
     is_missing = pd.api.types.is_scalar(name) and pd.isna(name)
     return "missing" if is_missing else format_text(name)
 

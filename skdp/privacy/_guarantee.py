@@ -81,11 +81,11 @@ Relation = Literal["replace", "add_remove", "replace_values"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 Unit = Literal["record", "person", "limited_person"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
-# In ascending order of trust; the sum of guarantees requires the largest of theirs.
+# In ascending order of the required trust. A sum of guarantees requires the largest one.
 Trust = Literal["local", "shuffle", "central"]
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
 
-# Parties that must be trusted, by trust model.
+# Parties that must be trusted, by trust model, for the HTML page of a statement.
 TRUSTED = {
     "local": "only the process that randomizes each record; no one who receives reports",
     "shuffle": (
@@ -210,8 +210,8 @@ class PrivacyGuarantee(JsonRecord):
         self._check_total()
 
     def _check_total(self) -> None:
-        """Check that the losses are not smaller than epsilon; drop losses without further information."""
-        # Gaussian noise has an epsilon only together with a delta.
+        """Check that epsilon is at most the sum of the losses; drop a loss that only repeats epsilon and delta."""
+        # Gaussian losses have no epsilon, so there is then no sum to compare with.
         epsilons = [
             loss.count * loss._epsilon
             for loss in self.losses
@@ -219,7 +219,7 @@ class PrivacyGuarantee(JsonRecord):
         ]
         total = sum(epsilons, Fraction(0))
         has_total = 0 < len(epsilons) == len(self.losses)
-        # The losses are rounded one by one.
+        # With a tolerance, because each loss is rounded.
         if has_total and self.epsilon > total * (1 + Fraction(1, 1 << 30)):
             raise ValueError(
                 f"losses add up to epsilon {round_up(total)}, less than the stated "
@@ -346,17 +346,17 @@ class PrivacyGuarantee(JsonRecord):
         return self._convert_to_replace()
 
     def _convert_to_replace(self) -> PrivacyGuarantee:
-        """Convert "add_remove" to "replace"; other guarantees are for replacing already."""
+        """Convert the relation "add_remove" to "replace"; return guarantees for other relations unchanged."""
         if self.relation != "add_remove":
             return self
-        loss = self._to_loss()._double()
+        loss = self._to_loss()._to_replacement()
         return replace(
             self,
             relation="replace",
             epsilon=loss.epsilon,
             delta=loss.delta,
             rho=loss.rho,
-            losses=tuple(loss._double() for loss in self.losses),
+            losses=tuple(loss._to_replacement() for loss in self.losses),
         )
 
     def in_odds(self) -> str:
@@ -403,15 +403,16 @@ class PrivacyGuarantee(JsonRecord):
         )
 
     def _to_loss(self) -> StatedLoss:
+        """Return the loss that is known by the stated epsilon, delta and rho only."""
         return StatedLoss(self.epsilon, self.delta, self.rho)
 
     def _get_losses(self) -> tuple[Loss, ...]:
-        """Return the losses; the stated loss if no more is known."""
+        """Return the losses of the mechanism, or the stated loss if they are not known."""
         return self.losses or (self._to_loss(),)
 
     @property
-    def _any_rho(self) -> Fraction | None:
-        """The stated rho, or the rho implied by delta = 0; None if there is none."""
+    def _implied_rho(self) -> Fraction | None:
+        """The stated rho, or epsilon**2 / 2 if delta is 0; otherwise None."""
         if self.rho is not None:
             return Fraction(self.rho)
         return self._to_loss()._rho
@@ -426,7 +427,7 @@ class PrivacyGuarantee(JsonRecord):
         return ", ".join(parts)
 
     def _format_unit(self) -> str:
-        """Write the difference of neighboring inputs, such as "one record"."""
+        """Describe the difference of neighboring inputs, such as "one record"."""
         rows = self.max_rows_per_person
         if self.unit == "person":
             return "all rows of one person"
@@ -435,7 +436,7 @@ class PrivacyGuarantee(JsonRecord):
         return "one record" if rows == 1 else f"{rows} records"
 
     def _format_neighbors(self) -> str:
-        """Write how neighboring inputs differ, such as "adding or removing one record"."""
+        """Describe the relation of neighboring inputs, such as "adding or removing one record"."""
         unit = self._format_unit()
         if self.relation == "add_remove":
             return f"adding or removing {unit}"
@@ -444,7 +445,7 @@ class PrivacyGuarantee(JsonRecord):
         return f"replacing {unit}"
 
     def _format_scope(self) -> str:
-        """Write how neighboring inputs differ, and in which columns."""
+        """Describe the relation of neighboring inputs and the columns of the scope."""
         neighbors = self._format_neighbors()
         if self.relation == "replace_values":
             return f"{neighbors}, all other columns are public"
@@ -458,12 +459,12 @@ class PrivacyGuarantee(JsonRecord):
 
 
 def join_names(columns: Iterable[Any]) -> str:
-    """Write column names in a sentence."""
+    """Format column names as a list in a sentence."""
     return ", ".join(map(format_name, columns))
 
 
 def check_columns(relation: Any, columns: Any) -> tuple[Any, ...]:
-    """Check the protected columns that belong to a relation; empty for whole records."""
+    """Check the protected columns of a relation and return them; empty for whole records."""
     if isinstance(columns, str):
         raise TypeError("columns must be a sequence of names, got str")
     names = () if columns is None else tuple(dict.fromkeys(columns))
@@ -480,11 +481,11 @@ def check_columns(relation: Any, columns: Any) -> tuple[Any, ...]:
 
 
 def _check_covered(names: Sequence[Any], protected: Sequence[Any] | None) -> None:
-    """Check that protected columns include all names; None stands for whole records."""
+    """Check that a guarantee for the values of `protected` covers all names; None covers all."""
     if protected is None:
         return
+    # The guarantee does not compare inputs that differ in further columns.
     further = [name for name in names if name not in protected]
-    # Neighbors that differ in further columns were never compared.
     if further:
         remedy = " (give y a name)" if "target" in protected else ""
         raise ValueError(
@@ -494,8 +495,11 @@ def _check_covered(names: Sequence[Any], protected: Sequence[Any] | None) -> Non
 
 
 def add_guarantees(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
-    """Add guarantees with their numbers of releases; sums are rounded once."""
-    releases = convert_together(counts)
+    """Return the guarantee of all releases together, from the number of releases with each guarantee.
+
+    Epsilons, deltas and rhos add up, and are rounded once.
+    """
+    releases = convert_to_common_relation(counts)
     epsilon = delta = rho = Fraction(0)
     losses: list[Loss] = []
     rhos = _rhos(releases)
@@ -516,21 +520,22 @@ def add_guarantees(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
     )
 
 
-# Why one relation covers several releases. Write D ~ D' for neighbors of a relation.
+# Relations that imply each other:
 #
-# - A relation with more pairs of neighbors implies a relation with fewer, with the same
-#   numbers. Two tables that differ in the values of columns S of one record differ in
-#   one record, so "replace" implies "replace_values" for every S; and they differ in
-#   the values of T if S is a subset of T.
+# - A guarantee for more pairs of neighbors implies a guarantee for fewer pairs, with the
+#   same numbers. Tables that differ in the values of columns S of one record differ in one
+#   record, so "replace" implies "replace_values" for every S, and "replace_values" for
+#   columns T implies it for every subset S of T.
 # - "replace" is two steps of "add_remove": one record is removed, another is added.
-# - Nothing leads back: a release that contains all other columns exactly has
-#   "replace_values" with epsilon 0, and no epsilon for whole records.
-# - Losses add up for pairs that both releases compare. If one of them protects S and
-#   another T, these are tables that differ in columns of both S and T, in one record; if
-#   there are none, one release may reveal the columns that the other protects. The union
-#   is not covered: the release that protects S may reveal T.
-def convert_together(releases: Iterable[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
-    """Convert guarantees to the strongest relation that all of them imply."""
+# - The converse does not hold. A release that contains all other columns exactly has
+#   "replace_values" with epsilon 0, but no epsilon for whole records.
+# - Losses of two releases add up for pairs of tables that both guarantees compare. If one
+#   protects the columns S and another T, these tables differ in columns of both S and T.
+#   The union of S and T is not covered: the release that protects S may reveal T.
+def convert_to_common_relation(
+    releases: Iterable[PrivacyGuarantee],
+) -> list[PrivacyGuarantee]:
+    """Convert guarantees to the strongest relation that all of them imply, see above."""
     releases = list(releases)
     columns = _common_columns(releases)
     if columns is not None:
@@ -541,7 +546,7 @@ def convert_together(releases: Iterable[PrivacyGuarantee]) -> list[PrivacyGuaran
 
 
 def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | None:
-    """Return the columns that all releases with protected columns protect; None without such releases."""
+    """Return the columns that are in the scopes of all "replace_values" guarantees; None without such guarantees."""
     scopes = [
         release.scope for release in releases if release.relation == "replace_values"
     ]
@@ -560,15 +565,16 @@ def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | N
 
 
 def _rhos(releases: Sequence[PrivacyGuarantee]) -> list[Fraction]:
-    """Return the rho of each release if at least one states it and all have one; otherwise nothing."""
-    rhos = [release._any_rho for release in releases]
-    is_stated = any(release.rho is not None for release in releases)
-    known = [rho for rho in rhos if rho is not None]
-    return known if is_stated and len(known) == len(rhos) else []
+    """Return the rho of each release; empty if a release has none, or none is stated."""
+    if all(release.rho is None for release in releases):
+        return []
+    rhos = [release._implied_rho for release in releases]
+    finite = [rho for rho in rhos if rho is not None]
+    return finite if len(finite) == len(rhos) else []
 
 
 def _common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
-    """Return the fields of a joint guarantee that are not numbers."""
+    """Return all fields of the guarantee of several releases except the privacy losses."""
     names: dict[Any, None] = {}
     mechanisms: dict[str, None] = {}
     for release in releases:
@@ -585,12 +591,12 @@ def _common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
 
 
 def _common_unit(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
-    """Return the unit that all releases protect, and the number of its records."""
-    # A release without a loss protects every unit.
+    """Return the unit and the number of rows that all releases protect."""
+    # A release with epsilon = delta = 0 protects every unit.
     lossy = [release for release in releases if release.epsilon or release.delta]
     lossy = lossy or list(releases)
     units = {release.unit for release in lossy}
-    # A release for all rows of a person protects persons with any number of rows.
+    # A release with unit "person" has no limit of rows.
     limiting = [release for release in lossy if release.unit != "person"] or lossy
     return {
         "unit": units.pop() if len(units) == 1 else "limited_person",
@@ -684,7 +690,10 @@ def compose(
 
 
 def _sum_of_rhos(losses: Sequence[Loss]) -> Fraction | None:
-    """Return the sum of the rhos if at least one is stated alone and all losses have one."""
+    """Return the sum of the rhos of losses; None if a loss has none, or no loss states rho only.
+
+    Other rhos follow from losses that compose to a smaller epsilon.
+    """
     total = Fraction(0)
     for loss in losses:
         if loss._rho is None:

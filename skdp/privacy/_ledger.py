@@ -33,7 +33,7 @@ class Amount(NamedTuple):
 
 
 class PrivacyLedger:
-    """Budget of all releases about the same persons, which rejects releases that exceed it.
+    """Privacy budget of all releases about the same persons; releases that exceed it raise an error.
 
     Parameters
     ----------
@@ -241,8 +241,8 @@ class PrivacyLedger:
         budget = account.budget
         rows = [
             [budget.epsilon, budget.delta, budget.rho, budget.mu],
-            _numbers(account.sums),
-            _numbers(account.remaining()),
+            _list_amounts(account.sums),
+            _list_amounts(account.remaining()),
         ]
         names = ["epsilon", "delta", "rho", "mu"]
         return pd.DataFrame(rows, ["budget", "spent", "remaining"], names, float)
@@ -322,30 +322,30 @@ class PrivacyLedger:
         self._book.charge(what, guarantee)
 
     @classmethod
-    def _closed(cls, refusal: str, **budget: Any) -> Self:
-        """Return a ledger with the budget of another ledger that refuses all charges."""
+    def _closed(cls, message: str, **budget: Any) -> Self:
+        """Return a ledger with a budget of which all charges raise an error with this message."""
         ledger = cls.__new__(cls)
         ledger._book = Book(Budget(**budget))
-        ledger._book.close(refusal)
+        ledger._book.close(message)
         return ledger
 
     def _is_charged(self, guarantee: PrivacyGuarantee, what: str) -> bool:
         """Check if there is a charge for a release with this name and guarantee."""
         _, charges = self._book.snapshot()
-        # Charges in a file are read from JSON, so their text is compared.
+        # Charges are stored as JSON, in which some column names become text.
         request = format_text(what), guarantee.to_json()
         return any(request == (one.what, one.guarantee.to_json()) for one in charges)
 
     def __repr__(self) -> str:
-        # Without the path, because scikit-learn shows this in the HTML of estimators.
+        # **Privacy.** Without the path, because the HTML of estimators contains this text.
         budget, spent = self._book.budget, "unknown"
         try:
             account = self._book.account()
             budget = account.budget
-            # Formatted like guarantees, without rounding errors.
+            # Rounded, so that 0.1 + 0.2 is shown as 0.3.
             spent = str(tuple(float(format_number(number)) for number in account.spent))
         except (OSError, ValueError, RuntimeError):
-            pass  # the file is lost or damaged, or this is a copy
+            pass  # the file is lost or damaged, or the ledger is a copy
         return f"{type(self).__name__}({budget}, spent={spent})"
 
     def __sklearn_clone__(self) -> Self:
@@ -357,12 +357,14 @@ class PrivacyLedger:
         return self
 
 
-def _numbers(sums: Sums) -> list[float]:
+def _list_amounts(sums: Sums) -> list[float]:
+    """Return epsilon, delta, rho and mu of sums as floats."""
     mu = to_float(max(sums.mu_squared, 0)) ** 0.5
     return [to_float(sums.epsilon), to_float(sums.delta), to_float(sums.rho), mu]
 
 
 def _check_release(guarantee: Any, what: Any) -> None:
+    """Check the types of the arguments of a charge."""
     if not isinstance(guarantee, PrivacyGuarantee):
         raise TypeError(
             "guarantee must be a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or an "
@@ -373,6 +375,6 @@ def _check_release(guarantee: Any, what: Any) -> None:
 
 
 def charge_ledger(ledger: Any, guarantee: PrivacyGuarantee, what: str) -> None:
-    """Charge a release to a ledger; None has no limit."""
+    """Charge a release to a ledger; without a ledger, do nothing."""
     if ledger is not None:
         ledger.charge(guarantee, what)

@@ -1,4 +1,4 @@
-"""Privacy losses of single mechanisms, and their conversion to rho and mu."""
+"""Privacy losses of single mechanisms, and their conversions to rho and mu."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from skdp.privacy._formats import check_failure, check_fields, check_loss
 class Loss(ABC):
     """The privacy loss of a number of releases with equal mechanisms."""
 
-    # A class stands for pairs of distributions, P and Q. A release has this loss if, for
-    # any two neighboring inputs, its hockey-stick divergences in both directions are at
-    # most the divergences of P and Q: a dominating pair. Dominating pairs compose, also
-    # if the mechanism is chosen by earlier results (Y. Zhu, J. Dong, Y.-X. Wang (2022).
-    # Optimal accounting of differential privacy via characteristic function. AISTATS).
+    # A subclass stands for a dominating pair of distributions P and Q: for any two
+    # neighboring inputs, the hockey-stick divergences of the outputs in both directions are
+    # at most the divergences of P and Q. Dominating pairs compose, also if the mechanism is
+    # chosen by earlier results (Y. Zhu, J. Dong, Y.-X. Wang (2022). Optimal accounting of
+    # differential privacy via characteristic function. AISTATS).
 
-    # Name of the class in records.
+    # Name of the subclass in JSON records.
     kind: ClassVar[str]
 
+    # Number of releases.
     count: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -43,33 +44,36 @@ class Loss(ABC):
         self._set(count=int(count))
 
     def _set(self, **numbers: Any) -> None:
+        """Set attributes of the frozen dataclass in `__post_init__`."""
         for name, number in numbers.items():
             object.__setattr__(self, name, number)
 
     @property
     @abstractmethod
     def _epsilon(self) -> Fraction | None:
-        """Epsilon of one release, given that it does not fail; None for Gaussian noise."""
+        """Epsilon of one release, except for failures; None for Gaussian noise, which has no finite epsilon."""
 
     @property
     def _failure(self) -> Fraction:
-        """Probability that one release reveals everything."""
+        """Probability of a failure of one release, which may reveal the input."""
         return Fraction(0)
 
     @property
     def _rho(self) -> Fraction | None:
-        """Rho of one release; None if it has none."""
+        """Rho of one release in zero-concentrated privacy; None if it has no finite rho."""
+        # A pure mechanism has rho = epsilon**2 / 2 (M. Bun, T. Steinke 2016, proposition
+        # 1.4). Squares of larger numbers are not finite floats.
         epsilon = self._epsilon
-        # Squares of larger numbers are not finite floats.
         if epsilon is None or epsilon >= 10**150:
             return None
         return epsilon**2 / 2
 
     @abstractmethod
-    def _double(self) -> Self:
-        """Return the loss for replacing a record: removing one and adding one."""
+    def _to_replacement(self) -> Self:
+        """Return the loss for replacing a record, from the loss for adding or removing a record."""
 
     def _to_fields(self) -> dict[str, Any]:
+        """Return the fields of a JSON record."""
         numbers = {one.name: getattr(self, one.name) for one in fields(self)}
         return {"kind": self.kind} | numbers
 
@@ -78,8 +82,9 @@ class Loss(ABC):
 class StatedLoss(Loss):
     """The privacy loss of a release that is known by epsilon, delta and rho only."""
 
-    # The worst (epsilon, delta) release reveals the input with probability delta, and is
-    # randomized response with two values otherwise (P. Kairouz, S. Oh, P. Viswanath 2017).
+    # The worst (epsilon, delta)-private release reveals the input with probability delta,
+    # and otherwise is randomized response with two values (P. Kairouz, S. Oh,
+    # P. Viswanath 2017).
 
     kind = "stated"
 
@@ -107,8 +112,9 @@ class StatedLoss(Loss):
             return Fraction(self.rho)
         return None if self.delta else super()._rho
 
-    def _double(self) -> Self:
-        # Beyond e**800, the result is at least 1 for every positive float delta.
+    def _to_replacement(self) -> Self:
+        # Group privacy for two records: (2 epsilon, (1 + e**epsilon) delta). With e**800,
+        # the delta is at least 1 for every positive float delta.
         power = exp_bounds(min(self.epsilon, 800.0))[1]
         delta = (1 + power) * Fraction(self.delta)
         if delta >= 1:
@@ -174,9 +180,9 @@ class PureLoss(Loss):
     def _epsilon(self) -> Fraction:
         return Fraction(self.epsilon if self.share else 0)
 
-    def _double(self) -> Self:
-        # Total variations add: share * 2 tanh(e / 2) / tanh(e) = share * (1 + tanh(e /
-        # 2)**2).
+    def _to_replacement(self) -> Self:
+        # The total variations of two steps add up to 2 share tanh(epsilon / 2). Divided by
+        # tanh(epsilon) of epsilon' = 2 epsilon, this is share (1 + tanh(epsilon / 2)**2).
         share = Fraction(self.share) * (1 + _tanh_of_half(self.epsilon) ** 2)
         return replace(
             self, epsilon=2 * self.epsilon, share=round_up(min(share, Fraction(1)))
@@ -230,7 +236,7 @@ class GaussianLoss(Loss):
     def _rho(self) -> Fraction:
         return Fraction(self.mu) ** 2 / 2
 
-    def _double(self) -> Self:
+    def _to_replacement(self) -> Self:
         return replace(self, mu=2 * self.mu)
 
 
@@ -240,7 +246,7 @@ _LOSSES: dict[str, type[Loss]] = {
 
 
 def parse_loss(content: Any) -> Loss:
-    """Read a loss of a JSON record."""
+    """Return the loss of the fields in a JSON record."""
     kind = content.get("kind") if isinstance(content, dict) else None
     loss_class = _LOSSES.get(kind) if isinstance(kind, str) else None
     if loss_class is None:
@@ -251,7 +257,7 @@ def parse_loss(content: Any) -> Loss:
 
 
 def check_losses(losses: Any) -> tuple[Loss, ...]:
-    """Check that losses have the classes of this module."""
+    """Check that losses are instances of the classes of this module, and return them as a tuple."""
     checked = tuple(losses)
     for loss in checked:
         if type(loss) not in _LOSSES.values():
@@ -262,7 +268,7 @@ def check_losses(losses: Any) -> tuple[Loss, ...]:
 
 
 def merge_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
-    """Add the counts of equal losses."""
+    """Return distinct losses, with the sums of the counts of equal losses."""
     counts: Counter[Loss] = Counter()
     for loss in losses:
         counts[replace(loss, count=1)] += loss.count
@@ -272,13 +278,13 @@ def merge_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
 def exponential_loss(epsilon: Fraction) -> PureLoss:
     """Return an upper bound of the loss of an exponential mechanism.
 
-    Epsilon is the rate times the range of the changes of scores.
+    Epsilon is the rate of the mechanism times the largest difference between the changes
+    of two scores, when one record changes.
     """
-    # The odds of any set of candidates change by a factor of at most e**epsilon
-    # ([1]_). So the total variation is at most the largest difference of two
-    # probabilities with such odds, tanh(epsilon / 4). Divided by the total variation of
-    # randomized response, this is ``tanh(epsilon / 4) / tanh(epsilon / 2) = (1 +
-    # tanh(epsilon / 4)**2) / 2``.
+    # The odds of any set of candidates change by a factor of at most e**epsilon ([1]_).
+    # Probabilities p and q whose odds differ by this factor differ by at most
+    # tanh(epsilon / 4), the total variation. Divided by the total variation
+    # tanh(epsilon / 2) of randomized response, this is (1 + tanh(epsilon / 4)**2) / 2.
     # .. [1] J. Dong, D. Durfee, R. Rogers (2020). Optimal differential privacy
     #    composition for exponential mechanisms. ICML.
     share = (1 + _tanh_of_half(epsilon / 2) ** 2) / 2
@@ -293,18 +299,21 @@ def _tanh_of_half(exponent: Fraction | float) -> Fraction:
 def laplace_loss(epsilon: Fraction, sensitivity: int = 1 << 40) -> PureLoss:
     """Return an upper bound of the loss of discrete Laplace noise.
 
-    Epsilon is the L1 sensitivity over the scale of the noise. The bound holds for every
-    release with a chain of at most s = `sensitivity` inputs from each input to its
-    neighbors in which each link is epsilon / s-differentially private: integers that
-    change by s in L1 norm, and noise in which a change by 1 in another norm is a link,
-    such as `skdp.randomness.cube_noise`. It holds for all s at once if inputs can be
-    divided without end, such as scores.
+    Parameters
+    ----------
+    epsilon : Fraction
+        Sensitivity over the scale of the noise.
+    sensitivity : int, default=2**40
+        Sensitivity s of the integers in the norm of the noise: the L1 norm, or the
+        maximum norm for `skdp.randomness.cube_noise`. The default is for real numbers,
+        such as scores, which may change by any small amount.
     """
-    # For one link, the power of a test with level a is at most f(a) = min(e**d a, 1 -
-    # e**-d (1 - a)) with d = epsilon / s; for two links, it is at most f(f(a)); and so
-    # on (J. Dong, A. Roth, W. J. Su 2022, theorem 2.14). The largest difference,
-    # the total variation, is 1 - e**(-epsilon / 2) if s is even, and
-    # 1 - e**(-epsilon / 2) / cosh(d / 2) if it is odd, as with discrete Laplace noise.
+    # Neighbors are connected by s steps of size 1, and each step is d-private with
+    # d = epsilon / s. So the power of a test of level a is at most f(f(...f(a))), s times,
+    # where f(a) = min(e**d a, 1 - e**-d (1 - a)) (J. Dong, A. Roth, W. J. Su 2022, theorem
+    # 2.14). Its largest difference from a is the total variation: 1 - e**(-epsilon / 2)
+    # if s is even, and 1 - e**(-epsilon / 2) / cosh(d / 2) if s is odd. It is divided by
+    # tanh(epsilon / 2), the total variation of randomized response.
     low, high = exp_bounds(min(epsilon, Fraction(1400)) / 2)
     numerator = (1 - 1 / high) * (1 + 1 / low**2)
     if sensitivity % 2:
@@ -315,10 +324,11 @@ def laplace_loss(epsilon: Fraction, sensitivity: int = 1 << 40) -> PureLoss:
 
 
 def gaussian_loss(mu_squared: Fraction) -> GaussianLoss:
-    """Return the loss of Gaussian noise with the square of a mu."""
+    """Return the loss of Gaussian noise for mu**2, rounded up."""
     if mu_squared == 0:
         return GaussianLoss(0.0)
-    # The root of the square of a float is rounded to this float.
+    # sqrt(n / d) = sqrt(n d) / d, with 100 more bits, so that squares of floats have
+    # exact roots.
     scaled = math.isqrt((mu_squared.numerator * mu_squared.denominator << 200) - 1) + 1
     root = Fraction(scaled, mu_squared.denominator << 100)
     return GaussianLoss(round_up(root))
@@ -327,35 +337,39 @@ def gaussian_loss(mu_squared: Fraction) -> GaussianLoss:
 # Bound of the relative error of a few floating-point operations with positive numbers.
 _MARGIN = 1 + 2.0**-40
 
-# Smaller fractions are treated as this one, so that probabilities are normal floats.
-_MIN_SHARE = 2.0**-250
+# Smaller values of `share` are rounded up to this, so that probabilities are normal floats.
+_MIN_FRACTION = 2.0**-250
 
 
 @lru_cache(maxsize=256)
 def pure_rho(epsilon: float, share: float = 1.0) -> float:
-    """Return the smallest rho of a `PureLoss`, rounded up: the largest ratio of a Rényi divergence to its order."""
-    # Between these epsilons, the floats below neither underflow nor overflow.
+    """Return the smallest rho of a `PureLoss`, rounded up.
+
+    It is the largest ratio of a Rényi divergence to its order.
+    """
+    # Otherwise floats may underflow or overflow, and epsilon**2 / 2 is used.
     if not 2.0**-30 < epsilon < 2.0**9:
-        # Each of the three operations loses at most half of the smallest float.
+        # Each of three operations loses at most half of the smallest float by underflow.
         underflow = 2 * math.ulp(0.0) if epsilon else 0.0
         return epsilon * epsilon / 2 * _MARGIN + underflow
-    share = max(share, _MIN_SHARE)
-    # The limit at order 1, which is the largest ratio if share is 1 (M. Kearns, L. Saul
-    # 1998, see `Rho`).
+    share = max(share, _MIN_FRACTION)
+    # The ratio at order 1, the Kullback-Leibler divergence. If share is 1, it is the
+    # largest ratio (M. Kearns, L. Saul 1998, see `Rho`).
     limit = share * epsilon * math.tanh(epsilon / 2)
     if share == 1:
         return limit * _MARGIN
-    # A divergence increases with its order. So between two orders of a grid, its ratio
-    # to the order is at most the divergence of the larger order over the smaller order;
-    # and beyond epsilon / limit, it is at most the limit. The factor between the orders
-    # bounds the relative excess of the result.
+    # A divergence increases with its order. So between two orders a < b of a grid, its
+    # ratio to the order is at most the divergence of b over a. A divergence is at most
+    # epsilon, so for orders above epsilon / limit the ratio is at most the limit. The
+    # factor between successive orders bounds the relative error of the result.
     factor = 1.005
     n_orders = 2 + math.ceil(math.log(epsilon / limit) / math.log(factor))
     orders = np.geomspace(1, epsilon / limit, n_orders)
     above = orders[1:]
-    # With probability `share`, the loss is the loss of randomized response, whose
-    # divergence D of order a is ``e**((a - 1) D) = cosh((a - 1/2) epsilon) /
-    # cosh(epsilon / 2)``. The following expression is the right side minus 1.
+    # The divergence D of order a of randomized response has e**((a - 1) D) =
+    # cosh((a - 1/2) epsilon) / cosh(epsilon / 2) = 1 + 2 sinh(a epsilon / 2)
+    # sinh((a - 1) epsilon / 2) / cosh(epsilon / 2). With probability 1 - share, the ratio
+    # of probabilities is 1, so the term after 1 is multiplied by share.
     with np.errstate(over="ignore"):
         sines = np.sinh(above * epsilon / 2) * np.sinh((above - 1) * epsilon / 2)
         divergences = np.log1p(share * 2 / math.cosh(epsilon / 2) * sines) / (above - 1)
@@ -366,23 +380,25 @@ def pure_rho(epsilon: float, share: float = 1.0) -> float:
 
 @lru_cache(maxsize=256)
 def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
-    """Return the smallest mu of Gaussian DP that a `PureLoss` implies, rounded up; None if epsilon is large."""
-    # With p = e**epsilon / (1 + e**epsilon), the trade-off function of this loss
-    # consists of three lines with corners at (share * (1 - p), 1 - share * p) and its
-    # mirror image. The trade-off function of Gaussian noise is convex, so it is below
-    # if it goes through these corners. The special functions have errors of a few units
-    # in the last place.
+    """Return the smallest mu of Gaussian privacy that a `PureLoss` implies, rounded up; None if epsilon > 500."""
+    # The trade-off function maps the false positive rate of a test to its smallest false
+    # negative rate. For this loss, with p = e**epsilon / (1 + e**epsilon), it consists of
+    # three lines, with corners at (share (1 - p), 1 - share p) and its mirror image. The
+    # trade-off function of Gaussian noise is convex, so it is below these lines if it goes
+    # through the corners: mu = Phi^-1(share p) - Phi^-1(share (1 - p)). The special
+    # functions have errors of a few units in the last place.
     if epsilon > 500:
         return None
     number = round_up(epsilon)
     if share < 1:
-        share = max(share, _MIN_SHARE)
+        share = max(share, _MIN_FRACTION)
         likely = share / (1 + math.exp(-number))
         rare = share / (1 + math.exp(number))
-        # 1 - likely would lose digits if likely is nearly 1.
+        # If `likely` is nearly 1, the complement 1 - share + rare has more digits.
         upper = ndtri(likely) if likely < 0.5 else -ndtri(1 - share + rare)
         mu = upper - ndtri(rare) + 2.0**-43
     elif number < 1:
+        # 2 Phi^-1(p), where 2 p - 1 = tanh(epsilon / 2).
         mu = 2 * math.sqrt(2) * erfinv(math.tanh(number / 2))
         # Four operations lose at most half of the smallest float each, and the last one
         # multiplies the earlier errors by less than 3.
@@ -393,8 +409,9 @@ def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
 
 
 def pure_epsilon(mu_squared: float) -> float:
-    """Return the largest epsilon, except for rounding, with a `pure_mu` of at most a number."""
-    mu = min(math.sqrt(mu_squared), 64.0)  # more than the mu of epsilon 500
+    """Return the largest epsilon, except for rounding, whose `pure_mu` squared is at most `mu_squared`."""
+    # 64 is more than the mu of epsilon = 500. The formulas of `pure_mu` are inverted.
+    mu = min(math.sqrt(mu_squared), 64.0)
     if mu < 1:
         epsilon = float(2 * math.atanh(erf(mu / 2 / math.sqrt(2))))
     else:

@@ -1,23 +1,22 @@
 """Upper bound of delta after shuffling, from the classes of the reports of two values.
 
-The bound ([1]_, lemma 5.3). Let P(y | x) be the probability that value x is reported as y, and let m be a blanket:
-m(y) <= P(y | x) for every x. Each of the n - 1 other records, whatever its value, reports y from the blanket with
-probability m(y), and otherwise something else, which is revealed together with the fact that it is not from the
-blanket. The attacker then sees the unordered set of the own report and the reports from the blanket. For a record of
-value x, and k - 1 other reports from the blanket w = m / gamma, gamma = sum m, an ordered list of reports y_1, ..., y_k
-in which the own report is at a random index has the probability ``prod w(y_i) * (1 / k) sum_i P(y_i | x) / w(y_i)``.
-With ``V = (P(y | x0) - t P(y | x1)) / m(y)`` with probability m(y), and V = 0 otherwise, the hockey-stick divergence of
-order t is thus, averaged over k, ``delta(t) = E[S+] / n`` with the sum S of n independent V: the factor 1 / k turns n
-trials into n - 1.
+**The bound** ([1]_, lemma 5.3). Let P(y | x) be the probability that value x is reported as y. A blanket is a measure m
+with m(y) <= P(y | x) for every x. So each of the n - 1 other records, whatever its value, reports y from the blanket
+with probability m(y), and otherwise another report, which may be revealed to the attacker. The attacker sees the
+unordered set of the report of the target record and the k - 1 reports from the blanket. Let gamma = sum m and
+w = m / gamma. If the target has value x and its report is at a random position, a list y_1, ..., y_k has probability
+``prod w(y_i) * (1 / k) sum_i P(y_i | x) / w(y_i)``. Let ``V = (P(y | x0) - t P(y | x1)) / m(y)`` with probability m(y),
+and V = 0 with the remaining probability. Averaged over k, the hockey-stick divergence of order t is then
+``delta(t) = E[max(S, 0)] / n``, where S is the sum of n independent copies of V. (The binomial weight of k - 1 of n - 1
+records, times 1 / k, is the weight of k of n records, divided by n gamma.)
 
-The numbers. ``S -> S+`` is convex and increasing. So V may be replaced by a larger number, or by another one with the
-same conditional mean, and S by its sum X with Gaussian noise: delta can only grow. Let ``c(y) = E[(X - y)+]``. For z =
-tau + i omega with tau > 0, ``integral c(y) e**(z y) dy = E[e**(z X)] / z**2``: the Fourier transform of ``c(y)
-e**(tau y)``. By Poisson's summation formula, ``h / (2 pi) sum_k E[e**(z_k X)] / z_k**2`` with z_k = tau + i k h is the
-sum of ``c(y) e**(tau y)`` over all multiples y of 2 pi / h. It is at least c(0), because all terms are positive, and
-hardly more for small h. The noise makes the terms fall fast, so a few hundred are sufficient; the other terms and all
-rounding are bounded. Tau is near the saddle point, where terms do not cancel, so the errors are small relative to
-delta.
+**The numbers.** max(S, 0) is a convex and increasing function of S. So delta can only increase if V is replaced by a
+larger number, or by a random number with the conditional mean V, and S by its sum X with Gaussian noise of mean 0. Let
+``c(y) = E[max(X - y, 0)]``. For z = tau + i omega with tau > 0, ``integral c(y) e**(z y) dy = E[e**(z X)] / z**2``. By
+Poisson's summation formula, ``h / (2 pi) sum_k E[e**(z_k X)] / z_k**2`` with z_k = tau + i k h is the sum of
+``c(y) e**(tau y)`` over all multiples y of 2 pi / h. It is at least c(0), because all terms are positive, and hardly
+more for a small h. Because of the noise, a few hundred terms are sufficient; the other terms and all rounding errors
+are bounded. Tau is near the saddle point, where the terms do not cancel, so these errors are small relative to delta.
 
 .. [1] B. Balle, J. Bell, A. Gascón, K. Nissim (2019). The privacy blanket of the shuffle model. CRYPTO.
    arXiv:1903.02837
@@ -48,7 +47,11 @@ _ERROR = 2.0**-47
 
 @dataclass(frozen=True, eq=False)
 class Ratios:
-    """Ratios of the probabilities of each class under two values to the mass of the blanket, and this mass."""
+    """The classes of reports of two values as floats, for the bound.
+
+    All arrays have shape (n_classes,). `first` is P(y | x0) / m(y), `second` is
+    P(y | x1) / m(y), and `masses` is m(y).
+    """
 
     first: Floats
     second: Floats
@@ -57,45 +60,51 @@ class Ratios:
     error: float = _ERROR
 
     @classmethod
-    def of(cls, classes: tuple[Class, ...]) -> Ratios:
-        """Round exact classes. All ratios must be positive."""
+    def from_classes(cls, classes: tuple[Class, ...]) -> Ratios:
+        """Return the ratios of exact classes, rounded to floats."""
         rows = [(first / m, second / m, m) for first, second, m in classes if first]
         return cls(*np.array(rows, float).T)
 
     @classmethod
     def product(cls, parts: Sequence[Ratios]) -> Ratios | None:
-        """Return ratios that bound independent reports of a record; None if it takes too long."""
-        # For a convex function of the ratios (a / m, b / m), a point of the plane may be
-        # replaced by points around it with the same mean: here by the corners of a cell
-        # of a grid. On the grid of logarithms, products of ratios are sums of indices.
+        """Return an upper bound of several independent reports of a record; None if it takes too long.
+
+        The ratios of the joint report are the products of the ratios of its parts.
+        """
+        # The divergence is a convex function of the pair of ratios. So it can only increase
+        # if a pair is replaced by random pairs with this mean: here by the corners of a
+        # cell of a grid. The grid is even in the logarithms of the ratios, so products of
+        # ratios are sums of indices, and joint masses are convolutions.
         logs = [np.log([part.first, part.second]) for part in parts]
         lowest = float(sum(log.min() for log in logs))
         highest = float(sum(log.max() for log in logs))
         if lowest == highest:
             return parts[0]  # all reports have the same probability under both values
-        # The largest ratio of randomized response is on the grid.
+        # The largest ratio of a part is a multiple of the step, so it is on the grid.
         largest = max(float(np.abs(log).max()) for log in logs)
-        # About 64 points per axis: three times as many improve an epsilon by a quarter of
-        # a percent.
+        # About 64 points per axis. Three times as many decrease epsilon by 0.25 %.
         step = largest / math.ceil(largest * 64 / (highest - lowest))
         grid = np.ones((1, 1))
         start = 0
         for part in parts:
             cells, first = part._to_grid(step)
-            # So many products take less than a second.
+            # A convolution with so many products takes about a second.
             if grid.size * np.count_nonzero(cells) > 1 << 25:
                 return None
             grid = convolve2d(grid, cells)
             start += first
         rows, columns = np.nonzero(grid)
-        # A rounding error of a logarithm is a relative error of the ratio.
+        # An absolute error of a logarithm is a relative error of the ratio.
         error = _ERROR * (len(parts) + 1) * (1 + max(highest, -lowest))
         first_ratios = np.exp((start + rows) * step)
         second_ratios = np.exp((start + columns) * step)
         return cls(first_ratios, second_ratios, grid[rows, columns], error)
 
     def _to_grid(self, step: float) -> tuple[Floats, int]:
-        """Split each class among the corners of its cell such that both ratios stay."""
+        """Distribute each class to the corners of its grid cell such that the mean of both ratios stays.
+
+        Returns the masses of the grid, and the index of its first row and column.
+        """
         exact = np.log([self.first, self.second]) / step
         below = np.floor(exact).astype(np.int64)
         upper = np.clip(np.expm1((exact - below) * step) / np.expm1(step), 0, 1)
@@ -103,90 +112,95 @@ class Ratios:
         grid = np.zeros((int(below.max()) - first + 2,) * 2)
         for row in (0, 1):
             for column in (0, 1):
-                row_share = upper[0] if row else 1 - upper[0]
-                column_share = upper[1] if column else 1 - upper[1]
+                row_weight = upper[0] if row else 1 - upper[0]
+                column_weight = upper[1] if column else 1 - upper[1]
                 corners = below[0] - first + row, below[1] - first + column
-                np.add.at(grid, corners, self.masses * row_share * column_share)
+                np.add.at(grid, corners, self.masses * row_weight * column_weight)
         return grid, first
 
     def swap(self) -> Ratios:
-        """Exchange the two values."""
+        """Return the ratios with the two values exchanged."""
         return replace(self, first=self.second, second=self.first)
 
 
 def delta_above(ratios: Ratios, n: int, order: float) -> float:
-    """Return an upper bound of the hockey-stick divergence of an order, e**epsilon, of n shuffled reports."""
-    # Amplification increases with n, so this number is a bound for larger ones.
+    """Return an upper bound of the hockey-stick divergence of an order t = e**epsilon of n shuffled reports."""
+    # Delta decreases with n, so the bound for 2**30 reports holds for larger numbers.
     n = min(n, 1 << 30)
-    # An error of the order has the same effect as an error of the ratios.
+    # A relative error of the order has the effect of a relative error of the ratios.
     error = ratios.error + 2.0**-48
     masses = ratios.masses
     values = ratios.first * (1 + error) - order * ratios.second * (1 - error)
-    # The divergence of a single report.
-    alone = float(masses @ np.maximum(values, 0)) * (1 + 2 * error)
-    if alone == 0:
+    # The divergence of a single report without shuffling, which is also an upper bound.
+    unshuffled = float(masses @ np.maximum(values, 0)) * (1 + 2 * error)
+    if unshuffled == 0:
         return 0.0
     scale = float(values.max())
     log_mean = _log_mean_above(values / scale, masses, n, error)
     if log_mean is None:
-        return alone
+        return unshuffled
     log_delta = log_mean + math.log(scale / n)
-    # 2**-900 bounds the sum of floats that underflow.
-    return min(math.exp(min(log_delta, 0.0)) * (1 + 2.0**-40) + 2.0**-900, alone)
+    # 2**-900 is above the sum of all floats that underflow.
+    return min(math.exp(min(log_delta, 0.0)) * (1 + 2.0**-40) + 2.0**-900, unshuffled)
 
 
 def _log_mean_above(
     values: Floats, masses: Floats, n: int, error: float
 ) -> float | None:
-    """Bound log E[max(S, 0)] from above, for a sum S of n values; None if rounding errors are too large."""
-    # The values are at most 1 and have these masses; the value is 0 with the remaining
-    # probability. `error` is the relative error of values and masses.
+    """Return an upper bound of log E[max(S, 0)], where S is the sum of n independent V.
+
+    V takes each of the `values`, at most 1, with the probability in `masses`, and 0 with
+    the remaining probability. `error` bounds the relative errors of values and masses.
+    None is returned if rounding errors are too large. The formulas are derived at the top
+    of this module.
+    """
     tau = _saddle(values, masses, n)
     weights = masses * np.exp(tau * values)
     mass_at_0 = max(0.0, 1 - float(masses.sum()) * (1 + 2 * error) - 2.0**-48)
 
-    # The standard deviation of the tilted sum determines the noise and the step.
+    # The standard deviation of S under the weights e**(tau V), with 1 / tau for the factor
+    # 1 / z**2, determines the noise and the step h.
     total_weight = float(weights.sum()) + mass_at_0
     mean = float(weights @ values) / total_weight
     variance = max(float(weights @ values**2) / total_weight - mean**2, 0.0)
-    spread = math.sqrt(n * variance + 1 / tau**2)
-    # The noise increases epsilon by about one part in twice the square of this ratio.
-    noise = spread / 48
-    step = 2 * math.pi / max(10 * spread, 30 / tau)
-    # The remaining terms, from 7 over the noise on, are below e**-24.
+    tilted_std = math.sqrt(n * variance + 1 / tau**2)
+    # The noise increases epsilon by about one part in 2 * 48**2.
+    noise = tilted_std / 48
+    step = 2 * math.pi / max(10 * tilted_std, 30 / tau)
+    # The factor e**(-(noise omega)**2 / 2) is below e**-24 from omega = 7 / noise on.
     n_steps = math.ceil(7.0 / noise / step)
     z = tau + 1j * step * np.arange(n_steps + 1)
 
     excess = _moment_excess(values, masses, z)
     smoothing = (noise * z) ** 2 / 2
     exponents = n * np.log1p(excess) + smoothing
-    height = float(exponents[0].real)
-    # If all values are 0, the sum is 0 and gets no noise.
-    log_all_zero = n * math.log(mass_at_0) - height if mass_at_0 else -math.inf
-    terms = (np.exp(exponents - height) - np.exp(log_all_zero + smoothing)) / z**2
+    log_scale = float(exponents[0].real)
+    # If all V are 0, then S is 0 and max(S, 0) needs no noise, so this case is subtracted.
+    log_all_zero = n * math.log(mass_at_0) - log_scale if mass_at_0 else -math.inf
+    terms = (np.exp(exponents - log_scale) - np.exp(log_all_zero + smoothing)) / z**2
 
-    # Relative errors of the terms: errors of the values, multiplied by z in an exponent,
-    # and errors of the exponents.
+    # Relative errors of the terms, from the errors of the values, which are multiplied by z
+    # in an exponent, and from rounding of the exponents.
     slope = n * float(masses @ (np.abs(values) * np.exp(tau * np.maximum(values, 0))))
     errors = (2.0**-48 + 2 * error) * slope * np.abs(z)
-    errors = errors + (n + abs(height) + 64) * 2.0**-48
-    term_sizes = np.exp((exponents - height).real) / np.abs(z) ** 2
+    errors = errors + (n + abs(log_scale) + 64) * 2.0**-48
+    term_sizes = np.exp((exponents - log_scale).real) / np.abs(z) ** 2
 
-    # Terms of conjugate points are conjugate, and the first point is real.
+    # The terms at tau - i omega and tau + i omega are conjugate, so their sum is real.
     total = 2 * float(terms.real.sum()) - float(terms[0].real)
     total += 4 * float(term_sizes @ errors)
-    # The remaining terms, by the distribution of the noise.
+    # Bound of the remaining terms, relative to the largest term.
     remaining = 2 / (step * abs(z[-1].imag))
     remaining *= math.exp(-((noise * step * n_steps) ** 2) / 2)
     if not (errors.max() < 0.1 and math.isfinite(total)):
         return None
-    return height + math.log(step / (2 * math.pi) * (total + remaining))
+    return log_scale + math.log(step / (2 * math.pi) * (total + remaining))
 
 
 def _moment_excess(values: Floats, masses: Floats, z: NDArray[Any]) -> NDArray[Any]:
-    """Return E[e**(z V)] - 1 of a value V, precise where it is small, for points z with one real part."""
-    # With s and c the sine and cosine of half the angle, e**(a + i b) - 1 = e**a - 1 - 2
-    # e**a s**2 + 2 i e**a s c: several times as fast as complex exponentials.
+    """Return E[e**(z V)] - 1 for each point z, without cancellation; all z have the same real part."""
+    # With s = sin(b / 2) and c = cos(b / 2), e**(a + i b) - 1 = (e**a - 1) - 2 e**a s**2 +
+    # 2 i e**a s c, which is several times as fast as complex exponentials.
     tau = z[0].real
     weights = masses * np.exp(tau * values)
     half_angles = np.multiply.outer(values / 2, z.imag)
@@ -197,27 +211,30 @@ def _moment_excess(values: Floats, masses: Floats, z: NDArray[Any]) -> NDArray[A
 
 
 def _saddle(values: Floats, masses: Floats, n: int) -> float:
-    """Return the approximate tau with the smallest E[e**(tau S)] / tau**2. Any tau gives a bound."""
+    """Return the approximate tau that minimizes E[e**(tau S)] / tau**2; any tau gives a valid bound."""
 
-    def height(log_tau: float) -> float:
+    def log_moment(log_tau: float) -> float:
         tau = math.exp(log_tau)
         return n * math.log1p(float(masses @ np.expm1(tau * values))) - 2 * log_tau
 
-    # Values are at most 1. Beyond the bounds, e**tau is not a float.
+    # Values are at most 1, and e**690 is a float.
     bounds = -40.0, math.log(690.0)
     options = {"xatol": 1e-3}
-    best = minimize_scalar(height, bounds=bounds, method="bounded", options=options)
+    best = minimize_scalar(log_moment, bounds=bounds, method="bounded", options=options)
     return math.exp(float(best.x))
 
 
 @dataclass(frozen=True)
 class ReportPair:
-    """The reports of two values of a record, in classes, with a common lower bound (the blanket)."""
+    """The distributions of the reports of two values x0 and x1 of a record, with a blanket m.
 
-    # A class contains reports y with equal ``P(y | x0) / m(y)`` and equal ``P(y | x1) / m(y)``: it stores the sums of
-    # ``P(y | x0)``, ``P(y | x1)`` and ``m(y)`` over the class. The measure m is the blanket: ``0 < m(y) <= P(y | x)``
-    # for every value x. So the first two sums add up to 1 over all classes, and the third to at most 1. A pair may
-    # stand for all pairs of values: see `FrequencyOracle.shuffle_pair`.
+    A class contains all reports y with equal ratios ``P(y | x0) / m(y)`` and
+    ``P(y | x1) / m(y)``. It is stored as the sums of ``P(y | x0)``, ``P(y | x1)`` and
+    ``m(y)`` over its reports. The blanket has ``0 < m(y) <= P(y | x)`` for every value x.
+    """
+
+    # Over all classes, the first two sums add up to 1, and the third to at most 1. A pair
+    # may stand for all pairs of values, see `FrequencyOracle.shuffle_pair`.
 
     classes: tuple[Class, ...]
     # Other independent reports of the record that are released with this report.
@@ -244,14 +261,14 @@ class ReportPair:
 
     @cached_property
     def is_symmetric(self) -> bool:
-        """Check if the two values may be exchanged in each part."""
+        """True if the pair with exchanged values has the same classes."""
         is_mirrored = set(self.classes) == set(self.swapped().classes)
         return is_mirrored and all(pair.is_symmetric for pair in self.beside)
 
     @cached_property
     def ratios(self) -> Ratios:
-        """The classes of all parts together, as floats."""
-        parts = [Ratios.of(pair.classes) for pair in (self, *self.beside)]
+        """The classes of the joint report of all parts, as floats."""
+        parts = [Ratios.from_classes(pair.classes) for pair in (self, *self.beside)]
         if len(parts) == 1:
             return parts[0]
         return Ratios.product(parts) or ReportPair.from_ratio(self.largest_ratio).ratios
@@ -262,7 +279,7 @@ class ReportPair:
         return ReportPair(classes, tuple(pair.swapped() for pair in self.beside))
 
     def delta(self, n: int, epsilon: float) -> float:
-        """Bound delta of n shuffled reports for an epsilon."""
+        """Return an upper bound of delta of n shuffled reports for an epsilon, in both directions."""
         order = math.exp(epsilon)
         delta = delta_above(self.ratios, n, order)
         if self.is_symmetric:
@@ -271,17 +288,17 @@ class ReportPair:
 
     @classmethod
     def from_ratio(cls, worst_ratio: Fraction) -> ReportPair:
-        """Return the pair that reveals as much as any pair of a local randomizer with this worst ratio."""
-        # By [1]_, the rows of any two values are mixtures ``(r Q0 + Q1) / (r + 1)`` and
-        # ``(Q0 + r Q1) / (r + 1)`` of two distributions. Every other row is at least 1
-        # / r times either row, thus 1 / r times their mean: it contains ``(Q0 + Q1) /
-        # (2 r)``. To learn from which of Q0 and Q1 the reports are can only help the
-        # attacker.
+        """Return a pair that bounds every pair of a local randomizer with this largest ratio of probabilities."""
+        # Let r be the ratio. By [1]_, the distributions of two values are mixtures ``(r Q0
+        # + Q1) / (r + 1)`` and ``(Q0 + r Q1) / (r + 1)`` of two distributions. The
+        # distribution of every other value is at least 1 / r times each of them, thus at
+        # least 1 / r times their mean: ``(Q0 + Q1) / (2 r)`` is a blanket. The bound
+        # assumes that the attacker sees from which of Q0 and Q1 a report is drawn.
         # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for
         #    differential privacy. IEEE Transactions on Information Theory 63(6).
         if worst_ratio < 1:
             raise ValueError(f"worst_ratio must be >= 1, got {float(worst_ratio)}")
-        # Rounded up to 128 fractional bits, because products of many parts have more.
+        # Rounded up to 128 fractional bits, because products of many fractions are long.
         ratio = Fraction(math.ceil(worst_ratio * 2**128), 2**128)
         mass = 1 / (2 * ratio)
         likely, unlikely = ratio / (ratio + 1), 1 / (ratio + 1)
@@ -291,9 +308,13 @@ class ReportPair:
     def from_support(
         cls, high: Fraction, low: Fraction, counts: Sequence[int]
     ) -> ReportPair:
-        """Return the pair of an oracle whose reports have one probability for supported values, else another."""
-        # Numbers of reports that support x0 only, x1 only, both and none. The blanket is
-        # `low` for all.
+        """Return the pair of an oracle with two probabilities of a report.
+
+        A report has probability `high` under the values that it supports, and `low` under
+        all other values. `counts` are the numbers of reports that support x0 only, x1
+        only, both and none of them.
+        """
+        # The blanket of each report is `low`.
         probabilities = (high, low), (low, high), (high, high), (low, low)
         classes = []
         for (first, second), count in zip(probabilities, counts, strict=True):
@@ -302,7 +323,7 @@ class ReportPair:
 
     @classmethod
     def product(cls, pairs: Sequence[ReportPair]) -> ReportPair:
-        """Return the pair of several independent reports of a record that are released together."""
+        """Return the pair of the joint report that consists of several independent reports of a record."""
         if len(pairs) == 1:
             return pairs[0]
         parts = [part for pair in pairs for part in (cls(pair.classes), *pair.beside)]
@@ -310,7 +331,10 @@ class ReportPair:
 
     @classmethod
     def mixture(cls, parts: Iterable[tuple[Fraction, ReportPair]]) -> ReportPair:
-        """Return the pair of a report that names its part, which is drawn independently of the value."""
+        """Return the pair of a report that contains the name of its randomizer.
+
+        The randomizer is drawn with the given probabilities, independently of the value.
+        """
         parts = list(parts)
         if len(parts) == 1:
             return parts[0][1]

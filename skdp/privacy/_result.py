@@ -1,4 +1,4 @@
-"""The statement as text, as a table, as a record and as a page."""
+"""Privacy statements as text, table, JSON record and HTML page."""
 
 from __future__ import annotations
 
@@ -120,6 +120,7 @@ class PrivacyStatement(JsonRecord):
         return self._columns_with("unprotected:")
 
     def _columns_with(self, *protections: str) -> list[str]:
+        """Return the columns with a fact whose protection begins with one of some texts."""
         columns = [
             format_name(fact.column)
             for fact in self.facts
@@ -128,24 +129,24 @@ class PrivacyStatement(JsonRecord):
         return list(dict.fromkeys(columns))
 
     def _headline(self) -> str:
-        """List the unprotected columns, then the guarantee of the other columns."""
+        """Return a summary: the unprotected columns, then the guarantee of the other columns."""
         unprotected = self.unprotected_columns
-        waiting = self._columns_with(NOT_FITTED, NOT_SEEN)
+        pending = self._columns_with(NOT_FITTED, NOT_SEEN)
         texts = []
         if not self.facts:
             return "The ledger has no charges."
         if all(fact.protection == CHARGED for fact in self.facts):
             texts.append("Charges of a ledger, which lists no release without a charge")
-        elif unprotected or not waiting:
+        elif unprotected or not pending:
             texts.append(f"Unprotected columns: {', '.join(unprotected) or 'none'}")
-        if waiting:
-            texts.append(f"No guarantee yet for: {', '.join(waiting)}")
+        if pending:
+            texts.append(f"No guarantee yet for: {', '.join(pending)}")
         if any("target is unprotected" in note for note in self.notes):
             texts.append("The target is unprotected")
         if self.total is not None:
             is_fitted = all(step.fitted for step in self.steps)
             texts.append(f"{'Guarantee' if is_fitted else 'Plan'}: {self.total}")
-        elif not waiting:
+        elif not pending:
             texts.append("No column has a total guarantee")
         return f"{'. '.join(texts)}."
 
@@ -208,7 +209,7 @@ class PrivacyStatement(JsonRecord):
 
 
 def _list_fact(fact: Fact) -> dict[str, Any]:
-    """Return a fact as a row of the table; numbers without a guarantee are None."""
+    """Return a fact as a row of the table, by column; epsilon and delta are None without a guarantee."""
     row = dict.fromkeys(_COLUMNS, "") | {"epsilon": None, "delta": None}
     if fact.guarantee is not None:
         for name in ("epsilon", "delta", "relation", "trust", "mechanism"):
@@ -219,6 +220,7 @@ def _list_fact(fact: Fact) -> dict[str, Any]:
 
 
 def _load_template() -> Any:
+    """Return the jinja2 template of the HTML page."""
     try:
         import jinja2
     except ImportError as error:
@@ -232,7 +234,7 @@ def _load_template() -> Any:
 
 
 def _describe_total(total: PrivacyGuarantee) -> dict[str, Any]:
-    """Explain a total guarantee to people who do not know skdp."""
+    """Return explanations of a total guarantee for readers without knowledge of differential privacy."""
     unit = f"{total._format_unit()}. A person with more records is protected less"
     if total.unit != "record":
         unit = (

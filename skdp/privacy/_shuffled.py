@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy._accountant import smallest_epsilon
-from skdp.privacy._conversions import LOG_ERROR, proven_edge
+from skdp.privacy._conversions import LOG_ERROR, find_safe_boundary
 from skdp.privacy._formats import check_choice, check_delta, check_epsilon
 from skdp.privacy._guarantee import PrivacyGuarantee
 from skdp.privacy._losses import GaussianLoss, Loss, StatedLoss
@@ -26,10 +26,11 @@ Released: TypeAlias = Literal["reports", "tally"]
 
 _RELEASED: tuple[Released, ...] = get_args(Released)
 
-# Relative precision of an epsilon; of a mu, and of quantities that are computed from several mus.
+# Relative precision of the search for an epsilon, and of searches in which each step is
+# itself a search (for a mu).
 _PRECISION, _LOW_PRECISION = 1e-5, 2.0**-10
 
-# Bound of the rounding errors of a tangent, relative to the larger of its two terms.
+# Bound of the rounding error of a tangent, relative to the larger of its two terms.
 _ROUNDING = 2.0**-38
 
 
@@ -112,10 +113,11 @@ def shuffled_guarantee(
     n = _check_n(n)
     check_choice("released", released, _RELEASED)
     pairs, local = _inspect_reporter(reporter, released)
-    done = f"shuffled from {n:,} reports"
+    output = f"shuffled from {n:,} reports"
     if released == "tally":
-        done = f"unweighted sums of all {n:,} reports"
-    guarantee = replace(local, trust="shuffle", mechanism=f"{local.mechanism}, {done}")
+        output = f"unweighted sums of all {n:,} reports"
+    mechanism = f"{local.mechanism}, {output}"
+    guarantee = replace(local, trust="shuffle", mechanism=mechanism)
     if local.epsilon >= 300:  # shuffling has no effect
         return guarantee
     epsilon = _smallest_epsilon(pairs, n, exact_delta)
@@ -196,25 +198,26 @@ def local_epsilon(
 
     def excess(local: float) -> float:
         pairs = _inspect_reporter(reporter(local), released)[0]
-        reached = _smallest_epsilon(pairs, n, exact_delta)
-        return min(math.log(max(reached, 1e-300) / target), 9.0)
+        bound = _smallest_epsilon(pairs, n, exact_delta)
+        return min(math.log(max(bound, 1e-300) / target), 9.0)
 
     precision = _LOW_PRECISION if released == "tally" else _PRECISION
-    return proven_edge(excess, precision, safe=float(epsilon), unsafe=largest)
+    return find_safe_boundary(excess, precision, safe=float(epsilon), unsafe=largest)
 
 
 def _smallest_epsilon(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float:
-    """Return a proven epsilon of n reports whose parts are shuffled separately."""
-    # Separately shuffled parts are post-processing of parts that are shuffled together.
+    """Return a proven epsilon of n reports, whose parts are shuffled separately."""
+    # Shuffling the parts of whole reports separately is post-processing, so the epsilon of
+    # joint reports is an upper bound too.
     together = _epsilon_of_pair(ReportPair.product(pairs), n, delta)
     if len(pairs) == 1:
         return together
-    return min(together, _composed_epsilon(pairs, n, delta))
+    return min(together, _compose_parts(pairs, n, delta))
 
 
 @lru_cache(maxsize=64)
 def _epsilon_of_pair(pair: ReportPair, n: int, delta: Fraction) -> float:
-    """Return a proven epsilon of n shuffled reports, at most the epsilon of a single report."""
+    """Return a proven epsilon of n shuffled reports for delta, at most the local epsilon."""
     largest = log_upper(pair.largest_ratio)
     if delta == 0 or largest == 0:
         return largest
@@ -222,28 +225,28 @@ def _epsilon_of_pair(pair: ReportPair, n: int, delta: Fraction) -> float:
     def excess(epsilon: float) -> float:
         return _log_ratio(pair.delta(n, epsilon), delta)
 
-    return proven_edge(excess, _PRECISION, safe=largest, unsafe=0.0)
+    return find_safe_boundary(excess, _PRECISION, safe=largest, unsafe=0.0)
 
 
-def _composed_epsilon(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float:
-    """Bound epsilon by the losses of the parts; infinite without losses."""
+def _compose_parts(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> float:
+    """Return the epsilon of the composition of separately shuffled parts; infinite if no losses are found."""
     losses = _dominating_losses(pairs, n, delta)
     composed = smallest_epsilon(losses, delta) if losses else None
     return math.inf if composed is None else composed
 
 
-def _log_ratio(reached: float, target: Fraction) -> float:
-    """Return the logarithm of a ratio, rounded up, in the range of a search."""
-    return max(math.log(max(reached, 1e-300)) - math.log(target) + LOG_ERROR, -50.0)
+def _log_ratio(bound: float, target: Fraction) -> float:
+    """Return log(bound / target), rounded up and clipped for a search."""
+    return max(math.log(max(bound, 1e-300)) - math.log(target) + LOG_ERROR, -50.0)
 
 
 def _dominating_losses(
     pairs: Sequence[ReportPair], n: int, delta: Fraction
 ) -> tuple[Loss, ...]:
-    """Return losses that dominate separately shuffled parts; empty if none are found."""
+    """Return losses that dominate the releases of separately shuffled parts; empty if none are found."""
     if not delta:
         return ()
-    # Gaussian noise fails with a small part of delta.
+    # The Gaussian losses hold except for failures, which get 2**-10 of delta.
     failure = float(delta) / len(pairs) * 2.0**-10
     losses: list[Loss] = []
     for pair, count in Counter(pairs).items():
@@ -257,48 +260,55 @@ def _dominating_losses(
 
 @lru_cache(maxsize=256)
 def _gaussian_mu(pair: ReportPair, n: int, failure: float) -> float | None:
-    """Return the approximately smallest mu of Gaussian noise that dominates except for a failure."""
-    # A sum of many reports is nearly normal. Gaussian noise dominates if its divergences
-    # are larger for every epsilon >= 0. As functions of t = e**epsilon, divergences are
-    # convex: between two points of a grid, the divergence of the reports is below the
-    # chord, and the divergence of Gaussian noise is above a tangent. Lines that are in
-    # order at both ends are in order between them. Beyond the last point, the divergence
-    # of the reports is at most the failure probability.
+    """Return a small mu of Gaussian noise that dominates n shuffled reports except for a failure probability.
+
+    None if no mu is found.
+    """
+    # A sum of many reports is nearly normal. Gaussian noise dominates if its hockey-stick
+    # divergence is larger for every order t = e**epsilon >= 1. Divergences are convex in t.
+    # So in each interval of a grid, the divergence of the reports is below its chord, and
+    # the divergence of Gaussian noise is above its tangent at a point of the interval. It
+    # is sufficient to compare the chord and the tangent at both endpoints. Beyond the last
+    # grid point, the divergence of the reports is at most the failure probability.
     largest = _epsilon_of_pair(pair, n, Fraction(failure))
     if not largest:
         return None
-    # Half of 40 intervals increase mu by a percent, twice as many decrease it by 0.2 %.
+    # 40 intervals: 20 would increase mu by 1 %, and 80 would decrease it by 0.2 %.
     epsilons = np.linspace(0, largest, 41)
     reports = np.array([pair.delta(n, epsilon) for epsilon in epsilons.tolist()])
     required = np.maximum(reports - failure, 0) * (1 + _ROUNDING) / (1 - failure)
-    touched = (epsilons[:-1] + epsilons[1:]) / 2
-    orders = np.exp(touched)
-    ends = np.exp(epsilons)
+    tangent_points = (epsilons[:-1] + epsilons[1:]) / 2
+    orders = np.exp(tangent_points)
+    grid_orders = np.exp(epsilons)
 
-    def dominates(mu: float) -> bool:
-        # The derivative of delta(t) = near - t far is -far.
-        near = ndtr(mu / 2 - touched / mu)
-        far = ndtr(-mu / 2 - touched / mu)
+    def is_dominating(mu: float) -> bool:
+        # delta(t) = Phi(mu / 2 - log(t) / mu) - t Phi(-mu / 2 - log(t) / mu) = near - t far
+        # has the derivative -far.
+        near = ndtr(mu / 2 - tangent_points / mu)
+        far = ndtr(-mu / 2 - tangent_points / mu)
         tangent = near - orders * far - _ROUNDING * near
-        at_left = tangent + (orders - ends[:-1]) * far
-        at_right = tangent - (ends[1:] - orders) * far
+        at_left = tangent + (orders - grid_orders[:-1]) * far
+        at_right = tangent - (grid_orders[1:] - orders) * far
         return bool(
             (at_left >= required[:-1]).all() and (at_right >= required[1:]).all()
         )
 
     low, high = 0.0, 4 * float(required[0]) + largest
-    if not dominates(high):
+    if not is_dominating(high):
         return None
     while high - low > _LOW_PRECISION * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if dominates(middle) else (middle, high)
+        low, high = (low, middle) if is_dominating(middle) else (middle, high)
     return high
 
 
 def _inspect_reporter(
     reporter: Any, released: Released
 ) -> tuple[tuple[ReportPair, ...], PrivacyGuarantee]:
-    """Return the pairs and the local guarantee of a randomizer."""
+    """Return the pairs of reports of each part, and the local guarantee of a randomizer.
+
+    See `shuffled_guarantee` for the parameters.
+    """
     protocol = getattr(reporter, "protocol_", reporter)
     pairs: tuple[ReportPair, ...] = ()
     if hasattr(reporter, "shuffle_pair") and not isinstance(reporter, type):
@@ -313,16 +323,17 @@ def _inspect_reporter(
             )
         if hasattr(protocol, "shuffle_pairs"):
             pairs = tuple(protocol.shuffle_pairs(released))
-    # A subclass may inherit the pairs of an oracle and draw with another ratio.
+    # Pairs that reveal less than the stated epsilon are ignored: a subclass may inherit the
+    # pairs of an oracle but draw with other probabilities.
     revealed = sum(log_upper(pair.largest_ratio) for pair in pairs)
     if not pairs or revealed < local.epsilon * (1 - 1e-6):
-        # This pair dominates every local randomizer with this epsilon.
+        # This pair bounds every local randomizer with this epsilon.
         pairs = (ReportPair.from_ratio(exp_bounds(local.epsilon)[1]),)
     return pairs, local
 
 
 def _get_local_guarantee(reporter: Any) -> PrivacyGuarantee:
-    """Return the guarantee of a local randomizer."""
+    """Return the guarantee of a local randomizer; raise an error for other objects."""
     local = getattr(reporter, "guarantee_", getattr(reporter, "guarantee", None))
     if not isinstance(local, PrivacyGuarantee):
         unfitted = " that is not fitted" if hasattr(reporter, "fit") else ""
@@ -341,6 +352,7 @@ def _get_local_guarantee(reporter: Any) -> PrivacyGuarantee:
 
 
 def _check_n(n: Any) -> int:
+    """Check a number of reports and return it as an int."""
     if isinstance(n, bool | np.bool_) or not isinstance(n, int | np.integer):
         raise TypeError(f"n must be an integer, got {type(n).__name__}")
     if not 1 <= n < 1 << 63:

@@ -51,7 +51,8 @@ _LEDGER_NOTES = (
     "results do not add up. For all charges, also future ones, the budget holds.",
 )
 
-# Delta of the total of a ledger in rho or mu, fixed before any charge.
+# Delta for the epsilon of a budget of rho or mu. It is constant, because a delta that
+# depends on earlier results is not a guarantee.
 _STATED_DELTA = 1e-6
 
 
@@ -156,10 +157,10 @@ def privacy_statement(
     if isinstance(trusted, type) or not all(isinstance(one, type) for one in trusted):
         raise TypeError("trusted must be a sequence of classes")
     names_of_X = column_names_of(X)
-    tables = [_columns_of(part, names_of_X) for part in estimators]
+    tables = [_find_columns(part, names_of_X) for part in estimators]
     columns = dict.fromkeys(name for names in tables for name in names)
 
-    # The statement is a plan only if no step is fitted.
+    # If no step is fitted, the statement is a plan.
     walk = Walk(columns, trusted, is_plan=not any(map(is_fitted, estimators)))
     for index, (part, names) in enumerate(zip(estimators, tables, strict=True)):
         path = f"{index}" if len(estimators) > 1 else ""
@@ -168,7 +169,7 @@ def privacy_statement(
             walk.returned |= output.raw
     walk.finish()
 
-    total, total_notes = _add_up(walk)
+    total, total_notes = _find_total(walk)
     return PrivacyStatement(
         tuple(_list_facts(walk, names_of_X or ())),
         total,
@@ -178,6 +179,7 @@ def privacy_statement(
 
 
 def _check_estimators(estimator: Any) -> list[Any]:
+    """Check an estimator, or a list of estimators, and return a list."""
     estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
     if not estimators:
         raise ValueError(
@@ -195,8 +197,10 @@ def _check_estimators(estimator: Any) -> list[Any]:
     return estimators
 
 
-def _columns_of(estimator: Any, names_of_X: tuple[Any, ...] | None) -> tuple[Any, ...]:
-    """Return the columns that an estimator was fitted on, by their names in X."""
+def _find_columns(
+    estimator: Any, names_of_X: tuple[Any, ...] | None
+) -> tuple[Any, ...]:
+    """Return the columns that an estimator was fitted on, or else the columns of X."""
     fitted = fitted_names(estimator)
     if fitted is None or names_of_X is None:
         return fitted or names_of_X or (ALL_COLUMNS,)
@@ -213,14 +217,14 @@ def _columns_of(estimator: Any, names_of_X: tuple[Any, ...] | None) -> tuple[Any
 
 
 def _returns_rows(estimator: Any) -> bool:
-    """Check if `fit_transform` of an estimator, or of its last step, returns rows."""
+    """Check if an estimator, or the last step of a pipeline, is a transformer, whose output contains rows."""
     if is_a(estimator, "Pipeline"):
         return _returns_rows(estimator.steps[-1][1])
     return hasattr(estimator, "guarantee_") or not hasattr(estimator, "predict")
 
 
 def _list_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
-    """Return the facts of each column in order, its protections before its exposures."""
+    """Return the facts about each column, in the order of the columns, protections first."""
     returned = walk.returned - walk.find_exposed()
     facts = [*walk.facts, *(Fact(name, "", RETURNED) for name in returned)]
     released = {fact.column for fact in facts}
@@ -232,10 +236,10 @@ def _list_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
     return facts + [Fact(name, "", NOT_SEEN) for name in unseen]
 
 
-def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
-    """Return the total for the columns that all steps protect, and notes about it."""
+def _find_total(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
+    """Return the sum of the guarantees for the columns that all steps protect, and notes about it."""
     covered = _find_covered(walk)
-    is_of_values = any(map(_is_of_values, walk.steps))
+    protects_values = any(map(_protects_values, walk.steps))
     reason = walk.find_reason_to_replace()
     counted = []
     conversions = []
@@ -243,10 +247,10 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
         guarantee = step.guarantee
         if set(covered).isdisjoint(guarantee.scope):
             continue
-        # Each guarantee is converted separately, because the delta of their sum would
-        # be larger.
+        # Each guarantee is converted before the sum: a conversion of the sum would have a
+        # larger delta, because of the factor 1 + e**epsilon.
         if reason and guarantee.relation == "add_remove":
-            replaced = _convert(guarantee, is_of_values=is_of_values)
+            replaced = _convert_to_replace(guarantee, protects_values=protects_values)
             if replaced is None:
                 unit = guarantee._format_unit()
                 text = _NO_TOTAL.format(reason=reason, unit=unit, step=step.step)
@@ -268,29 +272,29 @@ def _add_up(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
 
 
 def _find_covered(walk: Walk) -> list[Any]:
-    """Return the columns that all steps protect, in order."""
+    """Return the columns with a guarantee of which no step releases true values, in order."""
     exposed = walk.find_exposed() | walk.returned
     if ALL_COLUMNS in exposed:
         return []
     covered = {name for step in walk.steps for name in step.guarantee.scope} - exposed
-    # All other columns are public for a step that protects the values of named columns.
-    for step in filter(_is_of_values, walk.steps):
+    # A step that protects the values of named columns may release all other columns.
+    for step in filter(_protects_values, walk.steps):
         covered &= set(step.guarantee.scope)
     return [name for name in walk.columns if name in covered]
 
 
-def _is_of_values(step: StatedStep) -> bool:
-    """Check if a step protects the values of named columns only."""
+def _protects_values(step: StatedStep) -> bool:
+    """Check if a step protects the values of named columns only, not whole records."""
     return step.guarantee.relation == "replace_values"
 
 
-def _convert(
-    guarantee: PrivacyGuarantee, *, is_of_values: bool
+def _convert_to_replace(
+    guarantee: PrivacyGuarantee, *, protects_values: bool
 ) -> PrivacyGuarantee | None:
-    """Convert "add_remove" to "replace"; None if this is impossible."""
-    # A person may be replaced by a person with another number of rows, unless only
-    # values are replaced.
-    if guarantee.unit != "record" and not is_of_values:
+    """Convert an "add_remove" guarantee to "replace"; None if this is impossible."""
+    # With a guarantee for all rows of a person, replacing a person may change the number of
+    # rows, which another step reveals. Replacing values does not.
+    if guarantee.unit != "record" and not protects_values:
         return None
     try:
         return guarantee.to("replace")
@@ -299,11 +303,12 @@ def _convert(
 
 
 def _sum(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
+    """Add guarantees."""
     return add_guarantees(Counter(guarantees))
 
 
 def _list_notes(walk: Walk) -> list[str]:
-    """Return the notes about steps."""
+    """Return the notes of a walk, with the names of their steps."""
     notes = []
     for name, text in NOTES.items():
         steps = ", ".join(dict.fromkeys(walk.notes[name]))
@@ -313,7 +318,7 @@ def _list_notes(walk: Walk) -> list[str]:
 
 
 def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
-    """State the charges of a ledger, in its relation."""
+    """Return the statement of the charges of a ledger, in its relation."""
     account, charges = ledger._book.snapshot()
     counts: Counter[tuple[str, PrivacyGuarantee]] = Counter()
     for charge in charges:
@@ -329,21 +334,23 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         facts += [Fact(column, name, CHARGED, together) for column in guarantee.scope]
     total = None
     if steps:
-        # The sum contains each class of release once; the ledger counts all releases.
+        # The sum counts equal charges once; epsilon, delta and rho are from the ledger.
         total = replace(
-            _sum(step.guarantee for step in steps), **_spend_of(ledger), losses=()
+            _sum(step.guarantee for step in steps),
+            **_describe_spending(ledger),
+            losses=(),
         )
     notes = (f"{ledger!r}.", *_LEDGER_NOTES)
     return PrivacyStatement(tuple(facts), total, notes, tuple(steps))
 
 
-def _spend_of(ledger: PrivacyLedger) -> dict[str, Any]:
-    """Return epsilon, delta and rho of all charges of a ledger together."""
+def _describe_spending(ledger: PrivacyLedger) -> dict[str, Any]:
+    """Return the fields epsilon, delta and rho of a guarantee for all charges of a ledger."""
     epsilon, delta = ledger.spent
     if not delta:
         return {"epsilon": epsilon, "delta": 0.0, "rho": None}
-    # If earlier results decide about charges, a sum of deltas is not a guarantee: the
-    # last charge may be the one that reveals most. The whole budget holds.
+    # If earlier results decide about further charges, the sum of the epsilons and deltas so
+    # far is not a guarantee. The guarantee of the whole budget holds.
     if ledger.rho is not None:
         epsilon = zcdp_epsilon(ledger.rho, _STATED_DELTA)
     elif ledger.mu is not None:

@@ -1,4 +1,4 @@
-"""Facts about an estimator: its library, its parts, and the data that it learns from."""
+"""Properties of an estimator for statements: its library, its parts, and the data that it learns from."""
 
 from __future__ import annotations
 
@@ -7,53 +7,54 @@ from typing import Any, Literal
 
 from skdp.privacy._guarantee import PrivacyGuarantee
 
-# Libraries whose classes are known.
+# Libraries whose classes have a known behavior.
 _LIBRARIES = ("sklearn", "imblearn", "skdp")
 
-# Transformers of scikit-learn whose `fit` only counts columns.
+# Transformers of scikit-learn whose `fit` stores only the number of columns.
 _STATELESS = ("Binarizer", "Normalizer", "PolynomialFeatures")
 
 # Estimators of scikit-learn that learn the target without a tag or `predict`.
 _TARGET_LEARNERS = ("SelectKBest", "SelectPercentile", "PLSSVD")
 
-# Attributes of predictors, and parameters of meta-estimators that score or split by the
-# target.
+# Attributes of estimators that learn from the target: predictors, and meta-estimators that
+# use the target for scores or splits.
 _TARGET_ATTRIBUTES = ("predict", "refit", "scoring", "cv")
 
-# True if the returned rows are protected, "fit" if only in fit.
+# Protection of the rows that an estimator returns: True, False, or "fit" if only the rows
+# of `fit_transform` or `fit_resample` are protected.
 Protects = Literal[True, False, "fit"]
 
 
 def library_of(estimator: Any) -> str | None:
-    """Return the library of a class; None if its behavior is not known."""
-    # The code of a subclass in another module is not known.
+    """Return the library that defines the class of an estimator; None for unknown libraries."""
+    # A subclass of a known class in another module is unknown too.
     library = type(estimator).__module__.partition(".")[0]
     return library if library in _LIBRARIES else None
 
 
 def is_a(estimator: Any, *names: str) -> bool:
-    """Check if the class of an estimator is a class of scikit-learn or imbalanced-learn."""
+    """Check if an estimator has one of the named classes of scikit-learn or imbalanced-learn."""
     is_known = library_of(estimator) in ("sklearn", "imblearn")
     return is_known and type(estimator).__name__ in names
 
 
 def is_estimator(value: Any) -> bool:
-    """Check if an object can be fitted."""
+    """Check if an object is an estimator or a resampler, and not a class."""
     fit = getattr(value, "fit", None) or getattr(value, "fit_resample", None)
     return callable(fit) and not isinstance(value, type)
 
 
-def parts_of(estimator: Any) -> list[Any]:
-    """Return the fitted estimators in an estimator, or else the estimators in its parameters."""
-    # Parameters of fitted meta-estimators are the originals of their parts, and were
-    # not fitted. An identity removes parts that occur twice.
+def list_parts(estimator: Any) -> list[Any]:
+    """Return the fitted estimators in the attributes of an estimator, or else the estimators in its parameters."""
+    # A fitted meta-estimator fits clones, so the estimators in its parameters are not used.
+    # Parts are collected by identity, because some occur in several attributes.
     fitted: dict[int, Any] = {}
     parameters: dict[int, Any] = {}
     for name, value in getattr(estimator, "__dict__", {}).items():
         parts = fitted if name.startswith("_") or name.endswith("_") else parameters
         parts |= {id(part): part for part in _find_estimators(value)}
-    found = fitted or parameters
-    return [part for part in found.values() if part is not estimator]
+    parts = fitted or parameters
+    return [part for part in parts.values() if part is not estimator]
 
 
 def _find_estimators(value: Any) -> Iterator[Any]:
@@ -65,17 +66,17 @@ def _find_estimators(value: Any) -> Iterator[Any]:
             yield from _find_estimators(item)
 
 
-def all_parts(estimator: Any) -> Iterator[Any]:
-    """Yield an estimator, its parts, and the parts of these."""
+def iterate_parts(estimator: Any) -> Iterator[Any]:
+    """Yield an estimator and, recursively, all its parts."""
     yield estimator
-    for part in parts_of(estimator):
-        yield from all_parts(part)
+    for part in list_parts(estimator):
+        yield from iterate_parts(part)
 
 
 def is_fitted(estimator: Any) -> bool:
     """Check if an estimator, or one of its parts, has an attribute that `fit` sets."""
-    # Estimators that learn nothing are always fitted according to scikit-learn.
-    for part in all_parts(estimator):
+    # scikit-learn's `check_is_fitted` is always True for stateless estimators.
+    for part in iterate_parts(estimator):
         for name in getattr(part, "__dict__", ()):
             if name.endswith("_") and not name.startswith("__"):
                 return True
@@ -84,29 +85,29 @@ def is_fitted(estimator: Any) -> bool:
 
 def is_of_skdp(estimator: Any) -> bool:
     """Check if an estimator and all its parts are classes of skdp."""
-    return all(library_of(part) == "skdp" for part in all_parts(estimator))
+    return all(library_of(part) == "skdp" for part in iterate_parts(estimator))
 
 
 def is_known(estimator: Any) -> bool:
-    """Check if the libraries of an estimator and all its parts set attributes in `fit`."""
-    return all(library_of(part) is not None for part in all_parts(estimator))
+    """Check if an estimator and all its parts are classes of known libraries."""
+    return all(library_of(part) is not None for part in iterate_parts(estimator))
 
 
 def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
-    """Check if the guarantee of an estimator comes from a known or trusted class."""
+    """Check if an estimator has a guarantee, which a class of skdp or of `trusted` states."""
     if not isinstance(getattr(estimator, "guarantee_", None), PrivacyGuarantee):
         return False
     if type(estimator) in trusted:
         return True
-    # Oracles may be registered by a user, and wrappers release rows of their parts.
+    # Oracles may be classes of other authors, and wrappers release the output of their parts.
     sources = [estimator, *getattr(estimator, "oracles_", ())]
     is_known = all(library_of(source) == "skdp" for source in sources)
-    return is_known and all(is_trusted(part, trusted) for part in parts_of(estimator))
+    return is_known and all(is_trusted(part, trusted) for part in list_parts(estimator))
 
 
 def has_earlier_fit(estimator: Any) -> bool:
-    """Check if an estimator, or one of its parts, was fitted before, possibly on true values."""
-    for part in all_parts(estimator):
+    """Check if a part of an estimator was fitted elsewhere before, possibly on true values."""
+    for part in iterate_parts(estimator):
         splits = getattr(part, "cv", None)
         is_prefit = isinstance(splits, str) and splits == "prefit"
         if is_prefit or getattr(part, "prefit", False) or is_a(part, "FrozenEstimator"):
@@ -122,7 +123,7 @@ def passes_columns(part: Any) -> bool:
 
 
 def learns_nothing(estimator: Any) -> bool:
-    """Check if an estimator is stateless and transforms each row independently."""
+    """Check if `fit` of an estimator of scikit-learn learns nothing from the values."""
     if is_a(estimator, "OneHotEncoder", "OrdinalEncoder"):
         is_counted = estimator.min_frequency, estimator.max_categories
         return is_counted == (None, None) and not isinstance(estimator.categories, str)
@@ -131,10 +132,10 @@ def learns_nothing(estimator: Any) -> bool:
 
 def learns_target(estimator: Any) -> bool:
     """Check if an estimator learns from the target."""
-    if any(map(learns_target, parts_of(estimator))):
+    if any(map(learns_target, list_parts(estimator))):
         return True
-    # Estimators of other authors may learn from the target. Estimators of skdp learn from
-    # a true target only with a guarantee, or through their parts.
+    # Estimators of other libraries may learn from the target. Estimators of skdp learn from
+    # the true target with a guarantee only, or through their parts.
     library = library_of(estimator)
     if library != "sklearn" or is_a(estimator, *_TARGET_LEARNERS):
         return library != "skdp"
@@ -143,20 +144,21 @@ def learns_target(estimator: Any) -> bool:
 
 
 def has_own_column_function(transformer: Any) -> bool:
-    """Check if a function of the user, which may read values, selects columns."""
-    for _, _, chosen in transformer.transformers:
-        if callable(chosen) and not is_a(chosen, "make_column_selector"):
+    """Check if a column transformer selects columns by a function of the user, which may read values."""
+    for _, _, columns in transformer.transformers:
+        if callable(columns) and not is_a(columns, "make_column_selector"):
             return True
     return False
 
 
 def find_domains(estimator: Any) -> dict[Any, PrivacyGuarantee]:
-    """Return the guarantees of the domains of an estimator and its parts, by their releases."""
-    # Releases with one seed have one name, whatever columns they read.
+    """Return the guarantees of the discovered domains in an estimator and its parts, by release."""
+    # The scope is a part of the key, because the identifiers of releases with one seed are
+    # equal.
     releases = {}
-    for part in all_parts(estimator):
+    for part in iterate_parts(estimator):
         for value in getattr(part, "__dict__", {}).values():
-            # A Domain, which this package does not import.
+            # A Domain; `skdp.domain` imports this package.
             if hasattr(value, "with_guarantee") and value.guarantee is not None:
                 name = (value._release_id, value.guarantee.scope)
                 releases[name] = value.guarantee
@@ -164,9 +166,12 @@ def find_domains(estimator: Any) -> dict[Any, PrivacyGuarantee]:
 
 
 def find_inferred(estimator: Any) -> list[Any]:
-    """Return the columns with categories inferred from the data, and None if `fit` may infer some."""
+    """Return the columns whose categories `fit` inferred from the data.
+
+    The list contains None if an unfitted part may infer categories of unknown columns.
+    """
     columns = []
-    for part in all_parts(estimator):
+    for part in iterate_parts(estimator):
         domain: Any = getattr(part, "domain_", None)
         for name in getattr(domain, "columns", ()):
             if getattr(domain[name], "observed", False):
@@ -178,27 +183,27 @@ def find_inferred(estimator: Any) -> list[Any]:
 
 
 def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:
-    """Return the largest loss that the parameters allow; None if it depends on the data."""
+    """Return the guarantee that an unfitted estimator will have at most; None if it depends on the data."""
     if hasattr(estimator, "_planned_guarantee"):
         guarantee: PrivacyGuarantee | None = estimator._planned_guarantee()
         return guarantee
-    parts = parts_of(estimator)
+    parts = list_parts(estimator)
     return planned_guarantee(parts[0]) if len(parts) == 1 else None
 
 
 def fitted_names(estimator: Any) -> tuple[Any, ...] | None:
-    """Return the columns that an estimator was fitted on."""
+    """Return the names of the columns that an estimator was fitted on; None if it is not fitted."""
     if hasattr(estimator, "feature_names_in_"):
         return tuple(estimator.feature_names_in_)
     n_features = getattr(estimator, "n_features_in_", None)
     if n_features is None:
         return None
-    # scikit-learn stores names only if they are strings. A guarantee for all columns has
-    # other names in its scope, which may end with the target.
+    # scikit-learn stores names only if they are strings. The scope of a guarantee for all
+    # columns has names of any type, and may end with the name of the target.
     guarantee = getattr(estimator, "guarantee_", None)
     scope = getattr(guarantee, "scope", ())
-    is_of_values = getattr(guarantee, "relation", "") == "replace_values"
-    if len(scope) in (n_features, n_features + 1) and not is_of_values:
+    protects_values = getattr(guarantee, "relation", "") == "replace_values"
+    if len(scope) in (n_features, n_features + 1) and not protects_values:
         return tuple(scope[:n_features])
     return tuple(f"x{index}" for index in range(n_features))
 
@@ -207,7 +212,8 @@ def column_names_of(X: Any) -> tuple[Any, ...] | None:
     """Return the column names of a table, without reading a value."""
     if X is None:
         return None
-    # Attributes of the class, because pandas has columns as attributes of a table.
+    # Attributes of the class are checked, because a column of a pandas table may have the
+    # name of an attribute.
     table_class = type(X)
     if hasattr(table_class, "collect_schema"):  # Polars
         return tuple(X.collect_schema().names())
@@ -221,7 +227,7 @@ def column_names_of(X: Any) -> tuple[Any, ...] | None:
 
 
 def find_protection(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
-    """Check if the rows that an estimator returns are protected."""
+    """Return the protection of the rows that an estimator with a guarantee returns."""
     is_resampler = hasattr(estimator, "fit_resample")
     default: Protects = guarantee.trust != "central"
     if is_resampler and not hasattr(estimator, "transform"):
@@ -229,6 +235,5 @@ def find_protection(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
     protects = getattr(estimator, "protects_rows", default)
     if protects != "fit":
         return bool(protects)
-    # After `fit` and `transform` in place of `fit_transform`, the next step would get
-    # true rows.
+    # Without `fit_transform`, a pipeline calls `transform`, which returns true rows.
     return "fit" if is_resampler or hasattr(estimator, "fit_transform") else False

@@ -1,4 +1,4 @@
-"""Walk through a pipeline: which columns each step protects, and which true values it learns."""
+"""Traversal of a pipeline that collects which columns each step protects or releases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_SEEN = "no guarantee: not seen by fit"
 NOT_RELEASED = "not released"
 CHARGED = "as charged"
 
-# Reasons for a total of replacing a record.
+# Reasons why a total is for replacing a record, and not for adding or removing one.
 REVEALED = (
     "Another part of the pipeline reveals which records are in the data, or how many"
 )
@@ -66,6 +66,7 @@ NOTES = {
     ),
 }
 
+# A set of column names.
 Names = frozenset[Any]
 
 # Placeholders for columns without known names.
@@ -76,13 +77,14 @@ _PROTECTIONS = {True: ROWS, "fit": ROWS_IN_FIT, False: STATISTICS}
 
 
 class StatedStep(NamedTuple):
-    """A step of a pipeline and its guarantee."""
+    """A step of a pipeline and its guarantee, which is a plan if the step is not fitted."""
 
     step: str
     guarantee: PrivacyGuarantee
     fitted: bool = True
 
     def _content(self) -> dict[str, Any]:
+        """Return the fields of a JSON record."""
         content = self._asdict()
         content["step"] = format_text(self.step)
         content["guarantee"] = self.guarantee._content()
@@ -102,26 +104,27 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True)
 class Flow:
-    """The table that one step passes to the next, as columns of X."""
+    """The table that one step passes to the next, described by columns of X."""
 
     # Columns of X from which the table is computed.
     origins: Names
     # Columns of X that no step has protected.
     raw: Names
-    # Columns in order while the table has columns of X as they are; otherwise None.
+    # The columns of the table, in order, if all of them are unchanged columns of X;
+    # otherwise None.
     columns: tuple[Any, ...] | None = None
-    # Whether a step has replaced the target by a private target.
+    # True if a resampler has replaced the target by a private target.
     has_new_target: bool = False
 
     @classmethod
     def start(cls, names: Sequence[Any], *, has_new_target: bool = False) -> Flow:
-        """Return the flow of unprotected columns."""
+        """Return the flow of a table of unprotected columns of X."""
         columns = frozenset(names)
         return cls(columns, columns, tuple(names), has_new_target)
 
     @property
     def is_unknown(self) -> bool:
-        """Check if the table is X with columns that are not known."""
+        """True if the table is X and its column names are not known."""
         return self.columns == (ALL_COLUMNS,)
 
     @property
@@ -129,46 +132,63 @@ class Flow:
         """Names of the columns; empty if they are not known."""
         return () if self.is_unknown else self.columns or ()
 
-    def behind(self, raw: Names) -> Flow:
-        """Return the output of a step that computes with all columns."""
+    def after(self, raw: Names) -> Flow:
+        """Return the output of a step that may use all columns in each output column."""
         return replace(self, raw=raw, columns=None)
 
     def split(
-        self, names: Sequence[Any], chosen: Collection[Any]
+        self, names: Sequence[Any], selected: Collection[Any]
     ) -> tuple[Names, Names] | None:
-        """Return the columns of X under chosen names and under other names; None if not known."""
-        if set(names) <= set(chosen):
+        """Return the columns of X in the table under selected names, and under other names.
+
+        `names` are the names of the columns in the table. None if it is not known which
+        columns of X they are.
+        """
+        if set(names) <= set(selected):
             return self.origins, frozenset()
         if self.columns is None or len(names) != len(self.columns):
             return None
-        # A column of X may occur twice, under a chosen and under another name.
-        found: dict[bool, set[Any]] = {True: set(), False: set()}
+        # A column of X may occur twice, under a selected and under another name.
+        columns: dict[bool, set[Any]] = {True: set(), False: set()}
         for name, column in zip(names, self.columns, strict=True):
-            found[name in chosen].add(column)
-        return frozenset(found[True]), frozenset(found[False])
+            columns[name in selected].add(column)
+        return frozenset(columns[True]), frozenset(columns[False])
 
 
 class Walk:
-    """Collector of the facts about all steps."""
+    """Traversal of the steps of estimators, which collects facts, guarantees and notes.
+
+    Parameters
+    ----------
+    names : iterable
+        Columns of X.
+    trusted : sequence of type
+        See `privacy_statement`.
+    is_plan : bool
+        True if no step is fitted.
+    """
 
     def __init__(
         self, names: Iterable[Any], trusted: Sequence[type], *, is_plan: bool
     ) -> None:
         self.columns = list(names)
-        # In the order in which they are found, each once.
+        # A dict instead of a set, to keep the order.
         self.facts: dict[Fact, None] = {}
         self.steps: list[StatedStep] = []
         # Columns of X that the last step returns unprotected.
         self.returned: set[Any] = set()
         self.notes: dict[str, list[str]] = {name: [] for name in NOTES}
-        # Guarantees of domains, with the columns of the steps that use them, by releases.
+        # By release: the guarantee of a discovered domain, and the columns that use it.
         self._domains: dict[Any, tuple[PrivacyGuarantee, set[Any]]] = {}
         self._targets: set[Any] = set()
         self._trusted = tuple(trusted)
         self._is_plan = is_plan
 
     def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
-        """Follow a table through an estimator."""
+        """Collect facts about an estimator that gets a table, and return its output.
+
+        `path` is the names of the steps that lead to the estimator.
+        """
         step = type(estimator).__name__
         if path:
             step = f"{path}: {step}"
@@ -190,18 +210,19 @@ class Walk:
         return self._visit_plain(estimator, flow, step)
 
     def _visit_part(self, part: Any, flow: Flow, path: str, name: str) -> Flow:
+        """Visit the step `name` of a pipeline, union or column transformer."""
         if _steps.passes_columns(part):
             return flow
         return self.visit(part, flow, f"{path} / {name}" if path else str(name))
 
     def _visit_parts(self, parts: Iterable[tuple[str, Any, Flow]], path: str) -> Flow:
-        """Follow the tables of parts whose outputs are concatenated."""
+        """Visit parts, given by name with their tables, whose outputs are concatenated."""
         flows = [
             self._visit_part(part, table, path, name)
             for name, part, table in parts
             if not (isinstance(part, str) and part == "drop") and table.columns != ()
         ]
-        # A table may repeat or omit columns of X, so their order is not followed.
+        # The output may repeat or omit columns of X, so `columns` is None.
         empty: Names = frozenset()
         return Flow(
             empty.union(*(flow.origins for flow in flows)),
@@ -212,14 +233,14 @@ class Walk:
     def _split_columns(
         self, estimator: Any, flow: Flow, step: str
     ) -> Iterator[tuple[str, Any, Flow]]:
-        """Yield the parts of a column transformer, each with its table."""
+        """Yield the name, the estimator and the table of each part of a column transformer."""
         is_fitted = hasattr(estimator, "transformers_")
         if _steps.has_own_column_function(estimator):
             self._expose(flow.raw, LEARNED if is_fitted else NOT_FITTED, step)
         named: set[Any] = set()
         parts = estimator.transformers_ if is_fitted else estimator.transformers
-        for name, part, chosen in parts:
-            columns = _select_columns(estimator, flow, name, chosen)
+        for name, part, selected in parts:
+            columns = _select_columns(estimator, flow, name, selected)
             named.update(columns or ())
             yield name, part, self._select(flow, columns)
         # A fitted transformer lists its remainder as a part.
@@ -229,17 +250,18 @@ class Walk:
             yield "remainder", estimator.remainder, self._select(flow, columns)
 
     def _select(self, flow: Flow, columns: tuple[Any, ...] | None) -> Flow:
-        """Return the flow of some columns, which are added to the statement; all if None."""
+        """Return the flow of some columns of X, which the statement lists; None selects all columns."""
         if columns is None:
             return flow if flow.is_unknown else replace(flow, columns=None)
         self._add_columns(columns)
         return Flow.start(columns, has_new_target=flow.has_new_target)
 
     def _add_columns(self, names: Iterable[Any]) -> None:
+        """Add columns to the statement."""
         self.columns += [name for name in names if name not in self.columns]
 
     def _find_guarantee(self, estimator: Any, step: str) -> PrivacyGuarantee | None:
-        """Return the guarantee of an estimator, or the planned one, if it is known."""
+        """Return the guarantee of an estimator, or in a plan its planned guarantee; None if there is none."""
         if _steps.is_trusted(estimator, self._trusted):
             guarantee: PrivacyGuarantee = estimator.guarantee_
             return guarantee
@@ -251,13 +273,14 @@ class Walk:
         return planned
 
     def _visit_plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
-        """Follow a table through an estimator without a guarantee."""
+        """Visit an estimator without a guarantee, which may learn true values."""
         if _steps.learns_nothing(estimator):
-            return flow.behind(flow.raw)
-        # After steps that protect all columns, no true value can be learned.
+            return flow.after(flow.raw)
+        # Columns that earlier steps have protected are no longer raw, unless the estimator
+        # was fitted elsewhere.
         raw = flow.origins if _steps.has_earlier_fit(estimator) else flow.raw
-        is_waiting = _steps.is_known(estimator) and not _steps.is_fitted(estimator)
-        self._expose(raw, NOT_FITTED if is_waiting or self._is_plan else LEARNED, step)
+        is_pending = _steps.is_known(estimator) and not _steps.is_fitted(estimator)
+        self._expose(raw, NOT_FITTED if is_pending or self._is_plan else LEARNED, step)
         if _steps.learns_target(estimator) and not flow.has_new_target:
             self.notes["target"].append(step)
         if not raw:
@@ -265,12 +288,12 @@ class Walk:
         if hasattr(estimator, "fit_resample"):
             return flow
         # Predictions contain no column.
-        return flow.behind(flow.raw if hasattr(estimator, "transform") else frozenset())
+        return flow.after(flow.raw if hasattr(estimator, "transform") else frozenset())
 
     def _visit_private(
         self, estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, step: str
     ) -> Flow:
-        """Follow a table through an estimator with a guarantee."""
+        """Visit an estimator with a guarantee: state its scope, and expose all other columns that it releases."""
         names = _steps.fitted_names(estimator) or flow.names
         targets = _find_targets(estimator, guarantee, flow, names)
         covered, uncovered = _cover(guarantee, flow, names, targets)
@@ -278,14 +301,13 @@ class Walk:
         if covered == {ALL_COLUMNS}:
             scope = [name for name in guarantee.scope if name not in targets] or scope
         scope = list(dict.fromkeys([*scope, *targets]))
-        is_of_values = guarantee.relation == "replace_values"
-        if not scope and is_of_values:
+        protects_values = guarantee.relation == "replace_values"
+        if not scope and protects_values:
             self.notes["public_columns"].append(step)
             return self._visit_plain(estimator, flow, step)
         self._add_columns(scope)
         self._targets.update(targets)
 
-        # True or "fit" if the rows that the step returns are protected (in `fit` only).
         protects = _steps.find_protection(estimator, guarantee)
         stated = StatedStep(
             step,
@@ -303,27 +325,27 @@ class Walk:
 
         has_rows = hasattr(estimator, "transform")
         is_resampler = hasattr(estimator, "fit_resample")
-        if is_of_values and is_resampler and not (targets or flow.has_new_target):
-            # It models the target beside the protected columns as a public column.
+        if protects_values and is_resampler and not (targets or flow.has_new_target):
+            # The resampler uses the true target as a public column.
             self.notes["target"].append(step)
         if protects and guarantee.relation == "add_remove" and has_rows:
             self.notes["counted"].append(step)
-        if is_of_values or not has_rows:
-            # The other columns are public, or were read for predictions.
+        if protects_values or not has_rows:
+            # All other columns are public, or the step learns predictions from them.
             self._expose(uncovered, LEARNED, step)
         if not has_rows and not is_resampler:
-            return flow.behind(frozenset())  # predictions
-        behind = flow.behind(uncovered if protects else flow.raw)
-        # A resampler that was given a target returns a private one; before fit, it will.
+            return flow.after(frozenset())  # predictions
+        after = flow.after(uncovered if protects else flow.raw)
+        # A resampler of a protected target returns a private target; assumed before fit.
         has_target = bool(protects and (targets or not stated.fitted))
         if has_target and not has_rows:
-            behind = replace(behind, has_new_target=True)
-        return behind
+            after = replace(after, has_new_target=True)
+        return after
 
     def _add_step(
         self, stated: StatedStep, protection: str, targets: Collection[Any] = ()
     ) -> None:
-        """Add a step with a guarantee, and a fact for each of its columns."""
+        """Add a step with a guarantee, a fact for each column of its scope, and notes."""
         self.steps.append(stated)
         if not stated.guarantee.secure:
             self.notes["seeded"].append(stated.step)
@@ -331,17 +353,23 @@ class Walk:
             self.notes["planned"].append(stated.step)
         for name in stated.guarantee.scope:
             is_returned = name not in targets or protection == ROWS_IN_FIT
-            own = protection if is_returned else STATISTICS
-            self.facts[Fact(name, stated.step, own, stated.guarantee)] = None
-        is_of_rows = protection != STATISTICS
-        self.notes["rows" if is_of_rows else "statistics"].append(stated.step)
+            fact = Fact(
+                name,
+                stated.step,
+                protection if is_returned else STATISTICS,
+                stated.guarantee,
+            )
+            self.facts[fact] = None
+        protects_rows = protection != STATISTICS
+        self.notes["rows" if protects_rows else "statistics"].append(stated.step)
 
     def _expose_inferred(self, estimator: Any, flow: Flow, step: str) -> None:
         """Expose the columns whose categories are inferred from the data."""
         inferred = set(_steps.find_inferred(estimator))
-        known = self._targets.union(self.columns)
-        # After other steps, or if `fit` may infer columns, the columns are not known.
-        if flow.columns is None or not inferred <= known:
+        listed = self._targets.union(self.columns)
+        # After other steps, or if `fit` may infer categories, the columns are not known, so
+        # all raw columns are exposed.
+        if flow.columns is None or not inferred <= listed:
             inferred = (inferred & self._targets) | flow.raw
         self._expose(inferred, INFERRED, step)
         self.notes["inferred"].append(step)
@@ -353,7 +381,7 @@ class Walk:
                 self.facts[Fact(name, step, protection)] = None
 
     def finish(self) -> None:
-        """Expose targets that a step learns, and add the releases of domains."""
+        """Complete the facts after the last step: targets that a step learns, and releases of domains."""
         for learner in self.notes["target"]:
             self._expose(self._targets, LEARNED, learner)
         for guarantee, columns in self._domains.values():
@@ -362,11 +390,11 @@ class Walk:
             self._add_step(stated, STATISTICS)
 
     def find_exposed(self) -> set[Any]:
-        """Return the columns with true values that a step learns."""
+        """Return the columns with a fact without a guarantee, of which true values are released."""
         return {fact.column for fact in self.facts if fact.guarantee is None}
 
     def find_reason_to_replace(self) -> str | None:
-        """Return why a total for adding or removing a record does not hold; None if it does."""
+        """Return the reason for a total for replacing a record; None if adding or removing is covered."""
         relations = {step.guarantee.relation for step in self.steps}
         is_added = relations <= {"add_remove"}
         if self.returned or self.notes["target"] or self.find_exposed() or not is_added:
@@ -375,14 +403,14 @@ class Walk:
 
 
 def _select_columns(
-    estimator: Any, flow: Flow, name: str, chosen: Any
+    estimator: Any, flow: Flow, name: str, selected: Any
 ) -> tuple[Any, ...] | None:
-    """Return the columns of X that a part of a column transformer gets; None if not known."""
+    """Return the columns of X that the part `name` of a column transformer gets; None if not known."""
     # A fitted transformer has the indices, however its columns were selected.
     indices = getattr(estimator, "_transformer_to_input_indices", {}).get(name)
     if indices is not None and flow.names:
         return tuple(flow.names[index] for index in indices)
-    listed = [chosen] if isinstance(chosen, str) else chosen
+    listed = [selected] if isinstance(selected, str) else selected
     if not isinstance(listed, list | tuple):
         return None
     is_named = all(isinstance(one, str) for one in listed)
@@ -394,7 +422,7 @@ def _select_columns(
 def _find_targets(
     estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, names: Sequence[Any]
 ) -> list[Any]:
-    """Return the names in a scope that are targets, and not columns of the table."""
+    """Return the names in the scope of a guarantee that are targets, because the table has no such column."""
     # Before fit, the scope has names of parameters.
     if not hasattr(estimator, "guarantee_"):
         if isinstance(getattr(estimator, "protect", None), str):
@@ -412,16 +440,18 @@ def _cover(
     names: Sequence[Any],
     targets: Collection[Any],
 ) -> tuple[Names, Names]:
-    """Return the columns of X that a guarantee covers, and the unprotected columns that it does not cover.
+    """Return the columns of X that a guarantee covers, and the raw columns that it does not cover.
 
-    If it is not known from which columns the table is computed, these may overlap.
+    They overlap if it is not known which columns of X the columns of the table are.
     """
-    chosen = [name for name in guarantee.scope if name not in targets]
-    found = flow.split(names, chosen or names)
+    selected = [name for name in guarantee.scope if name not in targets]
+    parts = flow.split(names, selected or names)
     if guarantee.relation == "replace_values":
-        # After other steps, a change of a protected column may change public columns.
-        is_known = chosen and names and flow.columns is not None
-        covered, others = (is_known and found) or (frozenset(), flow.origins)
+        # After other steps, a change of a protected column may change public columns, so
+        # none is covered.
+        if not selected or not names or flow.columns is None:
+            parts = None
+        covered, uncovered = parts or (frozenset(), flow.origins)
     else:
-        covered, others = found or (flow.origins, flow.origins)
-    return covered, others & flow.raw
+        covered, uncovered = parts or (flow.origins, flow.origins)
+    return covered, uncovered & flow.raw

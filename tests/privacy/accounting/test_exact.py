@@ -42,7 +42,7 @@ def small_mix(seed):
 def test_never_below_the_truth_and_close_on_a_fine_grid(points, steps, mixes, monkeypatch):
     """On a coarse grid a bound that rounds down, or to the nearest point, would be far below."""
     monkeypatch.setattr("skdp.privacy._accountant.MAX_POINTS", points)
-    monkeypatch.setattr("skdp.privacy._accountant.N_STEPS", steps)
+    monkeypatch.setattr("skdp.privacy._accountant.N_SUBSTEPS", steps)
     is_fine = points > 1 << 10
     for seed in range(mixes):
         losses = small_mix(seed)
@@ -135,14 +135,14 @@ def test_gaussian_noise_and_answers(mu):
 
 def test_replacing_a_record_is_removing_one_and_adding_one():
     losses = [PureLoss(0.5, share=0.25), GaussianLoss(0.2), StatedLoss(0.5, 1e-6, 0.1)]
-    double = [loss._double() for loss in losses]
+    double = [loss._to_replacement() for loss in losses]
     assert double[1] == GaussianLoss(0.4)
     assert (double[2].epsilon, double[2].rho) == (1.0, 0.4)
     assert double[2].delta == pytest.approx(1e-6 * (1 + math.exp(0.5)))
     assert double[0].epsilon == 1
     assert double[0].share == pytest.approx(2 * 0.25 * math.tanh(0.25) / math.tanh(0.5))
     # Two steps of a channel with these numbers attain it: 0 to 1 to 2, of which the reports of 0 and 2 differ more.
-    assert PureLoss(1.0, share=0.9)._double().share == 1
+    assert PureLoss(1.0, share=0.9)._to_replacement().share == 1
 
 
 LOSSES = [PureLoss(epsilon, share=share) for epsilon in (0.01, 0.5, 3.0, 20.0) for share in (1.0, 0.3, 1e-3, 1e-9)]
