@@ -20,23 +20,13 @@ from skdp import (
     PrivacyGuarantee,
     privacy_statement,
 )
-from skdp.central.statistics import Noise, choose
-from skdp.privacy import Mu, PrivacyBudget, Rho, parse_budget
+from skdp.central.statistics import choose
+from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource
 from tests.conftest import each
 
 
 class TestNoise:
-    @pytest.mark.parametrize("given", [0.5, Rho(0.2, delta=1e-6), Mu(0.4, delta=1e-6)])
-    def test_it_is_in_proportion_to_the_rows_and_costs_as_much(self, given):
-        one = parse_budget(given)
-        three = replace(one, rows=3)
-        for make in (lambda share: Noise.of(share, 7), lambda share: Noise.joint(share, 1 << 29, 5)):
-            assert float(make(three).error) == pytest.approx(3 * float(make(one).error), rel=0.02)
-            # More links of a chain, which are together no more.
-            losses = [make(share).loss for share in (one, three)]
-            assert losses[0] == losses[1] or losses[0].epsilon == losses[1].epsilon
-
     def test_choices_are_as_of_scores_a_third_as_large(self):
         share = PrivacyBudget("epsilon", Fraction(2), rows=3)
         drawn = [choose(SeededSource(seed), np.array([0, -3]), share, 1) for seed in range(500)]

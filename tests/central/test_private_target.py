@@ -10,9 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from skdp import (
-    BudgetExceeded,
     DPLogisticRegression,
-    PrivacyGuarantee,
     PrivacyLedger,
     privacy_statement,
 )
@@ -143,20 +141,6 @@ class TestPrivacy:
         assert model.guarantee_.scope == ("target_2",)
         model.fit(X.to_numpy(), y)
         assert model.guarantee_.scope == ("income",)
-
-    def test_ledgers_of_whole_records_refuse(self):
-        X, y = rows(0, 20), np.resize([0, 1], 20)
-        for ledger in (PrivacyLedger(epsilon=5, delta=1e-3), PrivacyLedger(epsilon=5, delta=1e-3, relation="replace")):
-            with pytest.raises(ValueError, match="for whole records"):
-                binary(ledger=ledger).fit(X, y)
-            assert ledger.spent == (0, 0)
-        ledger = PrivacyLedger(epsilon=1.5, delta=1e-3, **OF_TARGET)
-        binary(ledger=ledger).fit(X, y)
-        assert ledger.spent.epsilon <= 1
-        with pytest.raises(BudgetExceeded):
-            binary(ledger=ledger).fit(X, y)
-        # A model of whole records is paid from the same ledger, for twice its epsilon.
-        ledger.charge(PrivacyGuarantee(0.2, relation="add_remove", trust="central"), "counts")
 
 
 class TestModels:

@@ -113,9 +113,7 @@ def test_methods_are_not_replaced(attribute):
 
 
 def test_an_edited_guarantee_is_refused():
-    for guarantee in (PrivacyGuarantee(0.01, relation="add_remove", trust="central"), "epsilon = 0"):
-        packed = skdp.persistence._records.Records().pack(guarantee)
-        refused(edited(SCALER, "fitted", guarantee_=packed), "guarantee_ does not follow from the parameters")
+    refused(edited(SCALER, "fitted", guarantee_="epsilon = 0"), "guarantee_ does not follow from the parameters")
     refused(edited(SCALER, "parameters", epsilon=0.01), "guarantee_ does not follow from the parameters")
     other = content_of(SYNTHESIZER)["estimator"]["fitted"]["guarantee"].state[0]
     assert '"epsilon": 1.0' in other

@@ -48,6 +48,7 @@ from skdp.domain import Categories
 from skdp.privacy import Rho
 from tests.conftest import each
 from tests.local.test_protocol_file import FITTED
+from tests.persistence.forgery import saved
 from tests.persistence.same import assert_same
 from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 
@@ -109,14 +110,8 @@ def fitted(estimator, X):
     return clone(estimator).fit(X, np.arange(len(X)) % 2)
 
 
-def saved(estimator):
-    file = io.BytesIO()
-    skdp.save(estimator, file)
-    return file
-
-
 def passed_through(estimator, **options):
-    return skdp.load(saved(estimator), **options)
+    return skdp.load(io.BytesIO(saved(estimator)), **options)
 
 
 def without_key(estimator):
@@ -237,7 +232,7 @@ def test_secret_keys_are_refused(key):
 def test_files_name_public_types():
     """A file of this version loads after private modules move."""
     for estimator, X in [(one, X) for _, one, X in OURS[:40]]:
-        data = saved(fitted(seeded(without_key(estimator)), X)).getvalue()
+        data = saved(fitted(seeded(without_key(estimator)), X))
         schema = zipfile.ZipFile(io.BytesIO(data)).read("schema.json").decode()
         modules = {part for part in re.findall(r'"__module__": "([\w.]+)"', schema) if part.startswith("skdp")}
         assert modules == {"skdp.persistence"}

@@ -15,12 +15,9 @@ Counts = dict[tuple[int, ...], int]
 
 
 class AllTables:
-    """The exact distributions of the histogram of n reports, for each table of n - 1 others and each further value.
+    """The exact distributions of the histogram of n reports, for each table of n - 1 others and each further value."""
 
-    With `alike`, for each table of others who hold the same value.
-    """
-
-    def __init__(self, channel: Sequence[Sequence[Fraction]], n: int, *, alike: bool = False) -> None:
+    def __init__(self, channel: Sequence[Sequence[Fraction]], n: int) -> None:
         whole = math.lcm(*(share.denominator for row in channel for share in row))
         rows = [[int(share * whole) for share in row] for row in channel]
         self.n, self.total = n, whole**n
@@ -30,7 +27,7 @@ class AllTables:
             if left == 0:
                 tables.append(law)
                 return
-            for place in range(first, first + 1 if alike and left < n - 1 else len(rows)):
+            for place in range(first, len(rows)):
                 grow(with_report(law, rows[place]), place, left - 1)
 
         grow({(0,) * len(rows[0]): 1}, 0, n - 1)

@@ -138,28 +138,6 @@ class TestPrivacy:
     def test_contract_of_curators(self):
         check_curator(synthesizer(delta=1e-6), people(60).reset_index(drop=True))
 
-    @each("ledger_relation", ["add_remove", "replace"])
-    def test_a_ledger_of_whole_records_refuses(self, ledger_relation):
-        ledger = PrivacyLedger(epsilon=9, delta=1e-3, relation=ledger_relation)
-        with pytest.raises(ValueError, match="for whole records"):
-            synthesizer(ledger=ledger).fit(people(100))
-        assert ledger.spent == (0, 0)
-
-    def test_statement(self):
-        steps = [synthesizer(delta=1e-6, random_state=0), OneHotEncoder(handle_unknown="ignore"), LogisticRegression()]
-        table = people(200)
-        pipeline = make_pipeline(*steps)
-        pipeline[0].set_output(transform="pandas")
-        pipeline.fit(table[["age", "sex", "job"]], table["income"])
-        statement = privacy_statement(pipeline)
-        assert (statement.total.relation, statement.total.scope) == ("replace_values", ("age", "sex"))
-        assert statement.total.epsilon == 1.0
-        protection = statement.rows.groupby("column")["protection"].agg(list)
-        assert {*protection["job"]} == {"unprotected: true values are learned"}
-        assert protection["sex"] == ["privatized rows"]
-        planned = privacy_statement(synthesizer(delta=1e-6))
-        assert planned.steps[0].guarantee.relation == "replace_values"
-
     @each(
         "parameters message",
         [

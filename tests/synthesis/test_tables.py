@@ -1,4 +1,4 @@
-"""Declared values as codes and back: targets, undeclared values, dtypes, numbers and dates within bins."""
+"""Dtypes of rows: those of the declaration, for tables without rows of any dtype; names of targets."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp.domain import Domain, Interval
-from skdp.synthesis._records import with_target
-from skdp.synthesis._rows import draw_numbers, make_template, write_rows
-from skdp.tables import Table, to_dates, wrap_table
+from skdp import DPMarginalSynthesizer
+from skdp.domain import Interval
+from skdp.synthesis.model import JunctionTree
+from skdp.tables import to_dates
 from tests.conftest import each
-
-
-def decode(template, domain, codes, rng):
-    return write_rows(template, draw_numbers(domain, codes, rng))
+from tests.synthesis.conftest import model_of
 
 
 @each(
@@ -31,95 +28,79 @@ def decode(template, domain, codes, rng):
     ],
 )
 def test_a_target_with_the_name_of_a_column_gets_another(columns, name, called):
-    table = with_target(
-        wrap_table(pd.DataFrame([[0] * len(columns)] * 3, columns=list(columns))), pd.Series([1, 0, 0], name=name)
-    )
-    assert table.names == (*columns, called)
-    assert list(table.columns[-1]) == [1, 0, 0]
+    X, y = pd.DataFrame([[0] * len(columns)] * 3, columns=list(columns)), pd.Series([1, 0, 0], name=name)
+    domain = dict.fromkeys(columns, (0,)) | {called: (0, 1)}
+    synthesizer = DPMarginalSynthesizer(50.0, domain=domain, random_state=0).fit(X, y)
+    assert synthesizer.domain_.columns == (*columns, called)
+    assert synthesizer.marginal(called)["count"].round().tolist() == [2, 1]
 
 
-def numbers(dtype, edges, n=4000, seed=0, **declared):
-    interval = Interval(edges=edges, **declared)
-    domain = Domain({"x": interval})
-    codes = np.arange(n) % len(interval)
-    template = make_template(wrap_table(pd.DataFrame({"x": pd.Series([], dtype=dtype)})), domain)
-    (column,) = decode(template, domain, [codes], np.random.default_rng(seed))
-    return interval, codes, pd.Series(column)
+def sample(column, interval, n=2_000):
+    """Fit a column without rows and noise, and draw from equal bins."""
+    if isinstance(column, np.ndarray):
+        table, domain = column[:, np.newaxis], [interval]
+    else:
+        make = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame, pa.ChunkedArray: pa.table}[type(column)]
+        table, domain = make({"x": column}), {"x": interval}
+    synthesizer = DPMarginalSynthesizer(1e6, domain=domain, random_state=0).fit(table)
+    synthesizer.model_ = model_of(JunctionTree(synthesizer.domain_.sizes, [(0,)]))
+    rows = synthesizer.sample(n)
+    return rows[:, 0] if isinstance(rows, np.ndarray) else rows["x"]
+
+
+def empty(dtype):
+    return pd.Series([], dtype=dtype)
 
 
 @each("dtype", ["int8", "float32", object, "category", "Int32", "double[pyarrow]"])
-def test_numbers_have_the_declared_dtype_and_stay_in_their_bin(dtype):
+def test_numbers_have_the_declared_dtype(dtype):
     for real, expected in ((False, np.int64), (True, np.float64)):
-        interval, codes, column = numbers(dtype, [0, 7, 30, 31, 100], real=real)
+        column = sample(empty(dtype), Interval(edges=[0, 7, 30, 31, 100], real=real))
         assert column.dtype == expected
-        np.testing.assert_array_equal(interval.encode(column), codes)
-        assert column.nunique() > (2000 if real else 90)
+        assert column.between(0, 100).all()
+        assert column.nunique() > (1000 if real else 90)
 
 
 @each("edges", [[0.2, 0.4, 0.6, 3], [0.5, 0.7, 3], [-5, -0.5, -0.25, 2.5], [0, 1000, 2000]])
 def test_a_bin_without_a_whole_number_gives_one_of_the_domain(edges):
-    interval, _, column = numbers("int8", edges, decimals=0)
+    column = sample(empty("int8"), Interval(edges=edges, decimals=0))
     assert column.dtype == np.int64
-    assert (interval.encode(column) < len(interval)).all()
+    assert column.between(edges[0], edges[-1]).all()
 
 
 @pytest.mark.parametrize(("dtype", "least", "most"), [("int64", -1e30, 2**63 - 1), ("uint64", 0, 2**64 - 1)])
 def test_ends_beyond_what_a_dtype_holds_are_cut(dtype, least, most):
-    _, _, column = numbers("float32", [least, 2.0, 1e30])
+    column = sample(empty("float32"), Interval(edges=[least, 2.0, 1e30]))
     assert column.dtype == dtype
     assert int(column.max()) <= most
     assert int(column.min()) >= np.iinfo(dtype).min
 
 
-def empty(dtype):
-    return lambda: pd.Series([], dtype=dtype)
-
-
-# Columns without rows.
 DATE_COLUMNS = {
-    **{f"numpy {unit}": (lambda unit=unit: np.array([], f"datetime64[{unit}]")) for unit in ("D", "h", "s", "ns")},
-    "numpy object": lambda: np.array([], object),
-    **{f"pandas {unit}": empty(f"datetime64[{unit}]") for unit in ("s", "ms", "us", "ns")},
-    "pandas date32": empty("date32[pyarrow]"),
+    **{f"numpy {unit}": np.array([], f"datetime64[{unit}]") for unit in ("D", "h", "ns")},
+    "numpy object": np.array([], object),
+    **{f"pandas {dtype}": empty(dtype) for dtype in ("datetime64[s]", "datetime64[ns]", "date32[pyarrow]")},
     "pandas arrow ns": empty("timestamp[ns][pyarrow]"),
-    "polars Date": lambda: pl.Series([], dtype=pl.Date),
-    **{f"polars {unit}": (lambda unit=unit: pl.Series([], dtype=pl.Datetime(unit))) for unit in ("ms", "us", "ns")},
-    "pyarrow date64": lambda: pa.chunked_array([], pa.date64()),
-    **{f"pyarrow {unit}": (lambda unit=unit: pa.chunked_array([], pa.timestamp(unit))) for unit in ("s", "us", "ns")},
-    "pyarrow null": lambda: pa.chunked_array([], pa.null()),
+    "polars Date": pl.Series([], dtype=pl.Date),
+    **{f"polars {unit}": pl.Series([], dtype=pl.Datetime(unit)) for unit in ("ms", "ns")},
+    **{f"pyarrow {kind}": pa.chunked_array([], kind) for kind in (pa.date64(), pa.timestamp("s"), pa.null())},
 }
 
 
-def dtype_of(column):
-    return column.type if isinstance(column, pa.ChunkedArray) else column.dtype
-
-
-def drawn(like, interval, codes, seed=0):
-    """Draw, and read what came as microseconds."""
-    frame = pd.DataFrame({"x": like}) if isinstance(like, pd.Series) else pd.DataFrame()
-    domain = Domain({"x": interval})
-    template = make_template(Table(("x",), (like,), frame), domain)
-    (column,) = decode(template, domain, [codes], np.random.default_rng(seed))
-    column = pd.Series(column, dtype=column.dtype) if isinstance(like, pd.Series) else column
-    return column, to_dates(column, "datetime64[us]")
-
-
 @pytest.mark.parametrize("kind", DATE_COLUMNS)
-@pytest.mark.parametrize("missing", [False, True])
-def test_dates_have_the_declared_dtype_stay_in_their_bin_and_cover_it(kind, missing):
-    like = DATE_COLUMNS[kind]()
-    edges = [date(1969, 12, 1), date(1969, 12, 2), date(1970, 1, 1), date(1970, 1, 11)]
-    for by_day in (True, False):
-        ends = edges if by_day else [datetime(day.year, day.month, day.day) for day in edges]
-        interval = Interval(edges=ends, missing=missing)
-        codes = np.arange(4000) % len(interval)
-        column, times = drawn(like, interval, codes)
-        np.testing.assert_array_equal(interval.encode(column), codes)
-        dtype = str(dtype_of(column))
+def test_dates_have_the_declared_dtype_and_cover_their_bins(kind):
+    days = [date(1969, 12, 1), date(1969, 12, 2), date(1970, 1, 1), date(1970, 1, 11)]
+    for missing, by_day in ((False, True), (True, True), (True, False)):
+        ends = days if by_day else [datetime(day.year, day.month, day.day) for day in days]
+        column = sample(DATE_COLUMNS[kind], Interval(edges=ends, missing=missing))
+        dtype = str(column.type if isinstance(column, pa.ChunkedArray) else column.dtype)
         assert not any(unit in dtype for unit in ("[s]", "[ms]", "'ms'", "[ns]", "'ns'", "date64", "[h]"))
+        times = to_dates(column, "datetime64[us]")
+        assert np.isnat(times).any() == missing
+        times = times[~np.isnat(times)]
         if by_day:
             whole = np.arange("1969-12-01", "1970-01-12", dtype="datetime64[D]").astype("datetime64[us]")
-            assert np.unique(times[~np.isnat(times)]).tolist() == whole.tolist()
+            assert np.unique(times).tolist() == whole.tolist()
         else:
-            assert (times.astype("datetime64[s]") == times)[~np.isnat(times)].all()
-            assert np.unique(times).size > 0.7 * times.size  # a whole second of several days is seldom drawn twice
+            assert (times.astype("datetime64[s]") == times).all()
+            assert np.unique(times).size > 0.7 * times.size  # a second of several days is seldom drawn twice
