@@ -1,4 +1,4 @@
-"""The command ``skdp``: a thin layer over functions of the library."""
+"""Command line ``skdp``, which calls functions of the library."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from skdp import __version__
 from skdp.cli._options import add_commands
 
-# Exit statuses. A shell gives the last two to a command that a signal has ended: 128 and
-# the number of the signal.
+# Exit statuses. The last two are 128 plus the number of the signal that ended a command,
+# as in shells.
 ERROR = 2
 BUDGET_EXCEEDED = 3
 INTERRUPTED = 130
@@ -30,11 +30,12 @@ STATUSES = (
     "output has ended"
 )
 
+# Name of standard input and output.
 STREAM = "-"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, and return its exit status."""
+    """Run the command line and return its exit status."""
     parser = argparse.ArgumentParser(
         prog="skdp",
         description="Differential privacy for scikit-learn.",
@@ -60,27 +61,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
             BUDGET_EXCEEDED, _format(f"ledger {options.ledger}: {error}", command)
         )
     except BrokenPipeError:
-        # Python flushes its buffer at exit, which would raise the error again.
+        # Python flushes standard output at exit, which would raise the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OUTPUT_CLOSED
     except (ImportError, OSError, ValueError, TypeError) as error:
-        # Notes of an error state the remedy.
+        # Some errors state the remedy in their notes.
         text = " ".join([str(error), *getattr(error, "__notes__", ())])
         command.exit(ERROR, _format(text, command))
 
 
 def _run(options: argparse.Namespace) -> None:
-    """Run a command; only its module imports the library."""
-    # Imported here because imports take seconds, which --help must avoid.
+    """Run the function ``run_COMMAND`` of the module of a command, and print its output path."""
+    # The module is imported here because its imports take seconds, which --help avoids.
     module = import_module(f"skdp.cli.{options.module}")
-    written = getattr(module, f"run_{options.command.replace('-', '_')}")(options)
-    if written is not None:
-        print(f"Wrote {written}")
+    run_command = getattr(module, f"run_{options.command.replace('-', '_')}")
+    path = run_command(options)
+    if path is not None:
+        print(f"Wrote {path}")
 
 
 @contextmanager
 def _print_warnings(parser: argparse.ArgumentParser) -> Iterator[None]:
-    """Print warnings like errors, without the line of code."""
+    """Print warnings to standard error in the format of errors, without a line of code."""
 
     def show(message: Warning | str, *_: object) -> None:
         print(_format(str(message), parser, "warning"), end="", file=sys.stderr)
@@ -90,25 +92,24 @@ def _print_warnings(parser: argparse.ArgumentParser) -> Iterator[None]:
         yield
 
 
-def _format(text: str, parser: argparse.ArgumentParser, kind: str = "error") -> str:
-    """Format a message in one line, with options in place of parameters."""
-    # Messages of the library name parameters, so they are replaced by the options that
-    # users typed.
+def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") -> str:
+    """Format an error or warning of the library as one line, with options instead of parameters."""
+    # The library names its parameters, which are replaced by the options of the command.
     for action in parser._actions:
         if action.option_strings:
             option = action.option_strings[0]
             text = re.sub(rf"\b{action.dest}=", f"{option} ", text)
             text = text.replace(f"`{action.dest}`", option)
-    return f"{parser.prog}: {kind}: {' '.join(text.split())}\n"
+    return f"{parser.prog}: {level}: {' '.join(text.split())}\n"
 
 
 @contextmanager
 def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
-    """Replace standard input and output (-) by temporary files."""
+    """Replace standard input and output (-) in the options by temporary files."""
     out = getattr(options, options.output)
     has_output = str(out) == STREAM
-    # A stream can be read once only, but tables are read several times, so it is stored in a folder that only its owner
-    # can read.
+    # Tables are read several times, but standard input can be read only once. Only the
+    # user can read the temporary folder.
     with TemporaryDirectory() as folder:
         if getattr(options, "data", None) == STREAM:
             options.data = str(Path(folder, "standard-input.csv"))
@@ -119,7 +120,7 @@ def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
             return
         path_of_output = Path(folder, f"standard-output{options.suffix}")
         setattr(options, options.output, path_of_output)
-        # Only the table goes to standard output.
+        # Messages are printed to standard error, and the table to standard output.
         with redirect_stdout(sys.stderr):
             yield
         with path_of_output.open("rb") as file:

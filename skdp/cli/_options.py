@@ -1,11 +1,14 @@
-"""The options of all commands. Imports nothing of the library, so that ``--help`` is quick."""
+"""Options of all commands.
+
+This module does not import other modules of skdp, so that ``--help`` is fast.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-# Formats of tables, and of reports.
+# Help texts: formats of tables and of reports, and sources of a statement.
 TABLE = ".csv, .tsv, .parquet, .arrow, .feather or .ipc; - is standard input, as CSV"
 REPORTS = (
     "a file (.csv, .tsv, also with .gz, .parquet, .arrow, .feather, .ipc; a path or a"
@@ -16,7 +19,7 @@ SOURCES = (
     " by skdp.save, a ledger, or"
     " MODULE_OR_FILE:OBJECT, such as model.py:pipeline"
 )
-# Tests compare these with the choices of the library.
+# Choices of options. Tests compare them with the choices of the library.
 TRANSFORMERS = (
     "randomized_response",
     "unary",
@@ -31,62 +34,75 @@ BINS = ("declared", "private")
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
 
 
-def _delimiter(text: str) -> str:
-    # Tabs are hard to type in shells, so "\t" is accepted.
+def _parse_delimiter(text: str) -> str:
+    r"""Return the argument of --delimiter, with a tab for the two characters ``\t``."""
+    # A tab is difficult to type in a shell.
     return "\t" if text == r"\t" else text
 
 
-def _add_table(command: Any, what: str) -> None:
-    command.add_argument("data", help=what)
+def _add_table(command: Any, help_text: str) -> None:
+    """Add the positional argument DATA and the option --delimiter."""
+    command.add_argument("data", help=help_text)
     _add_delimiter(command)
 
 
 def _add_delimiter(command: Any) -> None:
+    """Add the option --delimiter."""
     command.add_argument(
         "--delimiter",
-        type=_delimiter,
+        type=_parse_delimiter,
         metavar="C",
         help=(
-            r"separator of the values in CSV files that are read: one character, or \t"
+            r"character that separates the values in CSV files that are read, or \t"
             " (default: a comma, and a tab for .tsv)"
         ),
     )
 
 
 def _add_seed(command: Any) -> None:
-    # Secure random bits are the default of all commands.
+    """Add the option --seed; without it, random bits are secure."""
     command.add_argument(
         "--seed",
         dest="random_state",
         metavar="SEED",
         type=int,
-        help="for reproducible, not secure runs (default: secure random bits)",
+        help="seed of reproducible runs, which are not secure (default: secure randomness)",
     )
 
 
 def _add_release(command: Any) -> None:
-    """Add the output of a release, its domain, epsilon and ledger."""
+    """Add the output file, domain and ledger of a release, and its seed."""
     add = command.add_argument
     # Files are never overwritten, so that a second release is deliberate.
     add("out", type=Path, help="a new file; - is standard output, as CSV")
-    add("--domain", type=Path, help="the domain file; draft-domain writes a draft")
-    add("--ledger", type=Path, help="a ledger to charge")
-    add("--budget", type=float, help="epsilon of a ledger that does not exist yet")
-    add("--budget-delta", type=float, default=0.0, help="its delta (default: 0)")
+    add("--domain", type=Path, help="domain file; draft-domain writes a draft")
+    add("--ledger", type=Path, help="ledger to charge")
+    add("--budget", type=float, help="epsilon of a new ledger")
+    add(
+        "--budget-delta",
+        type=float,
+        default=0.0,
+        help="delta of a new ledger (default: 0)",
+    )
     _add_seed(command)
 
 
 def _add_handle_unknown(command: Any, choices: list[str], effects: str) -> None:
-    # The default is an error, because all other effects bias the estimates.
+    """Add the option --handle-unknown; `effects` describes the choices after "error"."""
+    # The default is an error, because all other choices bias the estimates.
     command.add_argument(
         "--handle-unknown",
         choices=choices,
         default="error",
-        help=f"effect of an undeclared value: an error (which reveals that there is one), {effects}",
+        help=(
+            "how to handle an undeclared value: raise an error, which reveals that such a"
+            f" value occurs, or {effects} (default: error)"
+        ),
     )
 
 
 def _add_protocol(command: Any) -> None:
+    """Add the option --protocol, which CSV files of reports require."""
     # Parquet and Arrow files, and tallies, contain their protocol.
     command.add_argument(
         "--protocol",
@@ -97,8 +113,9 @@ def _add_protocol(command: Any) -> None:
 
 
 def _add_report(command: Any) -> None:
+    """Add the options of ``skdp report``."""
     add = command.add_argument
-    # The page compares all values, so the default is a wide range.
+    # The page compares all epsilons, so the default has a wide range.
     add(
         "--epsilon",
         dest="epsilons",
@@ -119,18 +136,18 @@ def _add_report(command: Any) -> None:
         dest="n_jobs",
         type=int,
         default=-1,
-        help="processes that train classifiers (default: all cores)",
+        help="number of processes that train classifiers (default: all cores)",
     )
     # The options below describe --data.
-    add("--data", type=Path, help="a CSV or Parquet file to study instead of Adult")
+    add("--data", type=Path, help="CSV or Parquet file to study instead of Adult")
     _add_delimiter(command)
     add(
         "--domain",
         type=Path,
         help="domain file of --data: columns to protect and to synthesize",
     )
-    add("--columns", nargs="+", help="the columns of --data to protect together")
-    add("--target", help="the column that classifiers predict")
+    add("--columns", nargs="+", help="columns of --data to protect together")
+    add("--target", help="column that classifiers predict")
     add(
         "--positive",
         dest="positive_label",
@@ -140,56 +157,68 @@ def _add_report(command: Any) -> None:
     add(
         "--sensitive",
         metavar="COLUMN",
-        help="column of --columns with the groups, for fairness",
+        help="column of --columns whose groups are compared for fairness",
     )
     add(
         "--privileged",
         nargs="+",
         metavar="VALUE",
-        help="privileged values of --sensitive; labels for bins",
+        help="privileged values of --sensitive; for bins, their labels",
     )
 
 
 def _add_draft_domain(command: Any) -> None:
+    """Add the options of ``skdp draft-domain``."""
     add = command.add_argument
     _add_table(command, f"your table: {TABLE}")
-    # The draft has values of the data, so it is a file to edit.
+    # The draft contains values of the data, so that the user must edit it.
     add("domain", type=Path, help="a new file, .toml; - is standard output")
     add(
         "--bins",
         type=int,
         default=32,
-        help="largest number of bins of a column of numbers (default: 32)",
+        help="largest number of bins of a numeric column (default: 32)",
     )
     add(
         "--max-values",
         type=int,
         default=100,
-        help="largest number of values of another column (default: 100)",
+        help="largest number of values of a non-numeric column (default: 100)",
     )
 
 
 def _add_synthesize(command: Any) -> None:
+    """Add the options of ``skdp synthesize``."""
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
     _add_release(command)
     add("--epsilon", type=float, help="privacy loss of the table and the model")
-    add("--delta", type=float, default=0.0, help="far below 1 / rows (default: 0)")
-    add("--marginals", choices=MARGINALS, default="auto", help="(default: auto)")
-    add("--target", metavar="COLUMN", help="the column that models will predict")
-    # Bins of numbers are public, or part of the release.
+    add(
+        "--delta",
+        type=float,
+        default=0.0,
+        help="delta of the guarantee, much smaller than 1 / rows (default: 0)",
+    )
+    add(
+        "--marginals",
+        choices=MARGINALS,
+        default="auto",
+        help="marginals to measure (default: auto)",
+    )
+    add("--target", metavar="COLUMN", help="column that models will predict")
+    # Declared bins are public. Private bins are part of the release.
     add(
         "--bins",
         choices=BINS,
         default="declared",
-        help="bins of numbers: as declared (default), or found by noisy counts",
+        help="bins of numbers: declared, or chosen from noisy counts (default: declared)",
     )
     add(
         "--rows",
         type=int,
-        help="rows to write (default: the estimated number of records)",
+        help="number of rows to write (default: the estimated number of records)",
     )
-    # The guarantee is for all rows of a person if a column identifies persons.
+    # If a column identifies persons, the guarantee is for all rows of a person.
     add(
         "--max-rows-per-person",
         type=int,
@@ -199,23 +228,27 @@ def _add_synthesize(command: Any) -> None:
     add(
         "--person-column",
         help=(
-            "the column that identifies the person of a row: further rows of a person"
-            " are excluded, and the guarantee covers all rows of one person"
+            "column that identifies the person of a row: rows of a person above"
+            " --max-rows-per-person are excluded, and the guarantee covers all rows of"
+            " one person"
         ),
     )
     _add_handle_unknown(
-        command, ["error", "clip", "ignore"], "the nearest bin, or no row"
+        command,
+        ["error", "clip", "ignore"],
+        "count the row in the nearest bin, or ignore it",
     )
-    # Rows of a saved model are post-processing.
+    # Rows of a saved model are drawn without privacy cost, by post-processing.
     add("--save", type=Path, metavar="MODEL", help="a new file for the fitted model")
     add(
         "--load",
         action="store_true",
-        help="DATA is a model written by --save: draw rows without privacy cost",
+        help="draw rows of the model DATA, which --save wrote, without privacy cost",
     )
 
 
 def _add_privatize(command: Any) -> None:
+    """Add the options of ``skdp privatize``."""
     add = command.add_argument
     _add_table(command, f"the table, a path or a URL: {TABLE}")
     _add_release(command)
@@ -231,8 +264,8 @@ def _add_privatize(command: Any) -> None:
         choices=["split", "joint", "sample"],
         default="split",
         help=(
-            "allocation of epsilon to columns: a fraction for each, all columns as one,"
-            " or one random column per row (default: split)"
+            "allocation of epsilon: divide it among the columns, report the combination"
+            " of all columns, or report one random column per row (default: split)"
         ),
     )
     add(
@@ -240,47 +273,50 @@ def _add_privatize(command: Any) -> None:
         choices=TRANSFORMERS,
         default="randomized_response",
         help=(
-            "encoder of values and bins (the first five) or of numbers within the"
-            " declared bounds (numeric) (default: randomized_response)"
+            "encoder of values and bins (the first five), or of numbers within declared"
+            " bounds (numeric) (default: randomized_response)"
         ),
     )
-    # A protocol has all parameters of a transformer, so they need no options.
+    # A protocol file contains all parameters of a transformer.
     add(
         "--load",
         type=Path,
         metavar="PROTOCOL",
-        help="a protocol file that replaces these options",
+        help="protocol file that replaces the preceding options",
     )
     add("--save", type=Path, metavar="PROTOCOL", help="a new file for the protocol")
-    # Permanent reports: the key decides the report of a record and a value.
+    # Permanent reports are computed from the key, the record and the value.
     add(
         "--record-id",
         metavar="COLUMN",
-        help="column that identifies the record of a row: it repeats its report",
+        help="column that identifies the record of a row, which repeats its report",
     )
     key = command.add_mutually_exclusive_group()
     key.add_argument(
-        "--key", type=Path, metavar="FILE", help="secret key of --record-id; keep it"
+        "--key", type=Path, metavar="FILE", help="file of the secret key of --record-id"
     )
     key.add_argument(
         "--new-key", type=Path, metavar="FILE", help="a new file for a random key"
     )
-    _add_handle_unknown(command, ["error", "uniform"], "or a random value")
-    # Other columns are left out unless they are named.
-    kept = command.add_mutually_exclusive_group()
-    kept.add_argument(
+    _add_handle_unknown(
+        command, ["error", "uniform"], "replace it by a random declared value"
+    )
+    # Other columns are excluded unless these options name them.
+    keep = command.add_mutually_exclusive_group()
+    keep.add_argument(
         "--keep",
         nargs="+",
         default=[],
         metavar="COLUMN",
         help="columns to release UNPROTECTED",
     )
-    kept.add_argument(
+    keep.add_argument(
         "--keep-all", action="store_true", help="release all other columns UNPROTECTED"
     )
 
 
 def _add_estimate(command: Any) -> None:
+    """Add the options of ``skdp estimate``."""
     add = command.add_argument
     _add_table(command, f"the reports: {REPORTS}; - is standard input, as CSV")
     _add_protocol(command)
@@ -293,12 +329,17 @@ def _add_estimate(command: Any) -> None:
             " sampled (default: table)"
         ),
     )
-    add("--postprocess", choices=POSTPROCESSORS, default="none", help="(default: none)")
+    add(
+        "--postprocess",
+        choices=POSTPROCESSORS,
+        default="none",
+        help="how to remove negative counts (default: none)",
+    )
     add(
         "--confidence-level",
         type=float,
         default=0.95,
-        help="of each interval (default: 0.95)",
+        help="coverage of each interval (default: 0.95)",
         metavar="C",
     )
     add(
@@ -309,8 +350,9 @@ def _add_estimate(command: Any) -> None:
 
 
 def _add_tally(command: Any) -> None:
+    """Add the options of ``skdp tally``."""
     add = command.add_argument
-    # Sums of many collectors are added in any order.
+    # Reports and tallies of several collectors are added.
     add("data", nargs="+", help=f"reports: {REPORTS}")
     _add_protocol(command)
     _add_delimiter(command)
@@ -323,13 +365,14 @@ def _add_tally(command: Any) -> None:
 
 
 def _add_statement(command: Any) -> None:
-    # A statement is made for readers who do not run the code.
+    """Add the options of ``skdp statement``."""
     command.add_argument("source", metavar="SOURCE", help=SOURCES)
     command.add_argument("--out", type=Path, help="a new file, .html or .json")
 
 
-# Each command: the module that runs it, the function that adds its options, its output
-# and the suffix of standard output, its line in ``skdp --help``, and its description.
+# Each command: the module that runs it, the function that adds its options, the option of
+# its output with the suffix of a temporary file for standard output, its line in
+# ``skdp --help``, and its description.
 COMMANDS = {
     "report": (
         "_reports",
@@ -399,10 +442,10 @@ COMMANDS = {
 
 
 def add_commands(commands: Any) -> None:
-    """Add all commands and their options."""
+    """Add all commands and their options to the subparsers of argparse."""
     for name, (module, add_options, output, help_line, description) in COMMANDS.items():
         command = commands.add_parser(name, help=help_line, description=description)
         add_options(command)
-        # Errors show the usage of the command, and modules are imported by name.
+        # The parser formats errors, and the module is imported when the command runs.
         command.set_defaults(parser=command, module=module)
         command.set_defaults(output=output[0], suffix=output[1])

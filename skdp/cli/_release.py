@@ -46,19 +46,19 @@ TRANSFORMERS: dict[str, type[Any]] = {
 
 
 def run_draft_domain(options: argparse.Namespace) -> Path:
-    """Write a draft of a domain file."""
+    """Write a draft of a domain file, and print its remarks."""
     frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
     text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
-    written = write_new_file(options.domain, text)
+    path = write_new_file(options.domain, text)
     # The remarks are the comments before the first empty line.
     remarks, _, _ = text.partition("\n\n")
     for line in remarks.splitlines():
         print(line.removeprefix("# "), file=sys.stderr)
-    return written
+    return path
 
 
 def write_new_file(path: Path, text: str) -> Path:
-    """Write text to a file that does not exist yet."""
+    """Write text to a new file; raise if the file exists."""
     check_path(path)
     with path.open("x", encoding="utf-8", newline="") as file:
         file.write(text)
@@ -66,15 +66,16 @@ def write_new_file(path: Path, text: str) -> Path:
 
 
 def run_privatize(options: argparse.Namespace) -> Path:
-    """Write reports of the rows of a table."""
-    # Without its protocol, a charged release cannot be estimated.
+    """Privatize the rows of a table and write the reports."""
+    # --save is checked before the charge, because the reports are useless without their
+    # protocol.
     if options.save is not None and options.save.exists():
         raise FileExistsError(
-            f"--save must be a new file, {options.save} exists already"
+            f"--save must be a new file, got {options.save}, which exists"
         )
     transformer, columns = _make_transformer(options)
     keep = _choose_kept_columns(options, columns)
-    # No row has been read yet, so all errors of options are raised before the charge.
+    # All errors of options are raised before the charge, because no row has been read.
     transformer.set_params(ledger=_open_ledger(options))
     privatize_file(
         options.data,
@@ -88,7 +89,7 @@ def run_privatize(options: argparse.Namespace) -> Path:
         transformer.save(options.save)
     elif str(options.out).endswith((".csv", ".tsv", ".gz")):
         print(
-            "CSV files cannot contain their protocol: --save writes it, for skdp "
+            "CSV files cannot contain their protocol. Use --save to write it for skdp "
             "estimate",
             file=sys.stderr,
         )
@@ -97,25 +98,27 @@ def run_privatize(options: argparse.Namespace) -> Path:
 
 
 def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
-    """Make the transformer of the options, or load a protocol; also return its columns."""
+    """Return the transformer of the options or of a protocol file, and the names of its columns."""
     parameters: dict[str, Any] = {"random_state": options.random_state}
     key = _find_key(options)
     if key is not None:
         parameters["secret_key"] = key
     if options.load is not None:
         names = ["domain", "columns", "epsilon", "strategy", "transformer"]
-        _refuse(options, [*names, "handle_unknown"], "is in the protocol of --load")
+        reason = "must not be given with --load, whose protocol contains it"
+        _check_unused(options, [*names, "handle_unknown"], reason)
         loaded = load_protocol_file(options.load)
         if getattr(loaded, "memoize", False) and key is None:
             raise ValueError(
-                f"{options.load.name} is for permanent reports: --record-id and --key "
-                "are required"
+                "--record-id and --key are required for a protocol of permanent reports, "
+                f"{options.load.name}"
             )
-        # The clone has randomness and a ledger of its own.
+        # The loaded transformer has no randomness, so a clone is used.
         transformer = clone(loaded).set_params(**parameters)
         columns = list(loaded.protocol_.columns)
         if isinstance(transformer, RapporEncoder):
-            # Its columns are not declared.
+            # The columns of a RapporEncoder are not declared, so it is fitted to their
+            # names.
             transformer.fit(pd.DataFrame({name: [""] for name in columns}))
         return transformer, columns
     domain = _load_domain(options)
@@ -125,7 +128,7 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
         parameters["memoize"] = True
     if options.transformer == "numeric":
         names = ["handle_unknown", "strategy"]
-        _refuse(options, names, "requires another --transformer")
+        _check_unused(options, names, "requires another --transformer")
         parameters["bounds"] = domain
     else:
         parameters |= {"categories": domain, "handle_unknown": options.handle_unknown}
@@ -134,7 +137,7 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
 
 
 def _load_domain(options: argparse.Namespace) -> Domain:
-    """Read the domain file of a release, which also needs epsilon."""
+    """Read the domain file of a release; raise if --domain or --epsilon is missing."""
     for name in ("domain", "epsilon"):
         if getattr(options, name) is None:
             raise ValueError(f"--{name} is required")
@@ -142,19 +145,21 @@ def _load_domain(options: argparse.Namespace) -> Domain:
 
 
 def load_domain_file(path: Path) -> Domain:
-    """Read a domain file."""
+    """Read a domain file (TOML); errors name the file."""
     try:
         return Domain.from_toml(path.read_text(encoding="utf-8"))
     except (TypeError, ValueError) as error:
-        # A decoding error contains bytes of the file.
+        # The message of a decoding error contains bytes of the file.
         is_text = not isinstance(error, UnicodeDecodeError)
         text = error if is_text else "it must be UTF-8 text"
         raise ValueError(f"domain file {path}: {text}") from None
 
 
 def _split_names(texts: list[str] | None, domain: Domain) -> list[Any]:
-    """Split column names at commas, unless a column has the whole name."""
-    # Shells complete names with spaces, and users write commas.
+    """Return the column names in --columns, which may be separated by spaces or commas.
+
+    A text is not split if it is the name of a column.
+    """
     names: list[Any] = []
     for text in domain.columns if texts is None else texts:
         names += [text] if text in domain.columns else text.split(",")
@@ -174,68 +179,72 @@ def load_protocol_file(path: Path) -> ReportTransformer:
 
 
 def _choose_kept_columns(options: argparse.Namespace, columns: list[Any]) -> list[Any]:
-    """Return the columns to release unprotected; print these and the excluded columns."""
+    """Return the columns to release unprotected; print them and the excluded columns."""
     table = TableFile(options.data, delimiter=options.delimiter)
-    # The error must not quote unknown names, because they are values if a CSV file has
-    # no header.
+    # Errors do not contain other names of the header, because they are values if a CSV
+    # file has no header.
     table.check_columns(columns)
-    others = [name for name in table.names if name not in columns]
-    keep = others if options.keep_all else list(options.keep)
+    other_columns = [name for name in table.names if name not in columns]
+    keep = other_columns if options.keep_all else list(options.keep)
     if keep:
         print(f"Released unprotected: {', '.join(keep)}", file=sys.stderr)
-    _print_left_out(set(others) - {*keep, options.record_id}, table)
+    _print_excluded([*columns, *keep, options.record_id], table)
     return keep
 
 
-def _print_left_out(left_out: set[Any], table: TableFile) -> None:
-    if left_out:
-        names = [name for name in table.names if name in left_out]
+def _print_excluded(columns: list[Any], table: TableFile) -> None:
+    """Print the columns of a table that a release excludes: all except `columns`."""
+    names = [name for name in table.names if name not in columns]
+    if names:
         print(f"Left out: {', '.join(names)}", file=sys.stderr)
 
 
 def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
-    """Open the ledger, or create it with the budget; an existing one must have this budget."""
+    """Open the ledger of --ledger, or create it with --budget; None without --ledger."""
     if options.ledger is None:
         if options.budget is not None:
             raise ValueError("--budget requires --ledger")
         return None
-    # A ledger that is lost must not start again from 0.
+    # A ledger is created only with --budget, so that a lost ledger does not start again.
     if options.budget is None and not options.ledger.exists():
         raise ValueError(
-            f"ledger {options.ledger} does not exist. Use --budget to create it"
+            f"--ledger must be an existing file, got {options.ledger}. Use --budget to "
+            "create it"
         )
     return PrivacyLedger(
         options.budget, delta=options.budget_delta, path=options.ledger
     )
 
 
-def _refuse(options: argparse.Namespace, names: Iterable[str], reason: str) -> None:
-    """Raise if an option without effect is given."""
+def _check_unused(
+    options: argparse.Namespace, names: Iterable[str], reason: str
+) -> None:
+    """Raise if one of the options, which would have no effect, is not at its default."""
     for name in names:
         if getattr(options, name) != options.parser.get_default(name):
             raise ValueError(f"--{name.replace('_', '-')} {reason}")
 
 
 def _find_key(options: argparse.Namespace) -> SecretKey | None:
-    """Return the secret key of permanent reports, if there are any."""
+    """Return the secret key of permanent reports from --key or --new-key; None without --record-id."""
     path = options.key or options.new_key
     if (path is None) != (options.record_id is None):
         raise ValueError(
-            "--record-id requires --key or --new-key, and these require --record-id"
+            "--record-id and one of --key and --new-key must be given together"
         )
     if path is None:
         return None
     # A seed would have no effect.
     if options.random_state is not None:
         raise ValueError(
-            "--seed must not be given with --record-id: the key determines the reports"
+            "--seed must not be given with --record-id, because the key determines the "
+            "reports"
         )
     return _load_key(path) if options.key is not None else _draw_key(path)
 
 
 def _load_key(path: Path) -> SecretKey:
-    """Read a key of hexadecimal digits."""
-    # Keys are stored as hexadecimal text, which editors and shells do not change.
+    """Read a secret key from a file of hexadecimal digits."""
     try:
         return SecretKey(bytes.fromhex(path.read_text("ascii")))
     except ValueError:
@@ -245,10 +254,10 @@ def _load_key(path: Path) -> SecretKey:
 
 
 def _draw_key(path: Path) -> SecretKey:
-    """Draw a key and write it to a new file."""
+    """Draw a secret key and write it to a new file that only the user can read."""
     key = SecretKey.generate()
-    # An existing key is never overwritten: a new key draws new noise for the same
-    # values, which costs privacy again.
+    # An existing key is not overwritten, because reports with a new key have new noise
+    # and cost privacy again.
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w") as file:
         file.write(f"{key.hex()}\n")
@@ -259,18 +268,18 @@ def _draw_key(path: Path) -> SecretKey:
 
 def run_synthesize(options: argparse.Namespace) -> Path:
     """Write synthetic rows of a table, or of a saved model."""
-    # A fitted model has its own parameters.
+    # The parameters of a fitted model cannot be changed.
     if options.load:
-        allowed = {"data", "out", "load", "rows", "random_state"}
-        names = {action.dest for action in options.parser._actions} - allowed
-        _refuse(options, sorted(names - {"help"}), "must not be given with --load")
+        names = {action.dest for action in options.parser._actions}
+        names -= {"help", "data", "out", "load", "rows", "random_state"}
+        _check_unused(options, sorted(names), "must not be given with --load")
         model = DPMarginalSynthesizer.load(options.data)
         model.set_params(random_state=options.random_state)
         return sample_file(model, options.out, n_samples=options.rows)
     domain = _load_domain(options)
     table = TableFile(options.data, delimiter=options.delimiter)
     table.check_columns(domain.columns)
-    _print_left_out({*table.names} - {*domain.columns, options.person_column}, table)
+    _print_excluded([*domain.columns, options.person_column], table)
     synthesizer = DPMarginalSynthesizer(
         options.epsilon,
         delta=options.delta,

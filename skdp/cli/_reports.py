@@ -20,8 +20,8 @@ from skdp.cli._release import (
     write_new_file,
 )
 from skdp.engines import (
-    columns_beside_reports,
     estimate_file,
+    list_unprotected_columns,
     read_frame,
     read_protocol,
     tally_files,
@@ -31,13 +31,14 @@ from skdp.persistence import load
 from skdp.privacy import Fact, PrivacyLedger, PrivacyStatement, privacy_statement
 from skdp.tables import index_to_columns
 
-# First bytes of ledgers and of models that `skdp.save` wrote.
+# First bytes of a ledger, which is a SQLite database, and of a model that `skdp.save`
+# wrote, which is a ZIP file.
 LEDGER = b"SQLite format 3"
-MODEL = b"PK\x03\x04"  # of ZIP files, which `skdp.save` writes
+MODEL = b"PK\x03\x04"
 
 
 def run_estimate(options: argparse.Namespace) -> Path | None:
-    """Estimate counts or means from reports."""
+    """Estimate counts or means from reports, and print or write them."""
     table = estimate_file(
         options.data,
         _load_protocol(options),
@@ -46,7 +47,7 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
         confidence_level=options.confidence_level,
         delimiter=options.delimiter,
     )
-    # Counts are formatted for people on the screen, and for programs in files.
+    # Printed estimates are rounded; files have all digits.
     if options.out is None:
         print(table.round(1).to_string())
         return None
@@ -54,21 +55,22 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
 
 
 def run_tally(options: argparse.Namespace) -> Path:
-    """Sum up reports and tallies."""
+    """Sum reports and tallies, and write a tally."""
     protocol = _load_protocol(options)
     tally_files(options.data, protocol, target=options.out, delimiter=options.delimiter)
     return Path(options.out)
 
 
 def _load_protocol(options: argparse.Namespace) -> ReportTransformer:
-    """Load the protocol of --protocol, or of the first file."""
+    """Return the transformer of the protocol in --protocol, or in the first file of DATA."""
     if options.protocol is not None:
         return load_protocol_file(options.protocol)
     source = options.data if isinstance(options.data, str) else options.data[0]
-    return _read_protocol(source, "Use --protocol; skdp privatize --save writes it.")
+    return _read_protocol(source, "Use --protocol; skdp privatize --save writes it")
 
 
 def _read_protocol(source: str, remedy: str) -> ReportTransformer:
+    """Return the transformer of the protocol in a file; raise with a remedy if there is none."""
     transformer = read_protocol(source)
     if transformer is None:
         raise ValueError(
@@ -78,7 +80,7 @@ def _read_protocol(source: str, remedy: str) -> ReportTransformer:
 
 
 def run_statement(options: argparse.Namespace) -> Path | None:
-    """State the guarantee of a file or an object."""
+    """Print or write the privacy statement of a file or an object."""
     statement = _make_statement(options.source)
     if options.out is None:
         print(statement)
@@ -91,8 +93,9 @@ def run_statement(options: argparse.Namespace) -> Path | None:
 
 
 def _make_statement(source: str) -> PrivacyStatement:
+    """State the guarantee of a ledger, a model, a file of reports, or ``MODULE_OR_FILE:OBJECT``."""
     path = Path(source)
-    # The first bytes decide, because ledgers and models have any name.
+    # Ledgers and models may have any name, so they are recognized by their first bytes.
     if path.is_file():
         with path.open("rb") as file:
             start = file.read(64)
@@ -101,13 +104,12 @@ def _make_statement(source: str) -> PrivacyStatement:
         if start.startswith(MODEL):
             return privacy_statement(load(path))
     elif "://" not in source:
-        # A source with a suffix and without ":" is a missing file, not an object of a
-        # module.
+        # A name with a suffix and without ":" is a missing file, and not an object.
         if path.suffix and ":" not in source:
             raise FileNotFoundError(f"there is no file {path}")
-        found = _import_object(source)
-        is_statement = isinstance(found, PrivacyStatement)
-        return found if is_statement else privacy_statement(found)
+        imported = _import_object(source)
+        is_statement = isinstance(imported, PrivacyStatement)
+        return imported if is_statement else privacy_statement(imported)
     return _state_reports(source)
 
 
@@ -115,28 +117,30 @@ def _state_reports(source: str) -> PrivacyStatement:
     """State the guarantee of a file of reports, and its unprotected columns."""
     transformer = _read_protocol(
         source,
-        "Pass the protocol file of `save` or skdp privatize --save, or for synthetic "
-        "rows the model file of skdp synthesize --save.",
+        "Use the protocol file of `save` or skdp privatize --save, or for synthetic "
+        "rows the model file of skdp synthesize --save",
     )
     statement = privacy_statement(transformer)
-    columns = columns_beside_reports(source, transformer)
+    columns = list_unprotected_columns(source, transformer)
     if not columns:
         return statement
-    # These columns are released beside the reports.
+    # Other columns of the file are released without protection.
     protection = "unprotected: true values are in the table"
     facts = [Fact(name, "", protection) for name in columns]
     return replace(statement, facts=(*statement.facts, *facts))
 
 
 def _import_object(source: str) -> Any:
-    """Import an object of the user's code."""
+    """Import an object from ``MODULE_OR_FILE:OBJECT`` of the user's code."""
     path_or_module, _, name = source.rpartition(":")
     if not path_or_module or not name:
-        raise ValueError(f"expected {SOURCES}; got {source!r}, which is not a file")
+        raise ValueError(
+            f"source must be {SOURCES}, got {source!r}, which is not a file"
+        )
     is_file = path_or_module.endswith(".py")
     if is_file and not Path(path_or_module).is_file():
         raise FileNotFoundError(f"there is no file {path_or_module}")
-    # As ``python model.py`` and ``python -m module`` find modules.
+    # Modules are found like by ``python model.py`` and ``python -m module``.
     folder = str(Path(path_or_module).absolute().parent if is_file else Path.cwd())
     sys.path.insert(0, folder)
     try:
@@ -146,7 +150,7 @@ def _import_object(source: str) -> Any:
             module = importlib.import_module(path_or_module)
         return attrgetter(name)(module)
     except AttributeError:
-        raise ValueError(f"{path_or_module} has no {name!r}") from None
+        raise ValueError(f"{path_or_module} must have the object {name!r}") from None
     finally:
         sys.path.remove(folder)
 

@@ -13,7 +13,8 @@ from sklearn.utils import Bunch
 from skdp.domain import Domain, Interval
 from skdp.metrics import to_aif360
 
-# The values that the documentation of the data (adult.names) lists, which are public.
+# Public values of the text columns, as listed in the documentation of the data (adult.names),
+# separated by spaces.
 _LEVELS = {
     "workclass": (
         "Federal-gov Local-gov Never-worked Private Self-emp-inc Self-emp-not-inc"
@@ -45,8 +46,9 @@ _LEVELS = {
     ),
     "income": "<=50K >50K",
 }
+# Text columns with missing values, which are "?" in the file.
 _MAY_BE_MISSING = ("workclass", "occupation", "native-country")
-# The ranges that the forms of the census allow; the bins are a choice.
+# Ranges of numeric columns that the forms of the census allow, with bins chosen by skdp.
 _NUMBERS: dict[str, Any] = {
     "age": Interval(15, 95, bins=16),
     "fnlwgt": Interval(0, 2_000_000, bins=40),
@@ -64,40 +66,40 @@ def load_adult(
     return_X_y: bool = False,
     as_frame: bool = True,
 ) -> Any:
-    """Load the Adult ("Census Income") data: incomes above 50,000 dollars a year (classification).
+    """Load the Adult ("Census Income") dataset (classification of incomes above 50,000 dollars a year).
 
     The data by B. Becker and R. Kohavi ([1]_, licensed under CC BY 4.0) are included in skdp.
 
     Parameters
     ----------
     subset : {"train", "test", "all"}, default="train"
-        The 32,561 rows for training, the 16,281 for testing, or all 48,842, those for training first.
+        Rows to load: 32,561 training rows, 16,281 test rows, or all 48,842 rows with the training rows first.
     dropna : bool, default=False
-        If True, drop the rows with a missing value and renumber the rest: 30,162 remain for training, 15,060 for
-        testing.
+        If True, drop the rows with a missing value and reset the index. 30,162 training rows and 15,060 test rows
+        remain.
     return_X_y : bool, default=False
         If True, return ``(data, target)`` instead of a Bunch.
     as_frame : bool, default=True
-        If True, data and target are pandas objects, otherwise arrays of Python objects.
+        If True, data and target are pandas objects. Otherwise, they are arrays of Python objects.
 
     Returns
     -------
-    Bunch or (data, target)
-        With the entries
+    :class:`~sklearn.utils.Bunch` or (data, target)
+        Dictionary-like object with the entries
 
-        - data: DataFrame or ndarray of shape (n_samples, 14). Text is categorical, with all values that the
-          documentation of the data lists, sorted; a missing value is nan, which is not among them.
-        - target: Series or ndarray of shape (n_samples,), the ``income``: "<=50K" or ">50K".
-        - frame: DataFrame of both, or None for arrays.
-        - feature_names: the names of the columns of the data.
+        - data: DataFrame or ndarray of shape (n_samples, 14). Text columns are categorical, with the sorted values
+          that the documentation of the data lists. A missing value is nan, which is not a category.
+        - target: Series or ndarray of shape (n_samples,) with the ``income``, "<=50K" or ">50K".
+        - frame: DataFrame of shape (n_samples, 15) with data and target; None if `as_frame` is False.
+        - feature_names: names of the columns of the data.
         - target_names: the two labels.
-        - domain: `Domain` of all columns of the frame, from the documentation of the data; ``domain.select(columns)``
-          selects some columns. Numbers are cut into bins. Missing is a value of workclass, occupation and
-          native-country, unless `dropna`.
-        - protected: columns that studies of fairness protect: age, race, sex and native-country.
-        - privileged: for some of them, the value of the privileged group: ``{"race": "White", "sex": "Male"}``.
-        - positive_label: ">50K".
-        - DESCR: a description, with source and license.
+        - domain: `Domain` of all columns of the frame, from the documentation of the data. Numeric columns have bins.
+          Missing is a value of workclass, occupation and native-country, unless `dropna` is True. Use
+          ``domain.select(columns)`` to select columns.
+        - protected: columns that fairness studies protect: age, race, sex and native-country.
+        - privileged: value of the privileged group for some of these columns, ``{"race": "White", "sex": "Male"}``.
+        - positive_label: favorable label, ">50K".
+        - DESCR: description of the dataset, with its source and license.
 
     Raises
     ------
@@ -111,8 +113,8 @@ def load_adult(
 
     Notes
     -----
-    **Privacy.** The data are public, and so is ``domain``, which does not depend on the rows that are loaded. The
-    categorical dtypes do not declare it: their categories are sorted, as in any column read from data.
+    **Privacy.** The data are public. ``domain`` does not depend on the loaded rows, and it is public as well. The
+    categorical dtypes do not declare the values, because they are not ordered.
 
     References
     ----------
@@ -127,7 +129,7 @@ def load_adult(
     >>> int((adult.frame["occupation"] == "Sales").sum())
     3650
 
-    The domain is declared, so nothing is read from the data:
+    Use the declared domain for an encoder:
 
     >>> from skdp import RandomizedResponseEncoder
     >>> people = adult.data[["race", "sex"]]
@@ -137,7 +139,7 @@ def load_adult(
     """
     if subset not in ("train", "test", "all"):
         raise ValueError(f"subset must be 'train', 'test' or 'all', got {subset!r}")
-    frame = _read()
+    frame = _read_table()
     if subset != "all":
         frame = frame[frame["split"] == subset]
     frame = frame.drop(columns="split")
@@ -158,7 +160,7 @@ def load_adult(
         **entries,
         feature_names=data.columns.to_list(),
         target_names=_LEVELS["income"].split(),
-        domain=_domain(frame.columns, missing=not dropna),
+        domain=_make_domain(frame.columns, missing=not dropna),
         protected=["age", "race", "sex", "native-country"],
         privileged={"race": "White", "sex": "Male"},
         positive_label=">50K",
@@ -169,17 +171,17 @@ def load_adult(
 
 
 def load_adult_aif360() -> Any:
-    """Load the Adult data as the dataset that ``aif360.datasets.AdultDataset()`` returns.
+    """Load the Adult dataset as ``aif360.datasets.AdultDataset()`` returns it.
 
-    aif360 does not include the data, and its class fails on the strings of pandas 3. This returns the same numbers
-    under the same names: the 45,222 rows without a missing value, those for testing first; race ("White" or not) and
-    sex ("Male" or not) as protected attributes; the other columns of text one-hot encoded; without ``fnlwgt``. The data
-    are by B. Becker and R. Kohavi ([1]_, licensed under CC BY 4.0).
+    aif360 does not include the data, and its class fails for strings of pandas 3. The dataset has the same numbers and
+    names: 45,222 rows without a missing value, with the test rows first; race ("White" or not) and sex ("Male" or not)
+    as protected attributes; one-hot encoded text columns; no ``fnlwgt``. The data are by B. Becker and R. Kohavi ([1]_,
+    licensed under CC BY 4.0).
 
     Returns
     -------
     aif360.datasets.BinaryLabelDataset
-        Equal to the dataset of aif360.
+        Dataset that is equal to the dataset of aif360.
 
     Raises
     ------
@@ -205,7 +207,8 @@ def load_adult_aif360() -> Any:
     frames = [load_adult(subset=subset).frame for subset in ("test", "train")]
     frame = pd.concat(frames, ignore_index=True).dropna()
     for name in frame.columns[frame.dtypes == "category"]:
-        # aif360 has a column for each value that occurs: "Never-worked" is lost with the missing occupations.
+        # aif360 has a column for each occurring value. "Never-worked" does not occur in
+        # rows without missing values.
         frame[name] = frame[name].cat.remove_unused_categories()
     dataset = to_aif360(
         frame.drop(columns=["fnlwgt", "income"]),
@@ -225,20 +228,22 @@ def load_adult_aif360() -> Any:
     return dataset
 
 
-def _domain(columns: Iterable[str], *, missing: bool) -> Domain:
-    none = {name: [None] for name in _MAY_BE_MISSING} if missing else {}
-    texts = {
-        name: [*levels.split(), *none.get(name, [])] for name, levels in _LEVELS.items()
-    }
-    return Domain(_NUMBERS | texts).select(columns)
+def _make_domain(columns: Iterable[str], *, missing: bool) -> Domain:
+    """Return the domain of some columns, with or without missing values."""
+    declared = dict(_NUMBERS)
+    for name, levels in _LEVELS.items():
+        declared[name] = levels.split()
+        if missing and name in _MAY_BE_MISSING:
+            declared[name].append(None)
+    return Domain(declared).select(columns)
 
 
 @cache
-def _read() -> pd.DataFrame:
-    """Parse the file once; the result must not be modified."""
-    dtypes = {
-        name: pd.CategoricalDtype(levels.split()) for name, levels in _LEVELS.items()
-    }
+def _read_table() -> pd.DataFrame:
+    """Read the file of the package; the cached result must not be modified."""
+    dtypes = {}
+    for name, levels in _LEVELS.items():
+        dtypes[name] = pd.CategoricalDtype(levels.split())
     with (
         resources.files("skdp.datasets")
         .joinpath("data/adult.csv.gz")

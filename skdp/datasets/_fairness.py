@@ -1,4 +1,4 @@
-"""Tables of the studies of fairness under local privacy, read from a file or fetched."""
+"""Public tables of studies of fairness under local privacy, read from a file or downloaded."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sklearn.utils import Bunch
 from skdp.base import PathType
 from skdp.domain import Domain, Interval
 
+# Folders of published tables at a fixed commit.
 _LDP_FAIRNESS = (
     "https://raw.githubusercontent.com/hharcolezi/ldp-fairness-impact/"
     "512752136637f8478b37acaaaf9d87f06685270c/datasets/"
@@ -26,36 +27,37 @@ _COMPAS_ANALYSIS = (
 
 @dataclass(frozen=True)
 class _PublishedTable:
-    """Address and digests of a published table, and the declared values of its columns."""
+    """URL and digests of a published table, and the declared values of its columns."""
 
     name: str
     url: str
     # SHA-256 of the published file.
     file_digest: str
-    # SHA-256 of the columns that are used, as `_digest` writes them.
+    # SHA-256 of the columns that are used, as computed by `_digest`.
     digest: str
-    # The declared values of features and target.
+    # Declared values of the features and the target.
     domain: Domain
     target: str
     positive_label: int
     protected: tuple[str, ...]
     privileged: dict[str, Any]
-    # Columns that are read, but are neither features nor target.
+    # Columns that are read, but are neither features nor the target.
     further: tuple[str, ...] = ()
 
     @property
     def features(self) -> list[str]:
+        """Names of the columns of the domain except the target."""
         return [name for name in self.domain.columns if name != self.target]
 
     def read(self, path: PathType | None) -> pd.DataFrame:
-        """Read the columns of the table, and check that they are the published ones."""
+        """Read the columns of the table from a file or the web, and verify their digest."""
         if path is None:
-            path = self._fetch()
+            path = self._download()
         columns = [*self.domain.columns, *self.further]
         try:
             frame = pd.read_csv(path, usecols=columns)[columns]
         except ValueError:
-            # Errors of pandas quote the text of the file.
+            # Errors of pandas contain text of the file, so another error is raised.
             frame = None
         if frame is None or _digest(frame) != self.digest:
             raise ValueError(
@@ -64,18 +66,18 @@ class _PublishedTable:
             )
         return frame
 
-    def _fetch(self) -> PathType:
-        """Fetch the file, unless scikit-learn's data folder has it."""
+    def _download(self) -> PathType:
+        """Return the path of the file in scikit-learn's data folder; download it if it is absent."""
         try:
             return fetch_file(self.url, sha256=self.file_digest, n_retries=0)
         except OSError as error:
             raise OSError(
-                f"{self.url} cannot be fetched. Download it on a machine with network "
+                f"{self.url} cannot be downloaded. Download it on a machine with network "
                 "access, and pass its path"
             ) from error
 
-    def bunch(self, frame: pd.DataFrame, **entries: Any) -> Bunch:
-        """Return the table as the loaders do."""
+    def make_bunch(self, frame: pd.DataFrame, **entries: Any) -> Bunch:
+        """Return a table as a Bunch with data, target, domain and description."""
         return Bunch(
             frame=frame,
             data=frame[self.features],
@@ -88,24 +90,25 @@ class _PublishedTable:
             positive_label=self.positive_label,
             url=self.url,
             sha256=self.file_digest,
-            DESCR=_description(self.name),
+            DESCR=_read_description(self.name),
             **entries,
         )
 
 
 def _digest(frame: pd.DataFrame) -> str:
-    """Return the SHA-256 of a table, which does not depend on the format of numbers and lines in its file."""
+    """Return the SHA-256 of a table, independent of the format of numbers and lines in its file."""
     text = frame.to_csv(index=False, lineterminator="\n")
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _description(name: str) -> str:
+def _read_description(name: str) -> str:
+    """Read the description of a dataset from the package."""
     file = resources.files("skdp.datasets").joinpath(f"data/{name}.rst")
     return file.read_text(encoding="utf-8")
 
 
-def _codes(**sizes: int) -> dict[str, list[int]]:
-    """Declare columns of codes from 0 on."""
+def _declare_codes(**sizes: int) -> dict[str, list[int]]:
+    """Return the values 0, ..., size - 1 of each column of codes."""
     return {name: list(range(size)) for name, size in sizes.items()}
 
 
@@ -114,9 +117,9 @@ _ACS = _PublishedTable(
     url=_LDP_FAIRNESS + "db_ACSCoverage.csv",
     file_digest="d3a2713e71b6557f07b22dc0e77ff885ceac3ff522146027524d39512a007ff7",
     digest="92d208e6839b67bd9c846a25ef6fab8f0d8c4bcd7e93c083ece5e29a43fd196a",
-    # The codes of the published file. A sixteenth column, the state, has one value.
+    # Codes of the published file. Its sixteenth column, the state, has a single value.
     domain=Domain(
-        _codes(
+        _declare_codes(
             AGEP=50,
             SCHL=24,
             MAR=5,
@@ -146,7 +149,9 @@ _LSAC = _PublishedTable(
     file_digest="296a428e55cc5f2b7f4f8d9374f6c11320dfe022a64e752a582014bf0e560e1d",
     digest="296a428e55cc5f2b7f4f8d9374f6c11320dfe022a64e752a582014bf0e560e1d",
     domain=Domain(
-        _codes(fam_inc=5, gender=2, fulltime=2, race1=2, lsat=37, ugpa=6, pass_bar=2)
+        _declare_codes(
+            fam_inc=5, gender=2, fulltime=2, race1=2, lsat=37, ugpa=6, pass_bar=2
+        )
     ),
     target="pass_bar",
     positive_label=1,
@@ -188,38 +193,39 @@ _COMPAS = _PublishedTable(
 
 
 def load_acs_public_coverage(path: PathType | None = None) -> Bunch:
-    """Load ACS Public Coverage: persons covered by public health insurance, or not (classification).
+    """Load the ACS Public Coverage dataset (classification of coverage by public health insurance).
 
-    98,739 persons of the American Community Survey, 14 columns of codes, as prepared for [1]_.
+    The dataset has 98,739 persons of the American Community Survey and 14 columns of codes, as prepared for [1]_.
 
     Parameters
     ----------
-    path : str or path-like, optional
-        The published file ``db_ACSCoverage.csv``, or a compressed copy of it. By default it is fetched, once, into the
-        data folder of scikit-learn (`sklearn.datasets.get_data_home`).
+    path : str or path-like, default=None
+        Path of the published file ``db_ACSCoverage.csv`` or of a compressed copy. If None, the file is downloaded once
+        to the data folder of scikit-learn (`sklearn.datasets.get_data_home`).
 
     Returns
     -------
-    Bunch
-        With the entries
+    :class:`~sklearn.utils.Bunch`
+        Dictionary-like object with the entries
 
-        - data: DataFrame of shape (98739, 14), the codes of the published file.
-        - target: Series of shape (98739,), ``PUBCOV``: 1 if the person is covered.
-        - frame: DataFrame of both.
-        - feature_names, target_names: the names of the columns of the data, and the labels.
+        - data: DataFrame of shape (98739, 14) with the codes of the published file.
+        - target: Series of shape (98739,) with ``PUBCOV``, 1 if the person is covered and 0 otherwise.
+        - frame: DataFrame of shape (98739, 15) with data and target.
+        - feature_names: names of the columns of the data.
+        - target_names: the two labels.
         - domain: `Domain` of all columns of the frame, from the documentation.
-        - protected: the columns that [1]_ protects: DIS, AGEP, SEX, SCHL.
-        - privileged: for some of them, the value of the privileged group: ``{"DIS": 1, "SEX": 1}``.
-        - positive_label: 1.
-        - url, sha256: of the published file.
-        - DESCR: a description, with source and license.
+        - protected: columns that [1]_ protects: DIS, AGEP, SEX, SCHL.
+        - privileged: value of the privileged group for some of these columns, ``{"DIS": 1, "SEX": 1}``.
+        - positive_label: favorable label, 1.
+        - url, sha256: URL and digest of the published file.
+        - DESCR: description of the dataset, with its source and license.
 
     Raises
     ------
     ValueError
         If the file contains another table.
     OSError
-        If the file cannot be read or fetched.
+        If the file cannot be read or downloaded.
 
     See Also
     --------
@@ -227,7 +233,7 @@ def load_acs_public_coverage(path: PathType | None = None) -> Bunch:
 
     Notes
     -----
-    **Privacy.** The table is public, and so is ``domain``, which does not depend on its rows.
+    **Privacy.** The table is public. ``domain`` does not depend on its rows and is public as well.
 
     References
     ----------
@@ -241,33 +247,34 @@ def load_acs_public_coverage(path: PathType | None = None) -> Bunch:
     >>> acs.data.shape, acs.privileged  # doctest: +SKIP
     ((98739, 14), {'DIS': 1, 'SEX': 1})
     """
-    return _ACS.bunch(_ACS.read(path))
+    return _ACS.make_bunch(_ACS.read(path))
 
 
 def load_lsac(path: PathType | None = None) -> Bunch:
-    """Load the law school data: students who pass the bar exam, or not (classification).
+    """Load the law school (LSAC) dataset (classification of students who pass the bar exam).
 
-    20,427 students of the longitudinal study of the Law School Admission Council, 6 columns of codes, as prepared for
-    [1]_.
+    The dataset has 20,427 students of the longitudinal study of the Law School Admission Council and 6 columns of
+    codes, as prepared for [1]_.
 
     Parameters
     ----------
-    path : str or path-like, optional
-        The published file ``db_LSAC.csv``, or a compressed copy of it. By default it is fetched, once, into the data
-        folder of scikit-learn (`sklearn.datasets.get_data_home`).
+    path : str or path-like, default=None
+        Path of the published file ``db_LSAC.csv`` or of a compressed copy. If None, the file is downloaded once to the
+        data folder of scikit-learn (`sklearn.datasets.get_data_home`).
 
     Returns
     -------
-    Bunch
-        With the entries of `load_acs_public_coverage`: data of shape (20427, 6), the target ``pass_bar`` (1 if passed),
-        the protected columns race1, fam_inc, gender and fulltime, and ``privileged = {"race1": 1, "gender": 1}``.
+    :class:`~sklearn.utils.Bunch`
+        Dictionary-like object with the entries of `load_acs_public_coverage`: data of shape (20427, 6), the target
+        ``pass_bar`` (1 if passed), the protected columns race1, fam_inc, gender and fulltime, and ``privileged =
+        {"race1": 1, "gender": 1}``.
 
     Raises
     ------
     ValueError
         If the file contains another table.
     OSError
-        If the file cannot be read or fetched.
+        If the file cannot be read or downloaded.
 
     See Also
     --------
@@ -275,7 +282,7 @@ def load_lsac(path: PathType | None = None) -> Bunch:
 
     Notes
     -----
-    **Privacy.** The table is public, and so is ``domain``, which does not depend on its rows.
+    **Privacy.** The table is public. ``domain`` does not depend on its rows and is public as well.
 
     References
     ----------
@@ -289,39 +296,41 @@ def load_lsac(path: PathType | None = None) -> Bunch:
     >>> lsac.protected  # doctest: +SKIP
     ['race1', 'fam_inc', 'gender', 'fulltime']
     """
-    return _LSAC.bunch(_LSAC.read(path))
+    return _LSAC.make_bunch(_LSAC.read(path))
 
 
 def load_compas(
     path: PathType | None = None, *, subset: Literal["all", "analysed"] = "analysed"
 ) -> Bunch:
-    """Load the COMPAS data: defendants who commit another crime within two years, or not (classification).
+    """Load the COMPAS dataset (classification of recidivism within two years).
 
-    Defendants of Broward County, Florida, whom the COMPAS tool had scored, as ProPublica published them [1]_. Names,
-    dates and case numbers are not read.
+    The dataset has defendants of Broward County, Florida, who were scored by the COMPAS tool, as published by
+    ProPublica [1]_. Names, dates and case numbers are not read.
 
     Parameters
     ----------
-    path : str or path-like, optional
-        The published file ``compas-scores-two-years.csv``, or a compressed copy of it; columns that are not used may
-        be missing. By default it is fetched, once, into the data folder of scikit-learn
+    path : str or path-like, default=None
+        Path of the published file ``compas-scores-two-years.csv`` or of a compressed copy. Columns that are not used
+        may be missing. If None, the file is downloaded once to the data folder of scikit-learn
         (`sklearn.datasets.get_data_home`).
     subset : {"all", "analysed"}, default="analysed"
-        All 7,214 rows, or the 6,172 that ProPublica's analysis keeps: arrested within 30 days of the screening.
+        "all" returns all 7,214 rows, "analysed" the 6,172 rows of ProPublica's analysis, with an arrest within 30 days
+        of the screening.
 
     Returns
     -------
-    Bunch
-        With the entries of `load_acs_public_coverage`: data of 8 columns, the target ``two_year_recid``, whose positive
-        (favorable) label is 0, the protected columns race, sex and age, and ``privileged = {"race": "Caucasian",
-        "sex": "Female"}``. In addition, decile_score: Series of the tool's own scores, 1 (low risk) to 10.
+    :class:`~sklearn.utils.Bunch`
+        Dictionary-like object with the entries of `load_acs_public_coverage`: data with 8 columns, the target
+        ``two_year_recid``, whose favorable label is 0, the protected columns race, sex and age, and ``privileged =
+        {"race": "Caucasian", "sex": "Female"}``. The additional entry decile_score is a Series with the scores of the
+        tool, from 1 (low risk) to 10.
 
     Raises
     ------
     ValueError
         If `subset` is invalid, or the file contains another table.
     OSError
-        If the file cannot be read or fetched.
+        If the file cannot be read or downloaded.
 
     See Also
     --------
@@ -329,7 +338,7 @@ def load_compas(
 
     Notes
     -----
-    **Privacy.** The table is public, and so is ``domain``, which does not depend on its rows.
+    **Privacy.** The table is public. ``domain`` does not depend on its rows and is public as well.
 
     References
     ----------
@@ -347,10 +356,10 @@ def load_compas(
         raise ValueError(f"subset must be 'all' or 'analysed', got {subset!r}")
     frame = _COMPAS.read(path)
     if subset == "analysed":
-        # Of a charge that is further from the screening it is not known whether it is
-        # the one that led to the score. The two other conditions of the published
-        # analysis hold for all rows of this file that fulfil this one.
-        is_near = frame["days_b_screening_arrest"].abs() <= 30
-        frame = frame[is_near].reset_index(drop=True)
+        # If the arrest is more than 30 days from the screening, its charge may not be
+        # the charge that led to the score. The two other conditions of the published
+        # analysis hold for all remaining rows.
+        is_within = frame["days_b_screening_arrest"].abs() <= 30
+        frame = frame[is_within].reset_index(drop=True)
     scores = frame["decile_score"].copy()
-    return _COMPAS.bunch(frame[list(_COMPAS.domain.columns)], decile_score=scores)
+    return _COMPAS.make_bunch(frame[list(_COMPAS.domain.columns)], decile_score=scores)

@@ -1,4 +1,7 @@
-"""CSV files as text: strict rows, and texts parsed as declared values, each independently of other rows."""
+"""Strict reading of CSV files, and parsing of texts as declared values.
+
+Each value is parsed independently of other rows.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _BOOLS = {
 }
 # fmt: on
 
-# A number without leading zeros: codes such as 007 and 1E5 are text.
+# Texts that are inferred to be numbers. Codes such as 007 and 1E5 are text.
 _NUMBER = re.compile(
     r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:e[+-]\d{2,3})?|-?inf", re.A
 )
@@ -36,23 +39,23 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.A)
 
 
 def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
-    """Read the rows of a `TableFile` as text, the header first."""
+    """Yield the rows of a CSV `TableFile` as lists of texts, starting with the header."""
     header: list[str] = []
     line = 1
     reason = (
-        "a quoted value is not closed, is followed by other text or is too long; or give "
-        "`delimiter` if the values are separated by another character"
+        "a quoted value is not closed, is followed by other text or is too long. Correct "
+        "it, or use `delimiter` if another character separates the values"
     )
     with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=source.delimiter, strict=True)
-        # Python's errors contain bytes of the data, so the error that replaces them is
-        # raised outside of their handlers.
+        # Errors of Python contain bytes of the file, so another error is raised outside
+        # of their handlers.
         try:
             for row in reader:
                 header = header or row
                 if len(row) == len(header):
                     yield row
-                # An empty line is not a row.
+                # Empty lines are ignored.
                 elif row:
                     reason = f"expected {len(header)} values as in the header, got {len(row)}"
                     break
@@ -60,9 +63,9 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
             else:
                 if header:
                     return
-                reason = "the file has no header"
+                reason = "expected a header, got an empty file"
         except UnicodeDecodeError:
-            reason = "the rows are not UTF-8 text. Convert them, such as with iconv"
+            reason = "expected UTF-8 text, got other bytes. Convert the file"
         except csv.Error:
             pass
     raise RefusedBatch(f"{source.name}, line {line}: {reason}")
@@ -72,29 +75,32 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
 
 
 def find_text_type(name: Any, values: Any) -> str:
-    """Return the type as which texts are parsed: text, number, bool, date or datetime."""
+    """Return the type as which the texts of a declared column are parsed.
+
+    One of "text", "number", "bool", "date" and "datetime".
+    """
     if isinstance(values, Interval):
         if values.dtype.kind == "M":
             is_date = values.dtype == np.dtype("datetime64[D]")
             return "date" if is_date else "datetime"
         is_exact = _are_exact(values.edges)
     else:
-        known = drop_missing(values.values)
-        kinds = types_of_values(values.values) & {"date", "datetime"}
-        if kinds:
-            return str(kinds.pop())
-        declared = _common_type(values)
+        present = drop_missing(values.values)
+        time_types = types_of_values(values.values) & {"date", "datetime"}
+        if time_types:
+            return str(time_types.pop())
+        declared = _find_common_type(values)
         if declared is bool:
             return "bool"
-        if declared is str or not known:
+        if declared is str or not present:
             if "" in values.labels and None in values.labels:
                 raise ValueError(
                     f"column {name!r}: a CSV file does not distinguish missing values "
                     "from empty texts. Use a Parquet or Arrow file"
                 )
             return "text"
-        # Decimal texts of floats are parsed as the same floats.
-        is_exact = declared is float or (declared is int and _are_exact(known))
+        # The shortest decimal text of a float is parsed as the same float.
+        is_exact = declared is float or (declared is int and _are_exact(present))
     if not is_exact:
         raise ValueError(
             f"column {name!r}: a CSV file can contain text, booleans, dates and "
@@ -104,36 +110,39 @@ def find_text_type(name: Any, values: Any) -> str:
 
 
 def _are_exact(numbers: Iterable[Any]) -> bool:
-    """Return True if floats represent all integers in the range of some numbers."""
+    """Return True if floats represent all integers up to the largest absolute value exactly."""
     return max(map(abs, numbers)) < 1 << 53
 
 
 def has_whole_numbers(values: Any) -> bool:
-    """Return True if all declared numbers are whole."""
+    """Return True if all declared numbers of a column are integers."""
     if isinstance(values, Interval):
         return not values.real
-    return _common_type(values) is int
+    return _find_common_type(values) is int
 
 
-def _common_type(values: Any) -> type | None:
+def _find_common_type(values: Any) -> type | None:
+    """Return the Python type of all declared values, float for ints and floats, or None."""
     types = set(map(type, drop_missing(values.labels)))
     if types == {int, float}:
         return float
     return types.pop() if len(types) == 1 else None
 
 
-# Texts. Each parser returns None for text of another type.
+# Parsers, which return None for text of another type
 
 
 def _parse_number(text: str) -> float | None:
+    """Parse a number; None for other text and for nan."""
     with suppress(ValueError):
-        # 1_000 is a number in Python only.
+        # Python would parse 1_000 as a number.
         number = float(text.replace("_", "?"))
         return None if np.isnan(number) else number
     return None
 
 
 def _parse_time(text: str) -> datetime | None:
+    """Parse an ISO 8601 date or datetime; None for other text and with a time zone."""
     with suppress(ValueError):
         time = datetime.fromisoformat(text)
         return time if time.tzinfo is None else None
@@ -141,11 +150,12 @@ def _parse_time(text: str) -> datetime | None:
 
 
 def _parse_date(text: str) -> date | None:
+    """Parse the date of an ISO 8601 date or datetime."""
     time = _parse_time(text)
     return None if time is None else time.date()
 
 
-# The parser of each type, and the expected texts.
+# Parser of each type, and a description of the expected texts for errors.
 _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "text": (str, ""),
     "number": (_parse_number, "numbers, with decimal points as in 1.5"),
@@ -163,7 +173,11 @@ def parse_texts(
     *,
     strict: bool = True,
 ) -> list[Any]:
-    """Parse the texts of a column; None is missing."""
+    """Parse the texts of a column as `text_type`, with None for missing values.
+
+    `labels` are declared values, which are never missing. Unless `strict`, other text among
+    numbers becomes inf, a value outside of every domain.
+    """
     missing = set(MISSING_TEXTS).difference(labels)
     parse, expected = _PARSERS[text_type]
     values = []
@@ -172,18 +186,17 @@ def parse_texts(
         if text not in missing:
             value = parse(text)
             if value is None and text_type == "number" and not strict:
-                # Infinity is outside every domain.
                 value = np.inf
             if value is None:
                 raise RefusedBatch(
-                    f"column {name!r} must contain {expected}; got other text"
+                    f"column {name!r} must contain {expected}, got other text"
                 )
         values.append(value)
     return values
 
 
-def guess_type(texts: set[str], *, find_dates: bool) -> str:
-    """Return the type that all of the distinct texts of a column have."""
+def infer_type(texts: set[str], *, find_dates: bool) -> str:
+    """Return a type of `find_text_type` as which all distinct texts of a column can be parsed."""
     if not texts:
         return "text"
     if _are_numbers({text.strip(" ") for text in texts}):

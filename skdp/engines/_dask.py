@@ -1,8 +1,9 @@
-"""Dask: one task for each partition, on any scheduler."""
+"""Engine of Dask, with one task for each partition, on any scheduler."""
 
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,13 +18,14 @@ from skdp.engines._io import (
     write_atomically,
 )
 from skdp.engines._local import split_frame
-from skdp.engines._release import Release, refuse_repeated
+from skdp.engines._release import Release, check_distinct_ids
 from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, Summary
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
 pyarrow = import_extra("pyarrow", "dask")
 
+# Meta of the result of a check, by which Dask infers types.
 _NO_IDS = pd.Series([], dtype=np.uint64)
 
 
@@ -31,9 +33,11 @@ class DaskTable(Engine):
     """A Dask DataFrame."""
 
     def _make_empty_table(self) -> pd.DataFrame:
+        """Return Dask's own empty frame with the columns and dtypes."""
         return self._frame._meta
 
     def check_path(self, path: Any) -> Any:
+        """Check the path of the reports; it is required on a cluster."""
         scheduler = dask.base.get_scheduler(collections=[self._frame])
         # The scheduler of a cluster is a method of its client.
         client = getattr(scheduler, "__self__", None)
@@ -46,15 +50,17 @@ class DaskTable(Engine):
         return super().check_path(path)
 
     def check_rows(self, release: Release) -> None:
+        """Check all partitions in their tasks, and compare the record ids of the table."""
         frame = self._frame[release.columns]
         checked = frame.map_partitions(_check_partition, release, meta=_NO_IDS)
-        run_safely(lambda: refuse_repeated([checked.compute().to_numpy()]))
+        run_safely(lambda: check_distinct_ids([checked.compute().to_numpy()]))
 
     def write(self, release: Release, path: Any) -> Any:
-        # Reports are written by the tasks and not kept in memory, because a cluster
-        # recomputes the partitions of a lost worker, possibly from rows in another
-        # order, which would be a second report of the same records. The position of a
-        # partition is stable, and its task uses it.
+        """Draw the reports of all partitions in their tasks and store them as Parquet."""
+        # The tasks write reports to files, because a cluster recomputes the partitions
+        # of a lost worker that are in memory. Their rows may be in another order, so that
+        # records would be reported a second time. The number of a partition does not
+        # change, so that its random bits are derived from it.
         reports = self._frame[release.columns].map_partitions(
             _draw_partition,
             release,
@@ -71,27 +77,30 @@ class DaskTable(Engine):
                 write_index=False,
                 compute=False,
                 custom_metadata=metadata,
-                schema=_report_schema(release),
+                schema=_make_report_schema(release),
             )
             run_safely(writing.compute)
         return dataframe.read_parquet(path)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
+        """Sum over each partition in its task, and add the sums of the partitions."""
         shared = dask.delayed(summary, pure=False, traverse=False)
-        count = dask.delayed(_add_up_partition, pure=False)
+        sum_partition = dask.delayed(_add_up_partition, pure=False)
         add = dask.delayed(_add_sums, pure=False)
-        # Adding in a chain frees the sums of a partition as soon as they are added.
-        total, *others = [
-            count(shared, partition)
-            for partition in self._frame[list(names)].to_delayed()
-        ]
-        for part in others:
-            total = add(total, part)
+        # The sums are added one after the other, so that a worker can free the sums of a
+        # partition when they are added.
+        total = None
+        for partition in self._frame[list(names)].to_delayed():
+            part = sum_partition(shared, partition)
+            total = part if total is None else add(total, part)
         return run_safely(total.compute)
 
 
-def _report_schema(release: Release) -> Any:
-    """Return the Arrow types of reports. Dask would infer the type of objects from other objects."""
+def _make_report_schema(release: Release) -> Any:
+    """Return the Arrow schema of reports, with declared types for columns of Python objects.
+
+    Dask would infer the type of a column of objects from other objects.
+    """
     no_reports, domain = release.no_reports, release.domain
     schema = pyarrow.Schema.from_pandas(no_reports, preserve_index=False)
     for index, field in enumerate(schema):
@@ -106,18 +115,22 @@ def _report_schema(release: Release) -> Any:
 
 
 def _check_partition(partition: pd.DataFrame, release: Release) -> pd.Series:
+    """Check a partition; return the digests of its record ids."""
     return pd.Series(release.check(partition))
 
 
 def _draw_partition(
     partition: pd.DataFrame, release: Release, partition_info: Any = None
 ) -> Any:
+    """Privatize a partition, with random bits that depend on its number."""
     return release.draw(partition, (partition_info["number"], 0))
 
 
 def _add_up_partition(summary: Summary, partition: Any) -> Sums:
+    """Sum over a partition in blocks of rows."""
     return run_check(lambda: add_up_batches(split_frame(partition), summary))
 
 
 def _add_sums(first: Sums, second: Sums) -> Sums:
-    return [one + other for one, other in zip(first, second, strict=True)]
+    """Add the sums of two parts of a table, array by array."""
+    return list(map(operator.add, first, second))

@@ -1,4 +1,4 @@
-"""Engines: frames of one library whose rows are privatized, tallied and summed where they are."""
+"""Engines: tables of a library that are checked, privatized and summed in batches or tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from skdp.engines._io import (
     run_safely,
     write_atomically,
 )
-from skdp.engines._release import Release, refuse_repeated
+from skdp.engines._release import Release, check_distinct_ids
 from skdp.local import ReportProtocol
 from skdp.tables import LargeTable, Summary, attach_schema_protocol, get_protocol_text
 
@@ -36,7 +36,7 @@ duckdb = Extra("duckdb")
 Tables = Generator[Any, None, None]
 Sums = list[NDArray[np.int64]]
 
-# Rows in memory at a time, where no random bits depend on their number.
+# Rows of a batch that is read. Random bits do not depend on it.
 ROWS = 1 << 17
 
 
@@ -44,7 +44,7 @@ ROWS = 1 << 17
 
 _LOCAL = "skdp.engines._local"
 
-# The module and the class of the engine, by the library and the class of a frame.
+# Module and class of the engine, by the library and the class of a frame.
 _ENGINES = {
     ("dask", "DataFrame"): ("skdp.engines._dask", "DaskTable"),
     ("pyspark", "DataFrame"): ("skdp.engines._spark", "SparkTable"),
@@ -59,6 +59,7 @@ _ENGINES = {
 
 
 def _find_engine(frame: Any) -> tuple[str, str] | None:
+    """Return the module and the class of the engine of a frame, or None."""
     for frame_type in type(frame).__mro__:
         library = frame_type.__module__.partition(".")[0]
         if (library, frame_type.__name__) in _ENGINES:
@@ -66,15 +67,15 @@ def _find_engine(frame: Any) -> tuple[str, str] | None:
     return None
 
 
-def engine_of(frame: Any) -> Engine:
-    """Return the engine of a frame, whose library is imported already."""
+def open_engine(frame: Any) -> Engine:
+    """Wrap a frame in the engine of its library; raise for other objects."""
     location = _find_engine(frame)
     if location is None:
         is_path = isinstance(frame, str | os.PathLike)
         remedy = ". For files, use `privatize_file` and `estimate_file`"
         raise TypeError(
             "frame must be a DataFrame of Dask, Spark, Polars or pandas, a LazyFrame, a "
-            "relation of DuckDB, or a Table or Dataset of pyarrow; got "
+            "relation of DuckDB, or a Table or Dataset of pyarrow, got "
             f"{type(frame).__name__}{remedy if is_path else ''}"
         )
     module, class_name = location
@@ -83,42 +84,42 @@ def engine_of(frame: Any) -> Engine:
 
 
 def open_table(frame: Any) -> LargeTable | None:
-    """Open a lazy table for `fit`, without loading it; an engine is imported only for its own tables."""
-    is_memory = type(frame).__name__ == "Table"
+    """Wrap a table that is not in memory in its engine, for `fit`; None for other objects."""
+    # A pyarrow Table is in memory, although its engine reads it as a stream.
+    is_arrow_table = type(frame).__name__ == "Table"
     location = _find_engine(frame)
-    if location is None or is_memory or location[1] == "MemoryTable":
+    if location is None or is_arrow_table or location[1] == "MemoryTable":
         return None
-    return engine_of(frame)
+    return open_engine(frame)
 
 
 # Sums over batches
 
 
 class ReportSums:
-    """The sums of reports: a `skdp.tables.Summary` of the columns `names`."""
+    """Sums of reports over batches of rows, as a `skdp.tables.Summary`."""
 
     def __init__(self, protocol: ReportProtocol) -> None:
-        # Neither keys nor a ledger go to workers.
+        # The summary is sent to workers, which must not receive keys or a ledger.
         self._protocol = protocol.without_secrets()
         self.names, self.values = protocol.report_columns, protocol.values
 
     def zeros(self) -> Sums:
-        """Return the sums of no reports."""
+        """Return the sums of an empty table."""
         return self._protocol.empty_tally().sums()
 
     def add(self, sums: Sums, batch: Any) -> None:
-        """Add a batch of reports."""
+        """Add the sums of a batch of reports to `sums`, in place."""
         if not len(batch):
             return
         frame = nw.from_native(batch, eager_only=True).select(*self.names)
         tally = self._protocol.tally(self._protocol.read(frame.to_native()))
-        # Added in place, so memory does not grow with the number of batches.
         for total, part in zip(sums, tally.sums(), strict=True):
             total += part
 
     def total(self, sums: Sums) -> Any:
         """Return the tally with these sums."""
-        # Every report adds to the sums, so all sums are 0 only if there are no reports.
+        # Each report increases a sum, so all sums are 0 only if there are no reports.
         if not any(part.any() for part in sums):
             raise ValueError(
                 "Found a table with 0 sample(s) (rows); at least 1 is required"
@@ -130,72 +131,77 @@ class ReportSums:
 
 
 class Engine(LargeTable):
-    """A frame of one library."""
+    """Base class of engines, each of which wraps a frame of one library."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
 
     @cached_property
     def sample(self) -> Any:
-        """A table in memory with the columns of the frame, and no rows."""
+        """Table in memory with the columns of the frame, and no rows."""
         return run_safely(self._make_empty_table)
 
     @abstractmethod
-    def _make_empty_table(self) -> Any: ...
+    def _make_empty_table(self) -> Any:
+        """Return a table in memory with the columns of the frame, and no rows."""
 
     def column_names(self) -> list[Any]:
-        """Name the columns, without reading a row."""
+        """Return the names of the columns, without reading rows."""
         return list(self._frame.columns)
 
     def protocols(self) -> set[str | None]:
-        """Return the protocols in the metadata of the table; None for a part without one."""
+        """Return the protocols (JSON) in the metadata of the table; None if a part has none."""
         return {get_protocol_text(self._frame)}
 
     def check_path(self, path: Any) -> Any:
-        """Check the path of the reports, before the table; a temporary one by default."""
+        """Check the path of the reports; None is replaced by a temporary path."""
         return check_path(path) or make_temporary_path()
 
     def check_rows(self, release: Release) -> None:
-        """Check all rows, before the charge."""
+        """Raise if a row has a value outside the domain, or a record id is repeated."""
         raise NotImplementedError
 
     def write(self, release: Release, path: Any) -> Any:
-        """Draw and store the reports of a charged release; return them as a frame."""
+        """Draw the reports of a charged release, write them to `path`, and open them as a frame."""
         raise NotImplementedError
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        """Raise, because this engine cannot limit the number of rows of a person."""
         raise TypeError(
-            f"The number of rows per person cannot be limited in a {type(self).__name__}. Use a "
-            "table of DuckDB, Polars or pyarrow, or a file"
+            "A limit of rows per person requires a table of DuckDB, Polars or pyarrow, "
+            f"or a file, got {type(self).__name__}"
         )
 
 
 class StreamTable(Engine):
-    """A frame that is read as a stream of Arrow batches, in this process."""
+    """Engine of a frame that this process reads as a stream of Arrow tables."""
 
-    # The column of persons, their largest number of rows, and a seed; None for all rows.
+    # Column that identifies persons, largest number of rows of a person, and a seed; None
+    # if the number of rows is not limited.
     limit: tuple[Any, int, int] | None = None
 
     @abstractmethod
     def _read(self, columns: Sequence[Any]) -> Tables:
-        """Read some columns from the start, as Arrow tables."""
+        """Read columns of all rows, from the start, as a stream of Arrow tables."""
 
     def _open_reports(self, path: Path) -> Any:
-        """Open a Parquet file as a frame."""
+        """Open a Parquet file of reports as a frame of the engine's library."""
         raise NotImplementedError
 
     def read(self, columns: Sequence[Any]) -> Tables:
-        """Read some columns of the rows, or of the limited rows of each person."""
+        """Read columns of the rows, limited to some rows of each person if `limit` is set."""
         if self.limit is None:
             return self._read(columns)
         names = self.column_names()
         return limit_rows(self._read(names), columns, *self.limit)
 
     def check_rows(self, release: Release) -> None:
+        """Check the values and the record ids of all rows."""
         tables = self.read(release.columns)
-        run_safely(lambda: refuse_repeated(check_batches(release, tables)))
+        run_safely(lambda: check_distinct_ids(check_batches(release, tables)))
 
     def write(self, release: Release, path: Any) -> Any:
+        """Draw the reports in batches and write them to a Parquet file."""
         schema = release.no_reports.schema
         schema = attach_schema_protocol(schema, release.protocol_text)
         reports = draw_batches(release, self.read(release.columns))
@@ -204,26 +210,28 @@ class StreamTable(Engine):
         return self._open_reports(path)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
+        """Sum over all rows in one pass."""
         return add_up_batches(self.read(names), summary)
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+        """Return a copy that reads at most some rows of each person."""
         limited = copy(self)
         limited.limit = person, most, seed
         return limited
 
 
-# Streams of Arrow tables. They are closed after an error too, because an open reader of
+# Streams of Arrow tables. They are also closed after an error, because an open reader of
 # DuckDB blocks its connection.
 
 
 def read_batches(batches: Iterable[Any]) -> Tables:
-    """Read a stream of Arrow batches as tables."""
+    """Convert a stream of Arrow batches to tables."""
     for batch in read_safely(batches):
         yield pyarrow.Table.from_batches([batch])
 
 
 def add_up_batches(tables: Tables, summary: Summary) -> Sums:
-    """Sum over a stream of tables."""
+    """Compute the sums of a summary over a stream of tables."""
     sums = summary.zeros()
     with closing(tables):
         for table in tables:
@@ -232,7 +240,7 @@ def add_up_batches(tables: Tables, summary: Summary) -> Sums:
 
 
 def check_batches(release: Release, tables: Tables) -> Iterator[NDArray[np.uint64]]:
-    """Check a stream of rows; yield the digests of the record ids of each table."""
+    """Check the rows of a stream of tables; yield the digests of the record ids of each table."""
     with closing(tables):
         for table in tables:
             yield release.check(table)
@@ -241,7 +249,8 @@ def check_batches(release: Release, tables: Tables) -> Iterator[NDArray[np.uint6
 def draw_batches(
     release: Release, tables: Tables, partition: int | None = None
 ) -> Iterator[Any]:
-    """Privatize a stream of rows, in order."""
+    """Privatize the rows of a stream of tables, in order and in batches of `release.batch_rows`."""
+    # The random bits of a batch depend on the number of its first row.
     first = 0
     with closing(split_evenly(tables, release.batch_rows)) as batches:
         for batch in batches:
@@ -250,19 +259,19 @@ def draw_batches(
 
 
 def split_evenly(tables: Tables, n_rows: int) -> Tables:
-    """Cut a stream of tables into batches of `n_rows`; no data is copied."""
-    parts: list[Any] = []
-    n_waiting = 0
+    """Split a stream of tables into tables of `n_rows` rows each, without copying data."""
+    parts: list[Any] = []  # of the next table
+    n_collected = 0
     with closing(tables):
         for table in tables:
-            while n_waiting + len(table) >= n_rows:
-                n_missing = n_rows - n_waiting
+            while n_collected + len(table) >= n_rows:
+                n_missing = n_rows - n_collected
                 yield pyarrow.concat_tables([*parts, table.slice(0, n_missing)])
                 table = table.slice(n_missing)
-                parts, n_waiting = [], 0
+                parts, n_collected = [], 0
             if len(table):
                 parts.append(table)
-                n_waiting += len(table)
+                n_collected += len(table)
     if parts:
         yield pyarrow.concat_tables(parts)
 
@@ -270,12 +279,12 @@ def split_evenly(tables: Tables, n_rows: int) -> Tables:
 def limit_rows(
     tables: Tables, columns: Sequence[Any], person: Any, most: int, seed: int
 ) -> Tables:
-    """Keep at most some rows of each person in a stream of tables, using DuckDB."""
+    """Select at most `most` pseudorandom rows of each person from a stream, using DuckDB."""
     with closing(tables):
         first = next(tables, None)
         if first is None:
             return
-        # DuckDB does not distinguish names that differ in case only.
+        # Columns are renamed because DuckDB ignores the case of names.
         names = [f"c{index}" for index in range(first.num_columns)]
         schema = first.rename_columns(names).schema
         batches = (
@@ -283,26 +292,26 @@ def limit_rows(
             for table in chain([first], tables)
             for batch in table.rename_columns(names).cast(schema).to_batches()
         )
-        number = names[first.column_names.index(person)]
+        person_name = names[first.column_names.index(person)]
         query = (
-            f"SELECT * FROM people QUALIFY row_number() OVER (PARTITION BY {number} "
+            f"SELECT * FROM people QUALIFY row_number() OVER (PARTITION BY {person_name} "
             f"ORDER BY hash({', '.join(names)}, {seed})) <= {most}"
         )
-        # By default, DuckDB would write rows that exceed the memory below the current
-        # directory, readable by all.
+        # DuckDB writes rows that exceed the memory to this folder. By default, it would
+        # be in the current directory and readable by all users.
         with (
             TemporaryDirectory(prefix="skdp-") as folder,
             duckdb.connect(config={"temp_directory": folder}) as connection,
         ):
             reader = pyarrow.RecordBatchReader.from_batches(schema, batches)
             people = connection.from_arrow(reader).query("people", query)
-            kept = run_safely(lambda: people.to_arrow_reader(ROWS))
-            for table in read_batches(kept):
+            selected = run_safely(lambda: people.to_arrow_reader(ROWS))
+            for table in read_batches(selected):
                 yield table.rename_columns(first.column_names).select(columns)
 
 
 def write_parquet(tables: Iterable[Any], schema: Any, path: Path) -> None:
-    """Write a stream of tables to a Parquet file."""
+    """Write a stream of Arrow tables to a Parquet file."""
     with parquet.ParquetWriter(path, schema) as writer:
         for table in tables:
             writer.write_table(table)

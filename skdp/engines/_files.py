@@ -1,4 +1,4 @@
-"""Tables in CSV, Parquet and Arrow files, on this machine or at a URL, read and written in batches of rows."""
+"""Tables in CSV, Parquet and Arrow files, at a path or a URL, read and written in batches."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from skdp.domain import Domain
 from skdp.engines._csv import (
     MISSING_TEXTS,
     find_text_type,
-    guess_type,
     has_whole_numbers,
+    infer_type,
     parse_texts,
     read_csv_rows,
 )
@@ -35,7 +35,7 @@ FORMATS = {
     ".feather": "ipc", ".ipc": "ipc",
 }  # fmt: skip
 
-# The Arrow types of parsed texts.
+# Arrow types of the types of `find_text_type`. Functions, because pyarrow is optional.
 ARROW_TYPES: dict[str, Callable[[], Any]] = {
     "text": lambda: pyarrow.string(),
     "number": lambda: pyarrow.float64(),
@@ -45,8 +45,8 @@ ARROW_TYPES: dict[str, Callable[[], Any]] = {
 }
 
 
-def format_of(name: str) -> str:
-    """Return the format of a file by its name."""
+def find_format(name: str) -> str:
+    """Return the format of a file by the suffix of its name; raise for other suffixes."""
     for suffix, file_format in reversed(FORMATS.items()):
         if name.endswith(suffix):
             return file_format
@@ -54,16 +54,17 @@ def format_of(name: str) -> str:
 
 
 def is_csv(file_format: str) -> bool:
-    """Return True for CSV with any delimiter."""
+    """Return True for the CSV and TSV formats."""
     return file_format.startswith(("csv", "tsv"))
 
 
-def _delimiter_of(file_format: str) -> str:
+def _default_delimiter(file_format: str) -> str:
+    """Return the default separator of values: a tab for TSV, and a comma for CSV."""
     return "\t" if file_format.startswith("tsv") else ","
 
 
 def open_filesystem(url: str) -> tuple[Any, str]:
-    """Return the file system of a path or a URL, and the path in it."""
+    """Return the pyarrow file system of a path or a URL, and the path in this file system."""
     if "://" not in url:
         return fs.LocalFileSystem(), url
     filesystem, path = import_extra("fsspec.core", "remote").url_to_fs(url)
@@ -71,7 +72,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
 
 
 def check_delimiter(delimiter: Any) -> None:
-    """Check that a delimiter of CSV files is None or one character that can be one."""
+    """Raise unless a delimiter of CSV files is None or one suitable character."""
     is_character = isinstance(delimiter, str) and len(delimiter) == 1
     if delimiter is not None and (not is_character or delimiter in '"\r\n\0'):
         raise ValueError(
@@ -81,7 +82,10 @@ def check_delimiter(delimiter: Any) -> None:
 
 
 class TableFile:
-    """A table in a file, which is read as often as required."""
+    """Table in a file, which can be read several times.
+
+    The columns of a CSV file are text; a `FileTable` converts them to declared types.
+    """
 
     def __init__(
         self, path: str | os.PathLike[str], delimiter: str | None = None
@@ -89,12 +93,12 @@ class TableFile:
         check_delimiter(delimiter)
         self.filesystem, self.path = open_filesystem(os.fspath(path))
         self.name = PurePath(self.path).name
-        self.format = format_of(self.name)
+        self.format = find_format(self.name)
         self.is_csv = is_csv(self.format)
         if delimiter is not None and not self.is_csv:
             raise ValueError(f"`delimiter` requires a CSV file, got {self.name}")
-        self.delimiter = delimiter or _delimiter_of(self.format)
-        # Opening a missing dataset is no error, and it may be a folder.
+        self.delimiter = delimiter or _default_delimiter(self.format)
+        # pyarrow opens a missing file or a folder as an empty or partitioned dataset.
         if self.filesystem.get_file_info(self.path).type != fs.FileType.File:
             raise FileNotFoundError(f"there is no file {self.name}")
         if self.is_csv:
@@ -106,44 +110,48 @@ class TableFile:
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns, without names that several columns share."""
+        """Names of the columns, without repeated names."""
         return [name for name in self.header if self.header.count(name) == 1]
 
     def open(self) -> Any:
-        """Open the bytes, decompressed."""
+        """Open the file as a stream of bytes, decompressed if it is gzipped."""
         compression = "gzip" if self.name.endswith(".gz") else None
         return self.filesystem.open_input_stream(self.path, compression=compression)
 
     def check_columns(self, columns: Iterable[str]) -> None:
-        """Check that a file has some columns. Errors do not contain other names: without a header, they are a row."""
-        required = list(columns)
-        repeated = {name for name in required if self.header.count(name) > 1}
-        if repeated:
-            raise ValueError(
-                f"{self.name} has several columns named {', '.join(map(repr, sorted(repeated)))};"
-                " rename them in its header"
-            )
-        absent = [name for name in required if name not in self.header]
+        """Raise unless the file has each of some columns exactly once."""
+        # Errors do not contain other names of the header, because it may be a row of the
+        # data.
+        absent = []
+        for name in columns:
+            if self.header.count(name) > 1:
+                raise ValueError(
+                    f"{self.name} must have distinct column names, got several columns "
+                    f"named {name!r}. Rename them in its header"
+                )
+            if name not in self.header:
+                absent.append(name)
         if absent:
-            advice = ". Give `delimiter` if another character separates the values"
+            remedy = ". Use `delimiter` if another character separates the values"
             raise ValueError(
-                f"{self.name} lacks the columns {absent}{advice if self.is_csv else ''}"
+                f"{self.name} must have the columns {absent}, got none of them"
+                f"{remedy if self.is_csv else ''}"
             )
 
     def protocols(self) -> set[str | None]:
-        """Return the protocols in the metadata of the file; CSV has none."""
+        """Return the protocols (JSON) in the metadata of the file; None for CSV."""
         return {None} if self.is_csv else find_protocols(self.dataset)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return a description that changes if the content of the file changes."""
-        # The bytes as they are stored, also if they are gzipped.
+        """Return the format and a hash of the content, which differ for different files."""
+        # The stored bytes are hashed, without decompression.
         with self.filesystem.open_input_file(self.path) as file:
             digest = hashlib.file_digest(file, "sha256")
         content = digest.hexdigest()
         return {"format": self.format, "content": content, "delimiter": self.delimiter}
 
     def read(self, columns: Sequence[str]) -> Tables:
-        """Read the rows in order; the columns of a CSV file are text."""
+        """Read columns of the rows, in order, as a stream of Arrow tables."""
         if not self.is_csv:
             yield from read_dataset(self.dataset, columns)
             return
@@ -161,7 +169,7 @@ class TableFile:
 
 
 def open_dataset(file: TableFile) -> Any:
-    """Open a Parquet or Arrow file."""
+    """Open a Parquet or Arrow file as a dataset; errors contain no value of the file."""
     try:
         return dataset.dataset(
             file.path, format=file.format, filesystem=file.filesystem
@@ -170,13 +178,13 @@ def open_dataset(file: TableFile) -> Any:
         if isinstance(error, OSError) and error.errno is not None:
             raise OSError(error.errno, os.strerror(error.errno)) from None
         raise ValueError(
-            f"{file.name} is damaged, or its format does not match its extension;"
-            " write it again, or rename it"
+            f"{file.name} is damaged, or its format does not match its extension. Write "
+            "it again, or rename it"
         ) from None
 
 
 class FileTable(StreamTable):
-    """The rows of a file with the types of a domain, as a table of an engine."""
+    """Engine of a file, which converts the texts of a CSV file to the types of a domain."""
 
     def __init__(
         self,
@@ -188,9 +196,10 @@ class FileTable(StreamTable):
         missing_texts: Sequence[str] = (),
         has_integers: bool = False,
     ) -> None:
-        # `missing_texts` are missing values in the text columns of a CSV file that the
-        # domain does not declare. With `has_integers`, the types of the table are
-        # integers for columns whose declared numbers are all whole.
+        # These options are for CSV files. `strict` is a parameter of `parse_texts`.
+        # `missing_texts` are missing values in columns that the domain does not declare.
+        # `has_integers` gives columns an integer type if all declared numbers are
+        # integers.
         self.file = file
         self._domain = domain
         self._strict = strict
@@ -199,9 +208,10 @@ class FileTable(StreamTable):
         if domain is not None and file.is_csv:
             for name in domain.columns:
                 self._types[name] = find_text_type(name, domain[name])
-        super().__init__(self._make_sample(columns, has_integers))
+        super().__init__(self._make_schema(columns, has_integers))
 
-    def _make_sample(self, columns: Sequence[str], has_integers: bool) -> Any:
+    def _make_schema(self, columns: Sequence[str], has_integers: bool) -> Any:
+        """Return the Arrow schema of the columns after conversion."""
         if not self.file.is_csv:
             schema = self.file.dataset.schema
             return pyarrow.schema([schema.field(name) for name in columns])
@@ -214,18 +224,21 @@ class FileTable(StreamTable):
         return pyarrow.schema(types)
 
     def _make_empty_table(self) -> Any:
+        """Return an Arrow table without rows."""
         return self._frame.empty_table()
 
     def column_names(self) -> list[Any]:
+        """Return the names of the columns."""
         return list(self._frame.names)
 
     def _read(self, columns: Sequence[Any]) -> Tables:
+        """Read columns as a stream of Arrow tables with converted texts."""
         with closing(self.file.read(columns)) as tables:
             for table in tables:
                 yield self._convert(table) if self.file.is_csv else table
 
     def _convert(self, table: Any) -> Any:
-        """Parse the texts of declared columns, and find missing texts in other columns."""
+        """Parse the texts of declared columns, and replace missing texts in other columns by null."""
         columns = {}
         for name in table.column_names:
             column = table[name]
@@ -244,7 +257,7 @@ class FileTable(StreamTable):
 def _parse_column(
     name: Any, texts: Any, text_type: str, labels: Iterable[Any], *, strict: bool = True
 ) -> Any:
-    """Parse each distinct text of an Arrow column once."""
+    """Convert an Arrow column of texts to a type, parsing each distinct text once."""
     coded = texts.combine_chunks().dictionary_encode()
     distinct = coded.dictionary.to_pylist()
     values = parse_texts(name, distinct, text_type, labels, strict=strict)
@@ -258,7 +271,7 @@ def read_frame(
     delimiter: str | None = None,
     find_dates: bool = False,
 ) -> pd.DataFrame:
-    """Read a whole file with pandas; the types of undeclared columns are inferred from all texts."""
+    """Read a file as a DataFrame; types of undeclared CSV columns are inferred from all texts."""
     file = TableFile(path, delimiter)
     if not file.is_csv:
         return pyarrow.concat_tables(file.read(file.names)).to_pandas()
@@ -272,15 +285,16 @@ def read_frame(
             is_whole = has_whole_numbers(domain[name])
         else:
             texts = set(column.unique().to_pylist())
-            known = texts.difference(MISSING_TEXTS)
-            text_type = guess_type(known, find_dates=find_dates)
-            # Only an empty text is missing beside text: "NA" or "None" may be an answer.
-            is_answer = text_type == "text" and len(known) > 0
-            labels = texts - {""} if is_answer else ()
+            present = texts.difference(MISSING_TEXTS)
+            text_type = infer_type(present, find_dates=find_dates)
+            # In a column of text, only the empty text is missing, because "NA" or "None"
+            # may be a value.
+            is_text = text_type == "text" and len(present) > 0
+            labels = texts - {""} if is_text else ()
             column = _parse_column(name, column, text_type, labels)
-            is_whole = all(text.strip(" -").isdecimal() for text in known)
+            is_whole = all(text.strip(" -").isdecimal() for text in present)
         if is_whole and pyarrow.types.is_floating(column.type):
-            # Numbers stay floats if one of them is not whole.
+            # Numbers remain floats if the conversion to integers would change one.
             with suppress(pyarrow.ArrowInvalid):
                 column = column.cast(pyarrow.int64())
         columns[name] = column.to_pandas()
@@ -291,20 +305,20 @@ def read_frame(
 
 
 def check_writable(schema: Any, file_format: str) -> None:
-    """Check that a file can contain columns of these types."""
-    # Field by field, so that the error names the column.
+    """Raise if a file of this format cannot store a column of the schema."""
+    # Fields are tried one by one, so that the error names the column.
     for field in schema:
         try:
             write_file([], pyarrow.schema([field]), io.BytesIO(), file_format)
         except pyarrow.ArrowException:
             raise ValueError(
                 f"column {field.name!r} has type {field.type}, which the file cannot "
-                "store"
+                "store. Use another format"
             ) from None
 
 
 def check_readable(domain: Domain | None, file_format: str) -> None:
-    """Check that a CSV file of reports is read as the declared values."""
+    """Raise if reports with declared values cannot be read from a CSV file without changes."""
     if domain is not None and is_csv(file_format):
         for name in domain.columns:
             find_text_type(name, domain[name])
@@ -313,7 +327,7 @@ def check_readable(domain: Domain | None, file_format: str) -> None:
 def write_file(
     tables: Iterable[Any], schema: Any, target: Any, file_format: str
 ) -> None:
-    """Write a stream of tables to a path or an open file."""
+    """Write a stream of Arrow tables to a path or an open file."""
     if file_format == "parquet":
         write_parquet(tables, schema, target)
         return
@@ -321,7 +335,7 @@ def write_file(
     target = str(target) if isinstance(target, Path) else target
     with pyarrow.output_stream(target, compression=compression) as file:
         if is_csv(file_format):
-            _write_csv(tables, schema, file, _delimiter_of(file_format))
+            _write_csv(tables, schema, file, _default_delimiter(file_format))
             return
         with ipc.new_file(file, schema) as writer:
             for table in tables:
@@ -329,7 +343,7 @@ def write_file(
 
 
 def _write_csv(tables: Iterable[Any], schema: Any, file: Any, delimiter: str) -> None:
-    """Write a stream of tables as text; Python writes dates and times in ISO 8601."""
+    """Write a stream of Arrow tables as CSV; Python formats dates and times in ISO 8601."""
     with io.TextIOWrapper(file, "utf-8", newline="") as text:
         writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
         writer.writerow(schema.names)

@@ -1,4 +1,4 @@
-"""Optional libraries, errors without values, and files that are complete or absent."""
+"""Imports of optional libraries, errors without values of the data, and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -19,32 +19,34 @@ T = TypeVar("T")
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import a module that an engine requires."""
+    """Import a module of an optional dependency; `extra` is the extra of skdp to install."""
     package = module.partition(".")[0]
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"{package} is needed here: pip install {package} (extra {extra!r})"
+            f"This function requires {package}, which is not installed. Use `pip install "
+            f"{package}` (extra {extra!r})"
         ) from error
 
 
 class Extra:
-    """A module of an extra, imported when one of its attributes is used."""
+    """Module of an optional dependency, which is imported at the first use of an attribute."""
 
     def __init__(self, module: str, extra: str = "duckdb") -> None:
         self._module, self._extra = module, extra
 
     def __getattr__(self, name: str) -> Any:
+        """Import the module and return its attribute."""
         # Inspection, such as by doctest, must not import the module.
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(import_extra(self._module, self._extra), name)
 
 
-# Errors. The text of an engine's error may contain a row.
+# Errors. The text of an error of an engine may contain values of a row.
 
-# These errors are raised unchanged, because their texts contain no row.
+# Errors that are raised unchanged, because their text contains no value.
 _WITHOUT_VALUES = (
     KeyboardInterrupt,
     SystemExit,
@@ -55,15 +57,15 @@ _WITHOUT_VALUES = (
 
 
 class RefusedBatch(ValueError):
-    """An error without values of the table, which workers can send."""
+    """Error of a batch of rows whose text contains no value, so that workers can send it."""
 
 
 class RefusedType(RefusedBatch, TypeError):
-    """The same, for a column of another type."""
+    """Error of a batch with a column of the wrong type, without values."""
 
 
 def run_safely(work: Callable[[], T]) -> T:
-    """Call code that reads rows, and replace its errors by errors that show no value."""
+    """Call a function that reads rows, and replace its errors by errors without values."""
     try:
         return work()
     except (RefusedBatch, *_WITHOUT_VALUES):
@@ -75,20 +77,20 @@ def run_safely(work: Callable[[], T]) -> T:
         else:
             safe = RefusedBatch(
                 f"The rows cannot be read or privatized ({type(error).__name__}). The "
-                "text of this error is not shown, as it may contain values"
+                "text of this error is omitted because it may contain values"
             )
         raise safe from None
 
 
 def read_safely(batches: Iterable[T]) -> Generator[T, None, None]:
-    """Read a stream of an engine."""
+    """Iterate over a stream of an engine, and replace its errors by errors without values."""
     iterator, end = iter(batches), object()
     while (batch := run_safely(lambda: next(iterator, end))) is not end:
         yield batch  # type: ignore[misc]
 
 
 def run_check(work: Callable[[], T]) -> T:
-    """Call a check of a batch; its errors, which contain no values, become refusals."""
+    """Call a check of a batch, and convert its errors, which contain no values, to `RefusedBatch`."""
     try:
         return work()
     except (TypeError, ValueError) as error:
@@ -100,23 +102,24 @@ def run_check(work: Callable[[], T]) -> T:
 
 
 def check_path(path: Any) -> Path | None:
-    """Check the path of a new release."""
+    """Return the absolute path of a new file; raise if it exists or its directory does not."""
     if path is None:
         return None
     target = Path(path).absolute()
     if target.exists():
         raise FileExistsError(
-            f"path {str(path)!r} exists already; a release is never overwritten"
+            f"path must be a new file, got {str(path)!r}, which exists. A release is never "
+            "overwritten"
         )
     if not target.parent.is_dir():
         raise FileNotFoundError(
-            f"path {str(path)!r} is in a directory that does not exist"
+            f"path must be in an existing directory, got {str(path)!r}"
         )
     return target
 
 
 def check_target(path: Any) -> Path:
-    """Check the path of a new file, which is required."""
+    """Return the absolute path of a new file as `check_path`; raise for None."""
     target = check_path(path)
     if target is None:
         raise TypeError("target must be a str or a path, got NoneType")
@@ -125,11 +128,11 @@ def check_target(path: Any) -> Path:
 
 @contextmanager
 def write_atomically(path: Path) -> Iterator[Path]:
-    """Write a file or a directory under a temporary name, and rename it when it is complete."""
+    """Yield a temporary path to write a file or directory to, and rename it to `path` at the end."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
         yield partial
-        # Another process may have written it meanwhile.
+        # Another process may have created the file in the meantime.
         check_path(path)
         partial.rename(path)
     except BaseException:
@@ -141,7 +144,7 @@ def write_atomically(path: Path) -> Iterator[Path]:
 
 
 def make_temporary_path() -> Path:
-    """Name a file or directory that is deleted when Python ends."""
+    """Return a path in a new temporary folder that is deleted when Python exits."""
     folder = tempfile.mkdtemp(prefix="skdp-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder) / "reports"

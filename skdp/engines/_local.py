@@ -1,4 +1,4 @@
-"""Engines of this process: tables in memory, Arrow, Polars and DuckDB."""
+"""Engines that run in this process: tables in memory, Arrow, Polars and DuckDB."""
 
 from __future__ import annotations
 
@@ -29,30 +29,33 @@ polars = Extra("polars", "polars")
 
 
 def split_frame(frame: Any) -> Tables:
-    """Cut a table in memory into blocks of rows; no data is copied."""
+    """Yield blocks of at most ROWS rows of a table in memory, without copying data."""
     rows = nw.from_native(frame, eager_only=True)
     for start in range(0, len(rows), ROWS):
         yield rows[start : start + ROWS].to_native()
 
 
 class MemoryTable(Engine):
-    """A pandas or polars table, which is only tallied."""
+    """Engine of pandas and polars DataFrames, which supports sums but no releases."""
 
     def _make_empty_table(self) -> Any:
+        """Return the first zero rows."""
         return self._frame[:0]
 
     def check_path(self, path: Any) -> Any:
+        """Raise, because `transform` of the transformer releases a table in memory."""
         raise TypeError(
             "frame must be a table that is not in memory, got "
             f"{type(self._frame).__name__}. Use `transform` of the transformer"
         )
 
     def column_names(self) -> list[Any]:
+        """Return the names of the columns."""
         return list(wrap_table(self.sample).names)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
-        # Refuses two columns of one name.
-        is_frame(self._frame)
+        """Sum over all rows in blocks."""
+        is_frame(self._frame)  # raises for repeated column names
         return add_up_batches(split_frame(self._frame), summary)
 
 
@@ -60,39 +63,44 @@ class MemoryTable(Engine):
 
 
 class ArrowTable(StreamTable):
-    """A dataset, or a table of pyarrow."""
+    """Engine of datasets and tables of pyarrow."""
 
     def _make_empty_table(self) -> Any:
+        """Return an Arrow table without rows."""
         return self._frame.schema.empty_table()
 
     def column_names(self) -> list[Any]:
+        """Return the names of the columns."""
         return list(self._frame.schema.names)
 
     def protocols(self) -> set[str | None]:
+        """Return the protocols in the metadata of the table, or of the files of a dataset."""
         if not isinstance(self._frame, dataset.FileSystemDataset):
             return super().protocols()
         return run_safely(lambda: find_protocols(self._frame))
 
     def _read(self, columns: Sequence[Any]) -> Tables:
+        """Read columns as a stream of Arrow tables."""
         yield from read_dataset(self._frame, columns)
 
     def _open_reports(self, path: Path) -> Any:
+        """Open a Parquet file as a dataset, or as a table if the frame is a table."""
         reports = dataset.dataset(path)
         is_table = isinstance(self._frame, pyarrow.Table)
         return reports.to_table() if is_table else reports
 
 
 def find_protocols(data: Any) -> set[str | None]:
-    """Return the protocols in the metadata of the files of a dataset."""
+    """Return the protocols (JSON) in the metadata of the files of a dataset."""
     texts = set()
     try:
         files = list(data.get_fragments())
-    # A filtered dataset.
+    # A filtered dataset has no fragments.
     except ValueError:
         return {get_arrow_protocol(data.schema.metadata or {})}
     for file in files:
         metadata = file.physical_schema.metadata
-        # Not all writers of Parquet put it into the schema.
+        # Not all writers of Parquet copy the metadata of the file to the schema.
         if isinstance(file, dataset.ParquetFileFragment):
             metadata = file.metadata.metadata
         texts.add(get_arrow_protocol(metadata or {}))
@@ -100,11 +108,11 @@ def find_protocols(data: Any) -> set[str | None]:
 
 
 def read_dataset(data: Any, columns: Sequence[Any]) -> Tables:
-    """Read some columns of a dataset or table, in order."""
+    """Read columns of a dataset or table, in order, as a stream of validated Arrow tables."""
     if isinstance(data, pyarrow.Table):
         batches = data.select(columns).to_batches(ROWS)
     else:
-        # Limits memory to a few batches of the file.
+        # The limits of readahead bound the memory to a few batches.
         batches = data.scanner(
             columns=list(columns),
             batch_size=ROWS,
@@ -112,8 +120,7 @@ def read_dataset(data: Any, columns: Sequence[Any]) -> Tables:
             fragment_readahead=2,
         ).to_batches()
     for table in read_batches(batches):
-        # Offsets and codes of a damaged file outside the memory of a batch would be
-        # followed.
+        # A damaged file may have offsets and codes outside of the memory of a batch.
         run_safely(partial(table.validate, full=True))
         yield table
 
@@ -122,21 +129,25 @@ def read_dataset(data: Any, columns: Sequence[Any]) -> Tables:
 
 
 class PolarsTable(StreamTable):
-    """A lazy frame, read in batches by the streaming engine."""
+    """Engine of lazy frames of Polars, which its streaming engine reads in batches."""
 
     def _make_empty_table(self) -> Any:
+        """Return an Arrow table without rows, from the schema of the query."""
         return polars.DataFrame(schema=self._frame.collect_schema()).to_arrow()
 
     def column_names(self) -> list[Any]:
+        """Return the names of the columns, from the schema of the query."""
         return list(self._frame.collect_schema().names())
 
     def _read(self, columns: Sequence[Any]) -> Tables:
+        """Read columns as a stream of Arrow tables."""
         selected = self._frame.select(columns)
         batches = run_safely(lambda: selected.collect_batches(chunk_size=ROWS))
         for frame in read_safely(batches):
             yield frame.to_arrow()
 
     def _open_reports(self, path: Path) -> Any:
+        """Open a Parquet file as a lazy frame."""
         return polars.scan_parquet(path)
 
 
@@ -144,22 +155,25 @@ class PolarsTable(StreamTable):
 
 
 class DuckDBTable(StreamTable):
-    """A relation, read as a stream of Arrow batches."""
+    """Engine of relations of DuckDB."""
 
     def _make_empty_table(self) -> Any:
+        """Return an Arrow table without rows."""
         return self._frame.limit(0).to_arrow_table()
 
     def _read(self, columns: Sequence[Any]) -> Tables:
+        """Read columns as a stream of Arrow tables."""
         selected = self._frame.project(", ".join(map(_quote, columns)))
         with run_safely(lambda: selected.to_arrow_reader(ROWS)) as reader:
             yield from read_batches(reader)
 
     def _open_reports(self, path: Path) -> Any:
-        # The relation knows its connection, in which the file is opened.
+        """Open a Parquet file as a relation in the connection of the frame."""
         quoted = str(path).replace("'", "''")
         select = f"SELECT * FROM read_parquet('{quoted}')"
         return run_safely(lambda: self._frame.query(f"skdp_{token_hex(8)}", select))
 
 
 def _quote(column: str) -> str:
+    """Quote a column name for SQL."""
     return '"' + column.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""Privatize tables of engines and files, and sum up reports."""
+"""Functions that privatize tables of engines and files, and sum reports."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import check_flag
-from skdp.engines._engine import ReportSums, draw_batches, engine_of
+from skdp.engines._engine import ReportSums, draw_batches, open_engine
 from skdp.engines._files import (
     FileTable,
     TableFile,
     check_readable,
     check_writable,
-    format_of,
+    find_format,
     is_csv,
     write_file,
 )
@@ -56,31 +56,32 @@ def privatize(
     Parameters
     ----------
     frame : table
-        A Dask or Spark DataFrame, a Polars LazyFrame, a DuckDB relation, or a pyarrow Dataset or Table. True rows; it
+        True rows: a Dask or Spark DataFrame, a Polars LazyFrame, a DuckDB relation, or a pyarrow Dataset or Table. It
         may have further columns.
     transformer : local transformer
-        A transformer that reports row by row: an encoder with frequency oracles, `NumericPerturber`, or
+        Transformer that reports row by row: an encoder with frequency oracles, `NumericPerturber`, or
         `RapporEncoder`. If it is not fitted, it is fitted to the columns that it declares by name (a mapping, a
-        Domain, or categorical dtypes), or else to all columns that are not kept; no rows are read for this.
-    keep : sequence of str, optional
-        Columns that are released **unprotected**, after the reports. Categories of pandas dtypes stay, other categories
-        become plain values. By default, only reports are released.
-    record_id : str, optional
-        The column of record ids, in place of the ``record_id`` of `transform`: required where reports are permanent
-        (``memoize=True``, or a `RapporEncoder` with a key), and only there. It is not released unless it is kept.
-    path : str or path-like, optional
-        A new Parquet file (Dask and Spark: a directory) for the reports, which appears only when complete; the result
-        reads it. Without, a temporary file on this machine that lives as long as Python does. Spark takes any place
-        that it can write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``); without a scheme, in its default file system.
+        Domain, or categorical dtypes), or else to all columns that are not kept, without reading rows.
+    keep : sequence of str, default=()
+        Columns that are released **unprotected**, after the reports. Categories of pandas dtypes are kept, and other
+        dictionaries are converted to plain values.
+    record_id : str, default=None
+        Name of the column of record ids, which replaces the ``record_id`` of `transform`. Required if reports are
+        permanent (``memoize=True``, or a `RapporEncoder` with a key), and None otherwise. The column is not released
+        unless it is in `keep`.
+    path : str or path-like, default=None
+        New Parquet file (a directory for Dask and Spark) for the reports. It is created when all reports are complete,
+        and the result reads it. If None, a temporary file on this machine is used, which is deleted when Python exits.
+        Spark accepts any path that it can write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``).
     check : bool, default=True
         If True, all rows are read once before the charge, so that values outside the domain raise an
-        error without a charge, as in `transform`. If False, rows are read once only, and such a value
-        costs the whole charge. With `record_id`, all rows are always checked.
+        error without a charge, as in `transform`. If False, rows are read only once, and such an error is raised
+        after the charge. With `record_id`, all rows are always checked.
 
     Returns
     -------
     same type as the frame
-        The reports, in the file.
+        Reports, which are read from the file.
 
     Raises
     ------
@@ -88,26 +89,26 @@ def privatize(
         If the frame or the transformer is of another type.
     ValueError
         If a column is missing or its values are not declared, if a row has a value outside the domain, if a record id
-        is missing or repeated, if a parameter does not fit the engine, or if another ledger was set after `fit`. No
-        reports are returned or left in `path` then. If the table cannot be read, or the transformer fails: the error
-        names the type of its cause, and omits its text, which may contain values. After an error that
-        follows the check (the table has changed, a disk is full), the charge stands.
+        is missing or repeated, if a parameter is not valid for the engine, if another ledger was set after `fit`, or
+        if the table cannot be read. No reports are returned or written to `path`. Errors contain no value of the
+        table: the text of an error of the engine is omitted. An error after the check, for example if the table has
+        changed or a disk is full, does not revert the charge.
     BudgetExceeded
-        If the ledger does not cover the release; no row was privatized.
+        If the ledger does not cover the release. No row is privatized.
     FileExistsError, FileNotFoundError
-        If `path` exists, or its directory does not.
+        If `path` exists, or its directory does not exist.
     ImportError
-        If a library is missing; the error names the extra to install.
+        If an optional dependency is not installed.
 
     Warns
     -----
     UserWarning
-        If the table carries a protocol (in the metadata of Arrow and Parquet, or the ``attrs`` of pandas), because its
-        columns may be reports already.
+        If the table has a protocol in its metadata (Arrow, Parquet, or ``attrs`` of pandas), because its columns may
+        already be reports.
 
     See Also
     --------
-    tally : Sums up the reports, without loading them into Python.
+    tally : Sum the reports without loading them into Python.
 
     Notes
     -----
@@ -121,28 +122,29 @@ def privatize(
     which raises no such error, or ``check=False``, which charges before the error. No
     row is read if the ledger does not cover the release.
 
-    *Secure randomness* (``random_state=None``): each call draws a secret key of 32 bytes, and each batch draws its
-    reports from SHAKE-128 under a key that HMAC-SHA256 derives from it, the position of the batch and its values. So no
-    two batches share random bits, in any process, and a batch that is computed again has the same reports. If its rows
-    have changed, its reports are independent; all reports are stored once, so that only one version is released. The
-    guarantee holds against attackers without the key who cannot break the hash functions. The key is in no report and
-    no log. On Dask and Spark it is part of the tasks, on the scheduler and the workers, which can read the true rows as
-    well. The same holds for the `secret_key` of permanent reports; checks and `tally` send no key.
+    *Secure randomness* (``random_state=None``): each call draws a secret key of 32 bytes. Each batch draws its reports
+    from SHAKE-128 under a key that HMAC-SHA256 derives from the secret key, the position of the batch and its values.
+    Batches therefore have independent random bits in all processes, and a batch that is computed again has the same
+    reports. If its rows have changed, its reports are independent; all reports are stored once, so that only one
+    version is released. The guarantee holds against attackers without the key who cannot break the hash functions. The
+    key is in no report and no log. On Dask and Spark it is part of the tasks, on the scheduler and the workers, which
+    can read the true rows as well. The same holds for the `secret_key` of permanent reports. Checks and `tally` send no
+    key.
 
-    *Permanent reports* are a function of `secret_key`, record id, column and value. So they equal the reports of
-    `transform`, on every engine and in any number of batches. Ids are integers or text; "7" is the id 7. Instantaneous
-    randomized response uses the random bits of a fresh key, of the batch and of its ids.
+    *Permanent reports* are a function of `secret_key`, record id, column and value. They equal the reports of
+    `transform` on every engine and in any number of batches. Ids are integers or text; "7" is the id 7. Instantaneous
+    randomized response uses random bits derived from a new key, the batch and its ids.
 
-    Two rows of one record would cost more than the one charge. So before the charge, the ids of the whole table are
-    read, also with ``check=False``, and a missing or repeated id is an error. The table must have the same rows when
-    it is read again to draw the reports: if its query is random, store its result. Ids are compared by keyed digests
-    of 8 bytes, in memory.
+    Two rows of one record would exceed the charge. Therefore, the ids of the whole table are read before the charge,
+    also with ``check=False``, and a missing or repeated id is an error. The table must have the same rows when it is
+    read again to draw the reports; if its query is random, store its result. Ids are compared in memory by keyed
+    digests of 8 bytes.
 
-    Reports are always written to files, which makes a single release: in memory, a lost partition of Dask or Spark is
-    computed again, and shuffled rows may then come in another order.
+    Reports are always written to files, so that there is a single release. In memory, a lost partition of Dask or Spark
+    would be computed again, possibly with rows in another order.
 
-    *Seeded randomness* (for experiments): the key of each call follows from the seed. The same rows in the same batches
-    have the same reports, which differ from the reports of `transform`.
+    *Seeded randomness* (for experiments): the key of each call is derived from the seed. The same rows in the same
+    batches have the same reports, which differ from the reports of `transform`.
 
     Examples
     --------
@@ -161,7 +163,7 @@ def privatize(
     yes     2550.0       43.0  2466.0  2633.0
     no      7450.0       43.0  7367.0  7534.0
 
-    The same persons, month by month: their permanent reports stay the same.
+    Permanent reports of the same persons are equal in all months:
 
     >>> from skdp.local import NumericPerturber, SecretKey
     >>> perturber = NumericPerturber(
@@ -172,7 +174,7 @@ def privatize(
     >>> may.slice(200).equals(june)
     True
     """
-    engine = engine_of(frame)
+    engine = open_engine(frame)
     check_flag("check", check)
     target = engine.check_path(path)
     # An error from here to the charge spends nothing.
@@ -181,7 +183,7 @@ def privatize(
     )
     warn_of_reports(list(engine.protocols()))
     transformer._check_budget()
-    # Record ids are compared before anything is charged, and so are all rows.
+    # Rows and record ids are checked before the charge.
     if check or record_id is not None:
         engine.check_rows(release)
     return engine.write(release.charge(transformer), target)
@@ -200,79 +202,79 @@ def privatize_file(
 ) -> Path:
     r"""Privatize the table in a file in batches, and write the reports to another file.
 
-    Formats follow from the suffix: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files, not
-    streams); ``.csv.gz`` and ``.tsv.gz`` are gzipped. A CSV file is read as text, strictly: a quote that is not closed
-    is an error. Then each value is parsed as the domain declares it, independently of other rows: declared numbers and
-    bins are numbers below 2**53, true and false are booleans, dates and datetimes are ISO 8601, other values are text.
-    The texts that pandas reads as missing are missing, unless they are declared. Columns of a `NumericPerturber` are
-    numbers. Columns of a `RapporEncoder`, and kept columns, are text, or missing where they are empty.
+    The suffix determines the format: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files,
+    not streams); ``.csv.gz`` and ``.tsv.gz`` are gzipped. A CSV file is read strictly: for example, a quote that is not
+    closed is an error. Each value is parsed as the domain declares it, independently of other rows: declared numbers
+    and bins are numbers below 2**53, true and false are Booleans, dates and datetimes are ISO 8601, and other values
+    are text. The texts that pandas reads as missing are missing, unless they are declared. Columns of a
+    `NumericPerturber` are numbers. Columns of a `RapporEncoder`, and kept columns, are text, or missing if empty.
 
     Parameters
     ----------
     source : str or path-like
-        The file with true rows: a path, or a URL that pyarrow or fsspec opens (``s3://…``).
+        File with true rows: a path, or a URL that pyarrow or fsspec opens (``s3://…``).
     target : str or path-like
-        The file for the reports. It must not exist, and appears only when complete.
+        New file for the reports. It is created when all reports are complete.
     transformer : local transformer
         As for `privatize`.
-    keep : sequence of str, optional
-        Columns that are released **unprotected**, after the reports. By default, only reports are released.
-    record_id : str, optional
+    keep : sequence of str, default=()
+        Columns that are released **unprotected**, after the reports.
+    record_id : str, default=None
         As for `privatize`. A record has the same permanent report in every format: 7 in a CSV file is the integer 7.
-    run : SecretKey, optional
-        The key of this release, such as ``SecretKey.generate()``, so that a run that was stopped can be repeated: with
-        the same key, file, transformer and columns, the reports are the same, and a ledger with a file is charged
-        once. By default a fresh one. Whoever has the key and the reports can undo them: keep it secret.
+    run : SecretKey, default=None
+        Key of this release, such as ``SecretKey.generate()``, with which an interrupted run can be repeated: for the
+        same key, file, transformer and columns, the reports are the same, and a ledger with a file is charged once. If
+        None, a new key is drawn. Keep the key secret: with the key and the reports, the true values can be computed.
     check : bool, default=True
         If True, all rows are read once before the charge, as for `privatize`.
-    delimiter : str, optional
-        Separator of the values of a row in a CSV source: one character. By default a comma, and a tab
-        where the name ends in ``.tsv``.
+    delimiter : str, default=None
+        Character that separates the values in a CSV source. If None, a tab for ``.tsv`` and a comma otherwise.
 
     Returns
     -------
     Path
-        The target. Parquet and Arrow files contain their protocol (`ReportTransformer.to_json`), in the metadata of
-        the schema under ``skdp.protocol``. CSV cannot contain it: save the transformer beside it with its `save`.
+        Path of the target. Parquet and Arrow files contain their protocol (`ReportTransformer.to_json`) in the
+        metadata of the schema under ``skdp.protocol``. CSV files cannot contain it; use the `save` method of the
+        transformer to store it.
 
     Raises
     ------
     TypeError, ValueError, BudgetExceeded, ImportError
-        As for `privatize`, or if a file is none of these formats, or cannot represent the declared values, or `run` is
-        given for a seeded transformer. No error shows a value. An error for a row uses no budget; with
-        ``check=False``, the charge stands.
+        As for `privatize`, or if a file has another format or cannot represent the declared values, or if `run` is
+        given for a transformer with a seed. Errors contain no value of the table. An error for a row uses no budget,
+        unless ``check=False``.
     OSError
         If a file cannot be read or written.
     FileExistsError
         If the target exists.
     FileNotFoundError
-        If there is no source, or no directory for the target.
+        If the source or the directory of the target does not exist.
 
     Warns
     -----
     UserWarning
-        If the file carries a protocol, as for `privatize`.
+        If the file has a protocol, as for `privatize`.
 
     See Also
     --------
-    estimate_file : Estimates counts from the reports.
-    privatize : The same for tables of an engine.
+    estimate_file : Estimate counts from the reports.
+    privatize : Privatize tables of an engine.
 
     Notes
     -----
-    **Privacy.** As for `privatize`: for each record (row), the transformer's `guarantee_`, charged once before anything
-    is drawn. The kept columns and the order of the rows are not protected.
+    **Privacy.** As for `privatize`: for each record (row), the transformer's `guarantee_`, charged once before a
+    report is drawn. The kept columns and the order of the rows are not protected.
 
-    The target is written under another name and renamed when it is complete. If a run is stopped after the charge, the
-    charge stands, and another run is another release. With the same `run`, it is the same release: all rows are drawn
-    again from keys that follow from `run`, the content of the file and all parameters, so that they have the same
-    reports. If any of these differs, the random bits are independent, and the ledger is charged again. (A ledger in
-    memory has no runs of other processes.)
+    The target is written under another name and renamed when it is complete. If a run is interrupted after the charge,
+    the charge is not reverted, and another run is another release. With the same `run`, it is the same release: all
+    reports are drawn again from keys that are derived from `run`, the content of the file and all parameters. If any of
+    these differs, the random bits are independent, and the ledger is charged again. (A ledger in memory does not
+    recognize runs of other processes.)
 
     *Many files* with rows of one table are read together by `privatize`, as a lazy frame of Polars, a relation of
-    DuckDB or a pyarrow Dataset: one release, one charge, and a record id that is in two files is an error. In a loop
-    over `privatize_file`, each call is a separate release: a ledger is charged for each file, as if all of them had
-    rows of the same persons, and no two files are compared.
+    DuckDB or a pyarrow Dataset. This is one release with one charge, and a record id that is in two files is an error.
+    In a loop over `privatize_file`, each call is a separate release: a ledger is charged for each file, as if all files
+    had rows of the same persons, and record ids of different files are not compared.
 
     Examples
     --------
@@ -297,7 +299,7 @@ def privatize_file(
         raise TypeError(f"run must be a SecretKey or None, got {type(run).__name__}")
     file = TableFile(source, delimiter=delimiter)
     path = check_target(target)
-    file_format = format_of(path.name)
+    file_format = find_format(path.name)
     rows, release = _prepare_file(file, transformer, keep=keep, record_id=record_id)
     warn_of_reports(list(file.protocols()))
     schema = release.no_reports.schema
@@ -305,11 +307,11 @@ def privatize_file(
     check_readable(release.domain, file_format)
     key = name = None
     if run is not None:
-        # Other settings get other random bits and another charge.
+        # The random bits and the name of the charge depend on all settings.
         settings = _describe_run(file, transformer, release)
         key = SecretKey(derive_key(run, b"run", settings))
         name = derive_key(run, b"name", settings).hex()
-    # Record ids are compared before anything is charged, and so are all rows.
+    # Rows and record ids are checked before the charge.
     if check or record_id is not None:
         transformer._check_budget(name)
         rows.check_rows(release)
@@ -332,9 +334,9 @@ def _prepare_file(
     keep: Sequence[str],
     record_id: str | None,
 ) -> tuple[FileTable, Release]:
-    """Check the columns by their names, and prepare the release of a file."""
+    """Check the columns of a file, and prepare its rows and its release without a charge."""
     check_keep(keep)
-    # The types of a CSV file follow from the domain.
+    # The columns of a CSV file are parsed with the types of the domain.
     domain = transformer._declared_domain() if file.is_csv else None
     required = list(keep) if record_id is None else [*keep, record_id]
     if domain is not None:
@@ -352,7 +354,7 @@ def _prepare_file(
 def _describe_run(
     file: TableFile, transformer: ReportTransformer, release: Release
 ) -> bytes:
-    """Describe all inputs that determine the reports: the file, the transformer, and the columns."""
+    """Return all inputs that determine the reports as JSON: the file, the transformer and the columns."""
     if transformer._randomness(call=0).seed is not None:
         raise ValueError(
             "run must be None for a transformer with random_state, whose reports are "
@@ -361,7 +363,7 @@ def _describe_run(
     protocol = transformer.protocol_
     permanent = protocol.permanent_key
     settings = {
-        # Another version may draw other reports from the same key.
+        # Another version of skdp may draw other reports from the same key.
         "version": version("skdp"),
         "file": file.fingerprint(),
         "parameters": repr(sorted(protocol.parameters().items())),
@@ -374,20 +376,20 @@ def _describe_run(
 
 
 def tally(frame: Any, transformer: ReportTransformer) -> Any:
-    """Sum up the reports of a table of any engine, batch by batch.
+    """Sum the reports of a table of any engine, in batches.
 
     Parameters
     ----------
     frame : table, or list, tuple or iterator of tables
-        Reports, in any type that `privatize` takes, or in memory (pandas, polars, pyarrow), such as the days of a
-        collection; further columns and empty tables are ignored.
+        Reports, in any type that `privatize` accepts, or in memory (pandas, polars, pyarrow), such as one table for
+        each day. Further columns and empty tables are ignored.
     transformer : local transformer
-        Fitted, as the transformer that made the reports.
+        Fitted transformer with the protocol of the reports.
 
     Returns
     -------
     ReportTally
-        The tally of the whole table, for the estimates of the transformer.
+        Tally of all reports, for the estimates of the transformer.
 
     Raises
     ------
@@ -396,15 +398,15 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     NotFittedError
         If the transformer is not fitted.
     ValueError
-        If the table has no rows, or other columns or values than reports of this transformer, or carries another
-        protocol (in the metadata of Arrow and Parquet, or the ``attrs`` of pandas).
+        If the table has no rows, if its columns or values are not reports of this transformer, or if it has another
+        protocol in its metadata (Arrow, Parquet, or ``attrs`` of pandas).
     ImportError
-        If a library is missing; the error names the extra to install.
+        If an optional dependency is not installed.
 
     See Also
     --------
-    privatize : Makes the reports.
-    estimate_file : Estimates counts from files.
+    privatize : Privatize a table.
+    estimate_file : Estimate counts from files.
 
     Notes
     -----
@@ -426,14 +428,14 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     check_transformer(transformer)
     message = (
         "This %(name)s is not fitted. Read it from the file of the reports with "
-        "skdp.read_protocol, or call 'fit'."
+        "skdp.read_protocol, or call 'fit'"
     )
     check_is_fitted(transformer, msg=message)
     reports = ReportSums(transformer.protocol_)
     sums = reports.zeros()
-    # The tables of an iterator are read one after the other, and not kept.
+    # The tables of an iterator are read one at a time, so that memory is limited.
     for table in [frame] if is_one_table else frame:
-        engine = engine_of(table)
+        engine = open_engine(table)
         names = engine.column_names()
         if not set(reports.names) <= set(names):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The release of a table: prepared without reading rows, checked, charged, and drawn batch by batch."""
+"""Release of a table in batches: prepared without reading rows, checked, charged and drawn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from skdp.tables import Table, to_python, wrap_table
 
 pyarrow, types = Extra("pyarrow"), Extra("pyarrow.types")
 
-# The partition of a batch, if there are several, and its first row in the partition.
+# The number of the partition of a batch (None if there is one), and the number of the
+# first row of the batch in the partition.
 Position = tuple[int | None, int]
 WHOLE_TABLE: Position = (None, 0)
 
@@ -36,46 +37,49 @@ REPEATED_IDS = "record_id has repeated entries. Pass one row for each record."
 
 
 def count_batch_rows(n_columns: int) -> int:
-    """Return the rows of a batch: a function of the reports only, as random bits depend on where batches start."""
-    # At most 2**20 values, some megabytes for every protocol, in blocks of 4096 rows.
+    """Return the number of rows of a batch of reports with `n_columns` columns.
+
+    It depends on nothing else, because random bits depend on the first row of each batch.
+    """
+    # A batch has at most 2**20 values, which are some megabytes for all protocols, and a
+    # multiple of 4096 rows.
     block_rows = 1 << 12
     return max(1, (1 << 20) // max(n_columns, 4) // block_rows) * block_rows
 
 
 class KeyedSource:
-    """Pseudorandom bytes: SHAKE-128 of the key and of the number of each request."""
+    """Source of pseudorandom bytes: SHAKE-128 of a key and of the number of the request."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._n_requests = 0
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
-        """Return the next bytes."""
+        """Return the next `size` pseudorandom bytes."""
         stream = hashlib.shake_128(self._key + self._n_requests.to_bytes(8, "big"))
         self._n_requests += 1
         return np.frombuffer(stream.digest(size), np.uint8)
 
 
 def derive_key(key: bytes, *parts: bytes) -> bytes:
-    """Derive a key or a name from a key, for a purpose."""
+    """Derive a key of 32 bytes from a key and parts that name a purpose, by HMAC-SHA256."""
     return hmac.digest(key, join_parts(*parts), "sha256")
 
 
 def _digest(values: NDArray[Any]) -> bytes:
-    """Digest a column of codes, or record ids."""
+    """Return the SHA-256 digest of a column of codes, or of record ids (bytes objects)."""
     if values.dtype == object:
         return hashlib.sha256(join_parts(*values.tolist())).digest()
     return hashlib.sha256(np.ascontiguousarray(values).data).digest()
 
 
 class Release:
-    """Check and privatize the batches of one table; workers get it without secrets until it is charged."""
+    """Checks and privatizes the batches of one table; it has no secrets until it is charged."""
 
-    # A batch that is computed again, because a worker died or a task was repeated, draws
-    # the same reports, so it is not a second release. If its rows have changed, all its
-    # random bits are new and independent. But reports of equal rows are equal, so both
-    # reports together reveal that rows changed: the guarantee is for tables that stay the
-    # same.
+    # If a batch is computed again, because a worker died or a task was repeated, the same
+    # reports are drawn, so that this is not a second release. If its rows have changed,
+    # all its random bits are new and independent. The two versions together would reveal
+    # that rows have changed, so the guarantee requires that the table does not change.
 
     def __init__(
         self,
@@ -90,25 +94,25 @@ class Release:
         self.keep = tuple(keep)
         self.record_id = record_id
         self._digest_key = SecretKey.generate().hex()
+        # A table of reports without rows, and the protocol as JSON, which is written to
+        # the metadata of files.
         self.no_reports: Any = None
-        """A table of reports without rows."""
         self.protocol_text: str | None = None
-        """The protocol as JSON, for the metadata of files."""
 
     @property
     def domain(self) -> Domain | None:
-        """The declared values of the reports."""
+        """Declared values of the reports."""
         return self._protocol.values
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are read."""
+        """Names of the columns that are read: privatized, kept, and the record ids."""
         ids = [] if self.record_id is None else [self.record_id]
         return list(dict.fromkeys([*self._protocol.columns, *self.keep, *ids]))
 
     @property
     def batch_rows(self) -> int:
-        """The number of rows of a batch, where an engine does not cut the table itself."""
+        """Number of rows of a batch, for engines that read a table as a stream."""
         return count_batch_rows(self.no_reports.shape[1])
 
     def charge(
@@ -118,7 +122,11 @@ class Release:
         key: SecretKey | None = None,
         run: str | None = None,
     ) -> Release:
-        """Charge the ledger; return the release with its secrets, which can draw reports."""
+        """Charge the ledger, and return a copy with the secrets that are required to draw.
+
+        `key` determines the random bits; `run` is the name of a repeatable run, which is
+        charged once.
+        """
         transformer._charge(run)
         charged = copy.copy(self)
         charged._protocol = transformer.protocol_
@@ -127,25 +135,25 @@ class Release:
         return charged
 
     def check(self, batch: Any) -> NDArray[np.uint64]:
-        """Check a batch; return digests of its record ids, if there are any."""
-        _, _, ids = self._read(batch)
+        """Check the values of a batch; return 64-bit digests of its record ids, if any."""
+        _, _, ids = self._encode(batch)
         records: list[bytes] = []
         if self.record_id is not None:
             records = run_check(lambda: encode_record_ids(ids, len(batch)))
-        # SipHash under a secret key: nobody can choose two ids with the same digest. By
-        # chance, two of 100 million ids have the same 64 bits in one of 3,700 tables,
-        # which are then refused.
+        # SipHash with a secret key, so that nobody can choose two ids with the same
+        # digest. Two of 100 million distinct ids have the same digest with probability
+        # 1/3,700, which raises an error.
         values = np.array(records, object)
         return pd.util.hash_array(
             values, hash_key=self._digest_key[:16], categorize=False
         )
 
     def draw(self, batch: Any, position: Position = WHOLE_TABLE) -> Any:
-        """Privatize a batch, with random bits derived from the key and from its position and content."""
+        """Privatize a batch with random bits derived from the key, its position and its content."""
         protocol = self._protocol
-        codes, rows, ids = self._read(batch)
+        codes, rows, ids = self._encode(batch)
         records = run_check(lambda: protocol.read_records(ids, len(batch)))
-        # Computed before `randomize`, which overwrites the codes.
+        # The digests are computed before `randomize`, which overwrites the codes.
         content = [*map(_digest, codes), _digest(np.array(records, object))]
         assert self._key is not None
         key = derive_key(self._key, b"batch", repr(position).encode(), *content)
@@ -162,8 +170,8 @@ class Release:
         frames = [nw.from_native(part, eager_only=True) for part in parts]
         return nw.concat(frames, how="horizontal").to_native()
 
-    def _read(self, batch: Any) -> tuple[list[Any], Table, Any]:
-        """Code a batch; also return the table of its rows, and their ids."""
+    def _encode(self, batch: Any) -> tuple[list[Any], Table, Any]:
+        """Return the codes of the privatized columns of a batch, these columns, and the record ids."""
         table = wrap_table(batch)
         columns = dict(zip(table.names, table.columns, strict=True))
         names = self._protocol.columns
@@ -172,15 +180,15 @@ class Release:
         return codes, rows, columns.get(self.record_id)
 
 
-def refuse_repeated(digests: Iterable[NDArray[np.uint64]]) -> None:
-    """Refuse a record id that occurs twice in the batches of a table."""
+def check_distinct_ids(digests: Iterable[NDArray[np.uint64]]) -> None:
+    """Raise if a digest of a record id occurs twice in the batches of a table."""
     ids = np.concatenate([np.zeros(0, np.uint64), *digests])
     if len(np.unique(ids)) < len(ids):
         raise RefusedBatch(REPEATED_IDS)
 
 
 def draw_key(transformer: ReportTransformer) -> SecretKey:
-    """Draw the key of a release: secret, or with a seed the next key of the transformer."""
+    """Draw the key of a release from the secure or seeded randomness of a transformer."""
     source = transformer._randomness()("key of a release")
     return SecretKey(source.bytes(32).tobytes())
 
@@ -195,14 +203,17 @@ def prepare_release(
     keep: Sequence[str] = (),
     record_id: str | None = None,
 ) -> Release:
-    """Check everything that does not depend on rows, before the charge."""
+    """Check a transformer and columns with an empty table, and prepare a release without a charge.
+
+    `sample` is a table in memory with the columns and without rows.
+    """
     check_transformer(transformer)
     check_keep(keep)
     names = list(wrap_table(sample).names)
     used = [*keep] if record_id is None else [*keep, record_id]
     if not set(used) <= set(names) or len(set(keep)) < len(keep):
         raise ValueError(
-            f"`keep` and `record_id` must name distinct columns of {names}, got {used}"
+            f"`keep` and `record_id` must be distinct columns of {names}, got {used}"
         )
     if not hasattr(transformer, "protocol_"):
         fit_on_schema(transformer, sample, used)
@@ -210,54 +221,56 @@ def prepare_release(
     absent = [name for name in protocol.columns if name not in names]
     if absent:
         raise ValueError(
-            f"the table lacks the columns {absent} that the transformer was "
-            f"fitted on; it has {names}"
+            f"The table must have the columns {absent}, which the transformer was fitted "
+            f"on, got {names}"
         )
     reported = {*protocol.columns, *protocol.report_columns}
-    taken = [name for name in used if name in reported]
-    if taken:
+    conflicting = [name for name in used if name in reported]
+    if conflicting:
         raise ValueError(
-            "`keep` and `record_id` must name columns that are neither privatized nor "
-            f"named as a report, got {taken}"
+            "`keep` and `record_id` must be columns that are neither privatized nor "
+            f"named as a report, got {conflicting}"
         )
     if (record_id is not None) != (protocol.permanent_key is not None):
         raise ValueError(
-            "`record_id` must name the column of the record ids if reports are permanent "
-            "(memoize=True, or a RapporEncoder with a key), and be None otherwise; got "
+            "`record_id` must be the column of the record ids if reports are permanent "
+            "(memoize=True, or a RapporEncoder with a key), and None otherwise, got "
             f"{record_id!r}"
         )
     options: dict[str, Any] = {"keep": keep, "record_id": record_id}
     release = Release(protocol, **options)
-    # Privatize a table without rows: unsupported transformers fail before the charge.
-    rehearsal = Release(protocol, key=SecretKey.generate(), **options)
-    release.no_reports = rehearsal.draw(sample)
+    # An empty table is privatized with another key, so that unsupported transformers
+    # raise before the charge.
+    trial = Release(protocol, key=SecretKey.generate(), **options)
+    release.no_reports = trial.draw(sample)
     return release
 
 
 def check_transformer(transformer: Any) -> None:
-    """Check that a transformer can work batch by batch."""
+    """Raise unless a transformer privatizes rows in `transform`, independently of each other."""
     if isinstance(transformer, OnFitOnly):
         raise TypeError(
-            "OnFitOnly does not randomize in `transform`; pass the transformer "
-            "that it wraps"
+            "transformer must randomize in `transform`, got OnFitOnly. Pass the "
+            "transformer that it wraps"
         )
     if not isinstance(transformer, ReportTransformer):
-        found = transformer if isinstance(transformer, type) else type(transformer)
+        is_class = isinstance(transformer, type)
+        name = (transformer if is_class else type(transformer)).__name__
         raise TypeError(
             "transformer must be a ReportTransformer, which reports row by row, such"
             " as RandomizedResponseEncoder, NumericPerturber or RapporEncoder, got"
-            f" {found.__name__}"
+            f" {name}"
         )
 
 
 def fit_on_schema(
     transformer: ReportTransformer, sample: Any, keep: Sequence[str | None]
 ) -> None:
-    """Fit a transformer on its declared values; no row is read."""
+    """Fit a transformer to its declared values and the columns of an empty table, except `keep`."""
     if isinstance(getattr(transformer, "categories", None), str):
         raise ValueError(
-            "categories='auto' cannot be read from a table that is not in memory. "
-            "Use a dict or a Domain, or fit the transformer on a small table."
+            "categories must be a dict or a Domain for a table that is not in memory, got "
+            "'auto'. Or fit the transformer on a small table"
         )
     table = wrap_table(sample)
     names = [name for name in table.names if name not in keep]
@@ -265,7 +278,7 @@ def fit_on_schema(
 
 
 def check_keep(keep: Any) -> None:
-    """Check that there is a list of columns to keep."""
+    """Raise unless the columns to keep are a list of names."""
     if isinstance(keep, str) or not isinstance(keep, Sequence):
         raise TypeError(
             f"keep must be a list of column names, got {type(keep).__name__}"
@@ -276,20 +289,23 @@ def check_keep(keep: Any) -> None:
 
 
 def _copy_columns(batch: Any, names: Sequence[str]) -> Any:
-    """Copy kept columns, without values of other rows."""
-    # A dictionary may have values that no row of the batch has. Categories of pandas are
-    # declared by their dtype.
+    """Copy columns of a batch that are released unprotected, without values of other rows."""
+    # A dictionary column of Arrow may contain values that occur in no row of the batch.
+    # The categories of a pandas dtype are declared facts.
     native = nw.from_native(batch, eager_only=True).select(*names).to_native()
     if isinstance(native, pd.DataFrame):
         return native.copy()
-    columns = [column.cast(_plain_type(column.type)) for column in native.columns]
+    columns = [
+        column.cast(_choose_plain_type(column.type)) for column in native.columns
+    ]
     return pyarrow.Table.from_arrays(columns, names=list(names))
 
 
-def _plain_type(kind: Any) -> Any:
-    """Return the type of the values of a dictionary, or of text that can be copied."""
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    if types.is_string_view(kind):
+def _choose_plain_type(arrow_type: Any) -> Any:
+    """Return the value type of a dictionary type, and copyable types for views of text or bytes."""
+    if types.is_dictionary(arrow_type):
+        arrow_type = arrow_type.value_type
+    # A view may refer to a buffer with values of other rows.
+    if types.is_string_view(arrow_type):
         return pyarrow.large_string()
-    return pyarrow.large_binary() if types.is_binary_view(kind) else kind
+    return pyarrow.large_binary() if types.is_binary_view(arrow_type) else arrow_type

@@ -1,4 +1,4 @@
-"""Files of reports: their protocol, their tally, and the estimated counts."""
+"""Files of reports: reading of protocols, tallies, and estimates of counts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ import numpy as np
 import pandas as pd
 
 from skdp._json import parse_json
-from skdp.engines._engine import ReportSums, Tables, add_up_batches, engine_of
-from skdp.engines._files import FileTable, TableFile, check_delimiter, format_of, is_csv
+from skdp.engines._engine import ReportSums, Tables, add_up_batches, open_engine
+from skdp.engines._files import (
+    FileTable,
+    TableFile,
+    check_delimiter,
+    find_format,
+    is_csv,
+)
 from skdp.engines._io import Extra, check_path, write_atomically
 from skdp.engines._release import check_transformer, fit_on_schema
 from skdp.local import (
@@ -29,21 +35,21 @@ _PROTOCOL_FORMAT = "skdp-protocol"
 
 
 class ReportFile:
-    """A file of reports."""
+    """File of reports in CSV, Parquet or Arrow."""
 
     def __init__(self, table: TableFile) -> None:
         self._table = table
         self.name = table.name
-        self.protocol_text = _find_single(table.protocols(), table.name)
+        self.protocol_text = _get_single_protocol(table.protocols(), table.name)
 
     def tally(self, transformer: ReportTransformer) -> Any:
-        """Sum up the reports."""
+        """Sum the reports of the file in batches."""
         reports = ReportSums(transformer.protocol_)
         self._table.check_columns(reports.names)
         return reports.total(add_up_batches(self._read(reports), reports))
 
     def _read(self, reports: ReportSums) -> Tables:
-        """Read reports; the columns of a CSV file that have no declared values are numbers."""
+        """Read the reports in batches; undeclared columns of a CSV file are parsed as numbers."""
         table, domain, names = self._table, reports.values, reports.names
         rows = FileTable(table, names, domain, strict=False, missing_texts=("",))
         declared = () if domain is None else domain.columns
@@ -56,26 +62,28 @@ class ReportFile:
 
 
 class TallyFile:
-    """A tally that ``skdp tally`` wrote."""
+    """JSON file with a tally and its protocol, as ``skdp tally`` writes it."""
 
     def __init__(self, path: Path) -> None:
         content = _read_json(path, "a tally")
         protocol = content.get(PROTOCOL_KEY) if isinstance(content, dict) else None
         if not isinstance(protocol, dict):
             raise ValueError(
-                f"{path.name} is not a tally with its protocol, as skdp tally writes it"
+                f"{path.name} must be a tally with its protocol, as skdp tally writes it, "
+                "got other content"
             )
         self.name = path.name
         self.protocol_text = json.dumps(protocol)
         self._text = json.dumps(content)
 
     def tally(self, transformer: ReportTransformer) -> Any:
-        """Read the tally."""
+        """Return the tally; raise if it is not a tally of the protocol of a transformer."""
         empty = transformer.protocol_.empty_tally()
         try:
             return empty + type(empty).from_json(self._text)
         except Exception:
-            # The author of a file decides which code is tried.
+            # A file of an untrusted author may cause any error, which another error
+            # replaces.
             pass
         raise ValueError(f"{self.name} must contain a tally of its own protocol")
 
@@ -84,29 +92,35 @@ Source = ReportFile | TallyFile
 
 
 def open_source(path: str | os.PathLike[str], delimiter: str | None = None) -> Source:
-    """Open a file of reports, or a tally; the delimiter is for CSV files."""
+    """Open a file of reports, or a tally (.json); `delimiter` is used for CSV files."""
     name = os.fspath(path)
     if name.endswith(".json"):
         return TallyFile(Path(name))
-    has_delimiter = is_csv(format_of(name))
+    has_delimiter = is_csv(find_format(name))
     return ReportFile(TableFile(path, delimiter if has_delimiter else None))
 
 
 def _open_sources(sources: Any, delimiter: str | None = None) -> list[Source]:
-    """Open one or several different files."""
+    """Open one or several distinct files of reports or tallies."""
     check_delimiter(delimiter)
     is_one = isinstance(sources, str | os.PathLike)
     paths = [sources] if is_one else list(sources)
     files = [open_source(path, delimiter) for path in paths]
     if not files:
-        raise ValueError("expected at least one file of reports")
+        raise ValueError("source must be at least one file of reports, got none")
     if len(set(map(os.path.realpath, paths))) < len(paths):
-        raise ValueError("a file is given twice: its reports would be counted twice")
+        raise ValueError(
+            "source must be distinct files, because their reports are added, got a "
+            "repeated file"
+        )
     return files
 
 
 def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransformer:
-    """Return the given transformer, which the files must not contradict, or the transformer of the files."""
+    """Return a fitted transformer of the reports: the argument, or the protocol of the files.
+
+    Raise if a file has another protocol.
+    """
     if transformer is not None:
         check_transformer(transformer)
         if not hasattr(transformer, "protocol_"):
@@ -118,8 +132,7 @@ def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransf
             if text is None:
                 raise ValueError(
                     f"{file.name} does not contain the protocol of its reports. Pass "
-                    "the encoder: `estimate_file(path, encoder)`. Is it the table before "
-                    "`privatize_file`?"
+                    "the encoder: `estimate_file(path, encoder)`"
                 )
             fitted = ReportTransformer.from_json(text)
         try:
@@ -131,32 +144,32 @@ def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransf
 
 
 def _parse_numbers(column: Any, name: str) -> Any:
-    """Parse text as numbers, whole ones exactly."""
+    """Convert a column of text to integers if possible, and else to floats."""
     for number_type in (pyarrow.uint64(), pyarrow.float64()):
         try:
             return column.cast(number_type)
         except pyarrow.ArrowInvalid:
             continue
-    raise ValueError(f"column {name!r} must contain numbers")
+    raise ValueError(f"column {name!r} must contain numbers, got other text")
 
 
-def _find_single(texts: set[str | None], name: str) -> str | None:
-    """Return the protocol of a table: all of its files have the same, or none."""
+def _get_single_protocol(texts: set[str | None], name: str) -> str | None:
+    """Return the protocol (JSON) of a table; raise if its files have several protocols."""
     if len(texts) > 1:
         raise ValueError(
-            f"{name}: all files of a table must have the same protocol. Estimate the "
-            "files of each protocol separately."
+            f"{name} must have the same protocol in all files, got several. Estimate the "
+            "files of each protocol separately"
         )
     return texts.pop() if texts else None
 
 
-def _read_json(path: Path, what: str) -> Any:
-    """Read JSON of limited size; None if the file is not text."""
+def _read_json(path: Path, content: str) -> Any:
+    """Parse a JSON file of limited size; None if it is not text. Errors name its `content`."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         return None
-    return parse_json(text, f"{path.name}: {what}")
+    return parse_json(text, f"{path.name}: {content}")
 
 
 # Protocols
@@ -168,36 +181,35 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     Parameters
     ----------
     source : dataframe, ndarray, str or path-like
-        A table of reports of any library that `skdp.engines` supports, or the path or
+        Table of reports of any library that `skdp.engines` supports, or the path or
         URL of a file: reports of `privatize_file` or ``skdp privatize`` (Parquet,
         Arrow), a tally, or a protocol that `save` wrote.
 
     Returns
     -------
     transformer or None
-        Fitted, of the class that made the reports, such as `RandomizedResponseEncoder`, for estimates and models. It
-        has no ledger and no secret key. None where the reports have no protocol: polars and Spark keep no
-        metadata; arrays and CSV files have none.
+        Fitted transformer of the class that made the reports, such as `RandomizedResponseEncoder`, for estimates and
+        models. It has no ledger and no secret key. None if the reports have no protocol: polars and Spark tables,
+        arrays and CSV files have no metadata.
 
     Raises
     ------
     TypeError
         If `source` is neither a table nor a path.
     ValueError
-        If the file has another format, is damaged, or has several protocols, or a protocol that `from_json` rejects.
+        If the file has another format or is damaged, or if it has several protocols or an invalid protocol.
     OSError
         If the file cannot be read.
 
     See Also
     --------
-    skdp.load : Loads an estimator saved with `save`.
-    skdp.engines.estimate_file : Estimates counts from a file.
+    skdp.load : Load an estimator saved with `save`.
+    skdp.engines.estimate_file : Estimate counts from a file.
 
     Notes
     -----
-    **Privacy.** No row is read, so there is no privacy loss. The protocol is as
-    reliable as the author of the file: no code in it is run, but it may describe other
-    reports.
+    **Privacy.** No row is read, so there is no privacy loss. The protocol is not verified: it may describe other
+    reports if the author of the file is not trusted. It contains no code.
 
     Examples
     --------
@@ -206,10 +218,10 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     >>> people = pd.DataFrame({"smokes": ["yes", "no", "no", "no"] * 100})
     >>> encoder = skdp.RandomizedResponseEncoder(2.0, categories={"smokes": ["no", "yes"]})
     >>> reports = encoder.fit_transform(people)
-    >>> found = skdp.read_protocol(reports)
-    >>> print(found.guarantee_)
+    >>> transformer = skdp.read_protocol(reports)
+    >>> print(transformer.guarantee_)
     epsilon = 2, local model, replacing one record's values of: smokes
-    >>> found.estimate_counts(reports).columns.to_list()
+    >>> transformer.estimate_counts(reports).columns.to_list()
     ['count', 'std_error', 'lower', 'upper']
     """
     if isinstance(source, np.ndarray):
@@ -217,11 +229,12 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     if isinstance(source, str | os.PathLike):
         text = _read_protocol_text(source)
     else:
-        text = _find_single(engine_of(source).protocols(), "the table")
+        text = _get_single_protocol(open_engine(source).protocols(), "the table")
     return None if text is None else ReportTransformer.from_json(text)
 
 
 def _read_protocol_text(source: str | os.PathLike[str]) -> str | None:
+    """Return the protocol (JSON) in a protocol file, a tally or a file of reports."""
     path = Path(source)
     if path.suffix == ".json" and path.is_file():
         content = _read_json(path, "a protocol")
@@ -230,10 +243,11 @@ def _read_protocol_text(source: str | os.PathLike[str]) -> str | None:
     return open_source(source).protocol_text
 
 
-def columns_beside_reports(
+def list_unprotected_columns(
     source: str | os.PathLike[str], transformer: ReportTransformer
 ) -> list[Any]:
-    """Name the columns of a file that are not reports of a transformer; a tally or a protocol has none."""
+    """List the columns of a file of reports that are not reports of the transformer."""
+    # A tally or a protocol has no rows.
     if os.fspath(source).endswith(".json"):
         return []
     reports = set(transformer.protocol_.report_columns)
@@ -250,7 +264,7 @@ def tally_files(
     target: str | os.PathLike[str] | None = None,
     delimiter: str | None = None,
 ) -> Any:
-    """Sum up the reports, or the tallies, of many files, and write the sum as a tally with its protocol."""
+    """Sum the reports and tallies of several files, and write the sum to a new tally file `target`."""
     files, path = _open_sources(sources, delimiter), check_path(target)
     if path is not None and path.suffix != ".json":
         raise ValueError(f"{path.name} must end in .json")
@@ -264,19 +278,21 @@ def tally_files(
 
 
 def _sum_files(files: Sequence[Source], transformer: ReportTransformer) -> Any:
-    # Tallies of one protocol are sums of whole numbers, which are added in any order.
-    first, *others = [file.tally(transformer) for file in files]
-    return sum(others, start=first)
+    """Return the sum of the tallies of all files."""
+    tally = files[0].tally(transformer)
+    for file in files[1:]:
+        tally += file.tally(transformer)
+    return tally
 
 
 def _format_tally(
     tally: Any, transformer: ReportTransformer, files: Iterable[Source]
 ) -> str:
-    """Format a tally as JSON with the weakest guarantee of its files: seeded randomness, or the largest epsilon."""
+    """Format a tally as JSON with the protocol of its files that has the weakest guarantee."""
     protocols = [json.loads(transformer.to_json())]
     for file in files:
         if file.protocol_text is not None:
-            # Refuses a guarantee that does not follow from the parameters.
+            # from_json raises if the guarantee does not follow from the parameters.
             ReportTransformer.from_json(file.protocol_text)
             protocols.append(json.loads(file.protocol_text))
     weakest = max(protocols, key=_rank_weakness)
@@ -286,7 +302,8 @@ def _format_tally(
 
 
 def _rank_weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
-    # Seeded randomness protects nobody, so it comes before any epsilon.
+    """Return a sort key of protocols, which is larger for a weaker guarantee."""
+    # Seeded randomness gives no protection, so it is weaker than any epsilon.
     guarantee = protocol["guarantee"]
     return guarantee.get("secure") is not True, guarantee["epsilon"]
 
@@ -300,51 +317,50 @@ def estimate_file(
     confidence_level: float = 0.95,
     delimiter: str | None = None,
 ) -> pd.DataFrame:
-    """Estimate counts, or means, from the reports in one or several files, in batches.
+    """Estimate counts or means from the reports in one or several files, in batches.
 
-    For reports of declared values and of `NumericPerturber`. For reports of `RapporEncoder`, use `tally` and its own
-    estimates.
+    Reports of declared values and of `NumericPerturber` are supported. For reports of a `RapporEncoder`, use `tally`
+    and the estimates of the encoder.
 
     Parameters
     ----------
     source : str or path-like, or iterable of them
-        A file of `privatize_file`, or its URL; or a tally of ``skdp tally``. The reports of
-        several files are added. Further columns are ignored.
-    transformer : local transformer, optional
-        The transformer that made the reports. If it is not fitted, it is fitted to the columns that it declares
-        by name. By default, the transformer of the protocol in the file; a given one must have the same protocol.
+        File of `privatize_file`, a path or a URL, or tally of ``skdp tally``. The reports of several files are added.
+        Further columns are ignored.
+    transformer : local transformer, default=None
+        Transformer that made the reports. If it is not fitted, it is fitted to the columns that it declares by name.
+        If None, the protocol in the file is used. A transformer must have the protocol of the file, if any.
     rows : {"table", "population"}, default="table"
-        Target of inference, as in `estimate_counts`: the counts of the rows, or of the population from which they
-        were drawn, with the sampling error. A tally with weights is of the population. Means always are.
+        Target of inference, as in `estimate_counts`: "table" for counts of the rows, "population" for counts of the
+        population from which the rows are sampled. Means, and tallies with weights, are always of the population.
     postprocess : str, default="none"
         As for the transformer's `estimate_counts`.
     confidence_level : float, default=0.95
         Coverage of each interval, between 0 and 1.
-    delimiter : str, optional
-        Separator of the values of a row in a CSV source: one character. By default a comma, and a tab where the name
-        ends in ``.tsv``.
+    delimiter : str, default=None
+        Character that separates the values in a CSV source. If None, a tab for ``.tsv`` and a comma otherwise.
 
     Returns
     -------
     pandas.DataFrame
-        The result of `estimate_counts` for all rows: ``count, std_error, lower, upper``; for numbers, of
-        `estimate_mean`.
+        Result of `estimate_counts` for all rows, ``count, std_error, lower, upper``, or of `estimate_mean` for
+        numbers.
 
     Raises
     ------
     TypeError, ValueError
-        If a file has another format, another protocol than the transformer, or none if no transformer is given, has
-        no rows or other columns or values than reports of this protocol, or if a parameter is out of range. No error
-        shows a value.
+        If a file has another format, no protocol or another protocol than the transformer, if it has no rows, if its
+        columns or values are not reports of this protocol, or if a parameter is out of range. Errors contain no value
+        of the file.
     FileNotFoundError
-        If there is no source.
+        If the source does not exist.
     ImportError
-        If pyarrow is missing; the error names the extra.
+        If pyarrow is not installed.
 
     See Also
     --------
-    privatize_file : Makes the reports, with an example.
-    tally : Sums up the reports of a table of an engine.
+    privatize_file : Privatize a file.
+    tally : Sum the reports of a table of an engine.
 
     Notes
     -----
@@ -362,7 +378,7 @@ def estimate_file(
     ...     encoder.fit_transform(people).to_csv(f"{folder}/reports.csv", index=False)
     ...     counts = estimate_file(f"{folder}/reports.csv", encoder)
     ...     encoder.transform(people).to_parquet(f"{folder}/reports.parquet")
-    ...     again = estimate_file(f"{folder}/reports.parquet")  # which has its protocol
+    ...     again = estimate_file(f"{folder}/reports.parquet")  # contains its protocol
     >>> list(counts.columns)
     ['count', 'std_error', 'lower', 'upper']
     """
@@ -382,7 +398,7 @@ def estimate_file(
         )
     else:
         raise TypeError(
-            f"estimate_file counts declared values, got {type(fitted).__name__};"
-            " use `tally` and its own estimates"
+            "transformer must have estimate_counts or estimate_mean for declared values, "
+            f"got {type(fitted).__name__}. Use `tally` and its estimates"
         )
     return estimates

@@ -1,4 +1,4 @@
-"""Spark: Arrow batches of each partition, written to Parquet before they are returned."""
+"""Engine of Spark, whose tasks privatize partitions as Arrow batches and write Parquet files."""
 
 from __future__ import annotations
 
@@ -31,22 +31,24 @@ from skdp.tables import Summary
 pyarrow = Extra("pyarrow", "spark")
 functions = Extra("pyspark.sql.functions", "spark")
 
-# Spark has no unsigned integers. 64-bit ones keep their bits, and readers of reports
-# convert them back.
+# Spark has no unsigned integers. Those of 64 bits are stored as signed integers with the
+# same bits, and readers of reports convert them back.
 _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 
 
 class SparkTable(Engine):
-    """A Spark DataFrame, classic or of Spark Connect."""
+    """Engine of DataFrames of Spark and Spark Connect."""
 
     def _make_empty_table(self) -> Any:
+        """Return an Arrow table without rows."""
         return run_safely(self._frame.limit(0).toArrow)
 
     def check_path(self, path: Any) -> Any:
+        """Check the path of the reports; it is required on a cluster."""
         return check_path(self._frame.sparkSession, path)
 
     def check_rows(self, release: Release) -> None:
-        # The partitions are checked by their tasks; Spark compares the ids of all.
+        """Check partitions in their tasks, and let Spark count distinct record ids."""
         columns = map(_quote, release.columns)
         checked = self._frame.select(*columns).mapInArrow(
             partial(check_partition, release), "id long, refusal string"
@@ -63,20 +65,22 @@ class SparkTable(Engine):
             raise RefusedBatch(refusal or REPEATED_IDS)
 
     def write(self, release: Release, path: Any) -> Any:
+        """Draw the reports of all partitions in their tasks and store them as Parquet."""
         reports = draw_lazily(self._frame, release)
         try:
-            # Spark commits the files of one attempt of each task, and none before all
-            # tasks are done.
+            # Spark commits the files of one attempt of each task, after all tasks have
+            # finished.
             run_safely(lambda: reports.write.mode("error").parquet(path))
         except BaseException:
             with contextlib.suppress(OSError):
-                # The next attempt would fail if the empty directory existed.
+                # Another call would fail if the empty directory existed.
                 os.rmdir(path.removeprefix("file://"))
             raise
         session = self._frame.sparkSession
         return session.read.schema(reports.schema).parquet(path)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
+        """Sum over each partition in its task, and let Spark add the nonzero sums."""
         rows = self._frame.select(*map(_quote, names))
         sums = rows.mapInArrow(
             partial(add_up_partition, summary), "cell long, value long, refusal string"
@@ -87,17 +91,21 @@ class SparkTable(Engine):
         indices, values, refusals = run_safely(total.toArrow).columns
         for refusal in filter(None, refusals.to_pylist()):
             raise RefusedBatch(refusal)
+        # Spark returns the sums of all arrays as one sparse vector.
         zeros = summary.zeros()
-        flat = np.zeros(sum(part.size for part in zeros), np.int64)
+        sizes = [array.size for array in zeros]
+        flat = np.zeros(sum(sizes), np.int64)
         flat[indices.to_numpy()] = values.to_numpy()
-        parts = np.split(flat, np.cumsum([part.size for part in zeros])[:-1])
-        return [
-            part.reshape(zero.shape) for part, zero in zip(parts, zeros, strict=True)
-        ]
+        sums_by_array = []
+        for part, zero in zip(
+            np.split(flat, np.cumsum(sizes)[:-1]), zeros, strict=True
+        ):
+            sums_by_array.append(part.reshape(zero.shape))
+        return sums_by_array
 
 
 def check_path(session: Any, path: Any) -> str:
-    """Check the path of the reports, before anything is charged."""
+    """Return the path of the reports; raise if it exists, or if None on a cluster."""
     if path is None:
         if not _is_local(session):
             raise ValueError(
@@ -108,7 +116,8 @@ def check_path(session: Any, path: Any) -> str:
     target = os.fspath(path)
     if _exists(session, target):
         raise FileExistsError(
-            f"path {target!r} exists already; a release is never overwritten"
+            f"path must be a new file, got {target!r}, which exists. A release is never "
+            "overwritten"
         )
     return target
 
@@ -121,24 +130,25 @@ def _is_local(session: Any) -> bool:
 
 
 def _exists(session: Any, path: str) -> bool:
-    """Return True if a path exists for Spark, which checks it before it runs anything."""
+    """Return True if a path exists in a file system of Spark."""
+    # Spark raises for a missing path when it infers the schema, before it reads files.
     try:
         _ = session.read.format("binaryFile").load(path).schema
     except Exception as error:
-        # Names of the method in Spark 4 and Spark 3.
+        # The name of the error is returned by one of these methods in Spark 4 and 3.
         for method in ("getCondition", "getErrorClass"):
-            read_condition = getattr(error, method, None)
-            if read_condition is not None and read_condition() == "PATH_NOT_FOUND":
+            get_condition = getattr(error, method, None)
+            if get_condition is not None and get_condition() == "PATH_NOT_FOUND":
                 return False
         raise ValueError(
-            f"Spark cannot write to path {path!r} ({type(error).__name__}). Use a path "
-            "that all its machines can write to."
+            f"path must be writable for Spark, got {path!r} ({type(error).__name__}). Use "
+            "a path that all its machines can write to"
         ) from None
     return True
 
 
 def draw_lazily(frame: Any, release: Release) -> Any:
-    """Privatize a frame each time that it is evaluated, by its own tasks: it must be written at once."""
+    """Return a lazy frame of reports, which must be written once: each evaluation draws reports."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = convert_schema(release.no_reports.schema)
@@ -149,7 +159,7 @@ def draw_lazily(frame: Any, release: Release) -> Any:
 
 
 def convert_schema(schema: Any) -> Any:
-    """Convert Arrow types to types of Spark."""
+    """Replace Arrow types that Spark lacks: dictionaries and unsigned integers."""
     fields = []
     for field in schema:
         field_type = field.type
@@ -163,15 +173,16 @@ def convert_schema(schema: Any) -> Any:
 
 
 def _quote(column: str) -> str:
+    """Quote a column name for Spark SQL."""
     return "`" + column.replace("`", "``") + "`"
 
 
-# Tasks. Spark's worker errors contain rows of the data. So the message of a
-# `RefusedBatch` is returned as a value, in the column "refusal".
+# Tasks. Errors of Spark's workers contain rows of the data, so the message of a
+# `RefusedBatch` is returned as a value of the column "refusal".
 
 
 def draw_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
-    """Privatize a partition; its number is part of the key of each batch."""
+    """Privatize a partition, with random bits that depend on its number."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -182,7 +193,7 @@ def draw_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def check_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
-    """Check a partition, and yield the digests of its ids."""
+    """Check a partition; yield the digests of its record ids, or the message of an error."""
     try:
         for digests in check_batches(release, read_batches(batches)):
             yield _make_batch(id=digests.view(np.int64))
@@ -191,7 +202,7 @@ def check_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def add_up_partition(summary: Summary, batches: Iterable[Any]) -> Iterator[Any]:
-    """Sum over one partition; yield the nonzero sums and their flat indices."""
+    """Sum over a partition; yield the nonzero sums and their indices in the flattened sums."""
     try:
         sums = run_check(lambda: add_up_batches(read_batches(batches), summary))
         flat = np.concatenate([part.ravel() for part in sums])
@@ -202,7 +213,7 @@ def add_up_partition(summary: Summary, batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _make_batch(refusal: str | None = None, **columns: Any) -> Any:
-    """Make an Arrow batch of integer columns, and of the message of an error, if any."""
+    """Make an Arrow batch of integer columns and the column "refusal" with a message or null."""
     arrays = {
         name: pyarrow.array(numbers, pyarrow.int64())
         for name, numbers in columns.items()

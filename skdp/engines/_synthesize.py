@@ -1,4 +1,4 @@
-"""Fit a synthesizer to the table in a file, and write synthetic rows to another file."""
+"""Synthetic rows of a table in a file, written to another file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skdp.engines._files import (
     FileTable,
     TableFile,
     check_writable,
-    format_of,
+    find_format,
     write_file,
 )
 from skdp.engines._io import check_path, check_target, write_atomically
@@ -36,63 +36,62 @@ def synthesize_file(
 ) -> Path:
     r"""Fit a synthesizer to the table in a file in batches, and write synthetic rows to another file.
 
-    Formats follow from the suffix: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files, not
-    streams).
-    Only the declared columns are read and written, in the order of the table, once for each round of `fit`.
+    The suffix determines the format: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files,
+    not streams). Only the declared columns are read and written, in the order of the table. They are read once for each
+    round of `fit`.
 
-    Synthetic columns have the types of a Parquet or Arrow file. A CSV file is read as text, as by `privatize_file`, and
-    parsed as the domain declares it: a column of an `Interval` that is not declared as real has whole numbers; dates
-    and datetimes are ISO 8601. Other text in such a column is an error.
+    Synthetic columns have the types of a Parquet or Arrow file. A CSV file is read as by `privatize_file`, and parsed
+    as the domain declares it: a column of an `Interval` has integers unless it is declared as real; dates and datetimes
+    are ISO 8601. Other text in such a column is an error.
 
     Parameters
     ----------
     source : str or path-like
-        The file with the private table.
+        File with the private table.
     target : str or path-like
-        The file to write. It must not exist, and appears only when complete.
+        New file for the synthetic rows. It is created when all rows are complete.
     synthesizer : DPMarginalSynthesizer
-        Its ``domain`` declares columns by name. It is fitted.
-    n_samples : int, optional
-        Number of rows to write; by default the estimated number of records.
-    person_column : str, optional
-        The column that identifies the person of a row, not in the domain: at most ``max_rows_per_person`` rows of each
-        person are counted, and the guarantee is for all rows of one person. Persons in a CSV file are distinguished by
-        their text: 7 and 007 are two.
-    save : str or path-like, optional
-        Where to save the fitted model, as `DPMarginalSynthesizer.save` does, before rows are drawn: if writing these
-        fails, `DPMarginalSynthesizer.load` draws any number of rows without further budget. It must not exist.
-    delimiter : str, optional
-        Separator of the values of a row in a CSV source: one character. By default a comma, and a tab where the name
-        ends in ``.tsv``.
+        Synthesizer whose ``domain`` declares columns by name. It is fitted.
+    n_samples : int, default=None
+        Number of rows to write. If None, the estimated number of records.
+    person_column : str, default=None
+        Column that identifies the person of a row, which is not in the domain. At most ``max_rows_per_person`` rows of
+        each person are counted, and the guarantee is for all rows of one person. In a CSV file, persons are
+        distinguished by their text: 7 and 007 are two persons.
+    save : str or path-like, default=None
+        New file for the fitted model, which is saved before rows are drawn. If writing the rows fails,
+        `DPMarginalSynthesizer.load` draws any number of rows without further budget.
+    delimiter : str, default=None
+        Character that separates the values in a CSV source. If None, a tab for ``.tsv`` and a comma otherwise.
 
     Returns
     -------
     Path
-        The target.
+        Path of the target.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, a file is none of these formats, or the table does not fit the domain. No error
-        shows a value.
+        If a parameter is out of range, a file has another format, or a value is outside the domain. Errors contain no
+        value of the table.
     BudgetExceeded
-        If the ledger does not cover it.
+        If the ledger does not cover the release.
     FileExistsError, FileNotFoundError
-        If the target exists, or there is no source or no directory for the target.
+        If the target exists, or if the source or the directory of the target does not exist.
     ImportError
-        If an optional dependency is missing; the error names the extra.
+        If an optional dependency is not installed.
 
     See Also
     --------
-    privatize_file : The local model: each row by itself, for recipients that are not trusted with the table.
-    skdp.DPMarginalSynthesizer.sample_batches : Draws the rows.
+    privatize_file : Privatize each row, for recipients that are not trusted with the table.
+    skdp.DPMarginalSynthesizer.sample_batches : Draw synthetic rows in batches.
 
     Notes
     -----
     **Privacy.** As for `DPMarginalSynthesizer`: its `guarantee_`, charged once. The target is opened and the whole
-    table read once before, so that an error for a value outside the domain uses no budget and leaves no file. If a
-    run is stopped after the charge, this stands; a hidden file of synthetic rows may be left beside the target. No
-    private row is written to a disk.
+    table is read once before the charge, so that an error for a value outside the domain uses no budget and leaves no
+    file. If a run is interrupted after the charge, the charge is not reverted, and a hidden file of synthetic rows may
+    remain in the folder of the target. No private row is written to a disk.
 
     Examples
     --------
@@ -117,11 +116,11 @@ def synthesize_file(
     path = check_target(target)
     model = check_path(save)
     if model == path:
-        raise ValueError("save and target must be two files")
+        raise ValueError("save and target must be two files, got the same file")
     rows = _open_rows(TableFile(source, delimiter=delimiter), domain, person_column)
-    # Errors of writing are raised before anything is spent.
+    # Most errors of writing are raised here, before the charge.
     schema = rows.sample.select(domain.columns).schema
-    check_writable(schema, format_of(path.name))
+    check_writable(schema, find_format(path.name))
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
         pass
     synthesizer.fit(rows, groups=person_column)
@@ -137,27 +136,28 @@ def sample_file(
     *,
     n_samples: int | None = None,
 ) -> Path:
-    """Write rows of a fitted synthesizer to a file: post-processing, which is free."""
+    """Draw rows of a fitted synthesizer and write them to a new file, without privacy cost."""
     check_n_samples(n_samples)
     path = check_target(target)
     n_rows = round(synthesizer.n_rows_) if n_samples is None else n_samples
     batches = synthesizer.sample_batches(n_rows)
+    # The first batch determines the types of all batches.
     first = next(batches, None)
     if first is None:
         first = synthesizer.sample(0)
-    tables = (
-        nw.from_native(batch, eager_only=True).to_arrow()
-        for batch in chain([first], batches)
-    )
-    sample = next(tables)
+    schema = nw.from_native(first, eager_only=True).to_arrow().schema
+
+    def convert(batch: Any) -> Any:
+        return nw.from_native(batch, eager_only=True).to_arrow().cast(schema)
+
     with write_atomically(path) as partial:
-        rows = (table.cast(sample.schema) for table in chain([sample], tables))
-        write_file(rows, sample.schema, partial, format_of(path.name))
+        tables = map(convert, chain([first], batches))
+        write_file(tables, schema, partial, find_format(path.name))
     return path
 
 
 def _declared_domain(synthesizer: Any) -> Domain:
-    """Return the domain, which must have names: the columns of a file are read by them."""
+    """Return the domain of a synthesizer; raise unless it declares columns by name."""
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(
             "synthesizer must be a DPMarginalSynthesizer, got "
@@ -175,7 +175,7 @@ def _declared_domain(synthesizer: Any) -> Domain:
 
 
 def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable:
-    """Open the columns of a domain in a file, and the column of persons."""
+    """Open the declared columns of a file, and the column that identifies persons."""
     required = [*domain.columns, *([] if person is None else [person])]
     file.check_columns(required)
     if person in domain.columns:
@@ -183,9 +183,10 @@ def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable
             f"person_column must not be in the domain, got {person!r}. Remove it from the "
             "domain"
         )
-    # In the order of the file, so that the synthetic table has it too.
+    # Synthetic columns have the order of the file.
     names = [name for name in file.names if name in required]
-    # Without `missing_texts`, all rows with an empty id would count as one person.
+    # With `missing_texts`, an empty id is missing, which is an error. Otherwise, all rows
+    # with an empty id would be rows of one person.
     return FileTable(
         file, names, domain, missing_texts=MISSING_TEXTS, has_integers=True
     )

@@ -1,6 +1,6 @@
-"""Contracts that any estimator can be checked against: privatized rows, and statistics of a table."""
+"""Checks of private estimators: transformers that privatize rows, and statistics of a table."""
 
-from skdp.testing._checks import texts_of as texts_of
+from skdp.testing._checks import list_error_texts as list_error_texts
 from skdp.testing._curator import check_curator
 from skdp.testing._curator import curator_checks as curator_checks
 from skdp.testing._privatizer import check_privatizer

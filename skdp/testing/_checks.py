@@ -1,4 +1,4 @@
-"""Checks of every estimator that releases something: its guarantee, charges, errors, and random bits."""
+"""Checks of all private estimators: guarantee, charges, errors and random bits."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from skdp.testing._subject import (
     SECRET_TEXT,
     RecordingLedger,
     Subject,
-    fitted_attributes,
-    recorded_draws,
+    list_fitted_attributes,
+    record_random_bytes,
     require,
 )
 
@@ -40,17 +40,19 @@ Check = Callable[[Any], None]
 
 
 def check_guarantee(subject: Subject) -> None:
-    """`guarantee_` states the mechanism, the columns, at most `epsilon`, and `secure` without a seed alone."""
+    """Check that `guarantee_` states the mechanism, the columns, at most `epsilon`, and `secure`."""
     guarantee = subject.guarantee(random_state=None)
     require(
         guarantee.mechanism,
         "`guarantee_` must name the mechanism, got ''. Pass `mechanism`.",
     )
+    # A guarantee for the values of some columns covers a subset of the columns.
     scope = guarantee.scope
-    is_of_values = guarantee.relation == "replace_values"
-    is_covered = scope is not None and set(scope) <= set(subject.columns)
+    is_covered = scope == subject.columns
+    if guarantee.relation == "replace_values":
+        is_covered = scope is not None and set(scope) <= set(subject.columns)
     require(
-        is_covered if is_of_values else scope == subject.columns,
+        is_covered,
         f"the scope of `guarantee_` must be the fitted columns {subject.columns}, got"
         f" {scope}. Pass `scope`.",
     )
@@ -59,11 +61,9 @@ def check_guarantee(subject: Subject) -> None:
         "`guarantee_` must have secure=True without a seed, got False. Pass"
         " `secure=random_state is None`.",
     )
-    if (
-        subject.accepts("random_state")
-        and not subject.is_permanent
-        and guarantee.epsilon
-    ):
+    # A seed has no effect on permanent reports, or if nothing is drawn.
+    has_seed = subject.accepts("random_state") and not subject.is_permanent
+    if has_seed and guarantee.epsilon:
         require(
             not subject.guarantee(random_state=0).secure,
             "`guarantee_` must have secure=False with random_state=0, got True. Pass"
@@ -77,7 +77,7 @@ def check_guarantee(subject: Subject) -> None:
             guarantee.rho is not None and guarantee.rho <= limit
         )
     else:
-        # Fractions, because a float above a decimal number is more than the number.
+        # Fractions are compared because the nearest float may exceed a decimal number.
         is_within = epsilon is None or (
             Fraction(guarantee.epsilon) <= check_epsilon(epsilon)
         )
@@ -89,7 +89,7 @@ def check_guarantee(subject: Subject) -> None:
 
 
 def check_statement(subject: Subject) -> None:
-    """`privacy_statement` of the fitted estimator names every column of the guarantee as protected."""
+    """Check that `privacy_statement` states a guarantee for every column of `guarantee_`."""
     prepared = subject.prepare()
     subject.release(prepared)
     statement = privacy_statement(prepared, trusted=[type(prepared)])
@@ -107,10 +107,10 @@ def check_statement(subject: Subject) -> None:
 
 
 def check_charge(subject: Subject) -> None:
-    """Each release charges `guarantee_` once, before it draws; copies share the ledger."""
+    """Check that each release charges `guarantee_` once, before a draw, also in copies."""
     subject.needs("ledger")
     guarantee = subject.spending_guarantee()
-    with recorded_draws() as drawn:
+    with record_random_bytes() as drawn:
         ledger = RecordingLedger(guarantee, 5, drawn)
         original = subject.prepare(ledger=ledger)
         require(
@@ -118,7 +118,7 @@ def check_charge(subject: Subject) -> None:
             f"fit must charge nothing before a release, got {len(ledger.log)} charges."
             " Charge in `transform`.",
         )
-        # A copy with its own ledger would spend the budget once more.
+        # If a copy had its own ledger, the budget could be spent twice.
         copied = [subject.prepare_again(original), copy.deepcopy(original)]
         for n_releases, prepared in enumerate([original, original, *copied], start=1):
             n_bytes = len(drawn)
@@ -142,10 +142,10 @@ def check_charge(subject: Subject) -> None:
 
 
 def check_budget(subject: Subject) -> None:
-    """Beyond the budget, `BudgetExceeded` is raised, and nothing is drawn or set."""
+    """Check that a release beyond the budget raises before it draws or sets attributes."""
     subject.needs("ledger")
     guarantee = subject.spending_guarantee()
-    with recorded_draws() as drawn:
+    with record_random_bytes() as drawn:
         prepared = subject.prepare(ledger=RecordingLedger(guarantee, 0.5, drawn))
         before = set(vars(prepared))
         n_bytes = len(drawn)
@@ -162,20 +162,19 @@ def check_budget(subject: Subject) -> None:
                 "a release beyond the budget must raise BudgetExceeded, got a release."
                 " Do not catch the error of `ledger.charge`."
             )
-    # What scikit-learn records of the columns shows only that fit was called.
-    seen = {"n_features_in_", "feature_names_in_"}
-    names = [
-        name for name in vars(prepared).keys() - before - seen if name.endswith("_")
-    ]
+    # scikit-learn may set the number and names of the columns, which are public.
+    attributes = set(vars(prepared)) - before
+    attributes -= {"n_features_in_", "feature_names_in_"}
+    names = sorted(name for name in attributes if name.endswith("_"))
     require(
         not names,
-        f"a rejected release must set no attributes, got {sorted(names)}. Charge before"
+        f"a rejected release must set no attributes, got {names}. Charge before"
         " attributes are set.",
     )
 
 
 def check_parameters(subject: Subject) -> None:
-    """Invalid parameters and tables without the columns raise before any charge or draw."""
+    """Check that invalid parameters and tables without the columns raise before a charge or draw."""
     faults: list[tuple[dict[str, Any], Any]] = []
     for epsilon in (-1, float("nan")):
         faults.append(({"epsilon": epsilon}, None))
@@ -186,11 +185,11 @@ def check_parameters(subject: Subject) -> None:
     for parameters, X in faults:
         if not all(map(subject.accepts, parameters)):
             continue
-        with recorded_draws() as drawn:
+        with record_random_bytes() as drawn:
             ledger = RecordingLedger(guarantee, 5, drawn)
             try:
                 prepared = subject.prepare(ledger=ledger, **parameters)
-                drawn.clear()  # public bits, such as the seed of a hash function
+                drawn.clear()  # `fit` may draw public bits, such as a hash seed
                 subject.release(prepared, X)
             except (TypeError, ValueError):
                 require(
@@ -207,14 +206,14 @@ def check_parameters(subject: Subject) -> None:
 
 
 def check_errors(subject: Subject) -> None:
-    """No error, warning, release or fitted attribute contains an odd value of the table, and errors cost nothing."""
+    """Check that no error, warning, release or attribute contains an odd value, without a charge."""
     guarantee = subject.guarantee()
     for label, X in subject.odd_tables():
-        require_hidden(subject, label, X, guarantee)
+        require_no_secret(subject, label, X, guarantee)
 
 
-def require_hidden(subject: Subject, label: str, X: Any, guarantee: Any) -> None:
-    """Fail if the release of a table shows a secret value, or an error is charged."""
+def require_no_secret(subject: Subject, label: str, X: Any, guarantee: Any) -> None:
+    """Release a table with a secret value; fail if an output contains it or an error is charged."""
     ledger = RecordingLedger(guarantee, 1e3, bytearray())
     prepared = subject.prepare(ledger=ledger)
     with warnings.catch_warnings(record=True) as caught:
@@ -222,7 +221,7 @@ def require_hidden(subject: Subject, label: str, X: Any, guarantee: Any) -> None
         try:
             released = subject.release(prepared, X)
         except Exception as error:
-            texts = list(texts_of(error))
+            texts = list(list_error_texts(error))
             is_expected = isinstance(error, TypeError | ValueError)
             require(
                 is_expected and not ledger.log,
@@ -231,26 +230,28 @@ def require_hidden(subject: Subject, label: str, X: Any, guarantee: Any) -> None
                 " first.",
             )
         else:
-            texts = [repr(subject.describe(released)), str(fitted_attributes(prepared))]
+            texts = [
+                repr(subject.describe(released)),
+                str(list_fitted_attributes(prepared)),
+            ]
     texts += [str(warning.message) for warning in caught]
     require(
-        not shows_secret(*texts),
-        f"{label} must not be shown, got it in an error, a warning, an attribute or the"
-        " release. Name the column instead, and `raise ... from None`.",
+        not contains_secret(texts),
+        f"{label} must not be revealed, got it in an error, a warning, an attribute or"
+        " the release. Name the column instead, and `raise ... from None`.",
     )
 
 
-def shows_secret(*texts: str) -> bool:
-    """Check if a text contains a secret value."""
-    return any(
-        sign in text for text in texts for sign in (SECRET_TEXT, str(SECRET_NUMBER))
-    )
+def contains_secret(texts: Sequence[str]) -> bool:
+    """Return True if a text contains a secret value of `odd_tables`."""
+    text = "\n".join(texts)
+    return SECRET_TEXT in text or str(SECRET_NUMBER) in text
 
 
-def texts_of(error: BaseException | None) -> Iterator[str]:
-    """Collect the texts of an error and of the errors that led to it."""
-    # A suppressed context is not shown, but loggers and debuggers have it, like the
-    # attribute `object` of an error of Unicode. An error may be the context of its cause.
+def list_error_texts(error: BaseException | None) -> Iterator[str]:
+    """Yield the texts of an error, its attributes, and the errors that caused it."""
+    # Loggers and debuggers can access a suppressed context, and attributes such as
+    # `object` of a UnicodeError. An error may be both the cause and a context.
     visited: set[int] = set()
     errors = [error]
     while errors:
@@ -267,12 +268,12 @@ def texts_of(error: BaseException | None) -> Iterator[str]:
 
 
 def check_random_bits(subject: Subject) -> None:
-    """Without a seed, calls, copies, pickles and forks use distinct random bits, also after `np.random.seed(0)`."""
+    """Check that all calls, copies, pickles and forks use distinct random bits without a seed."""
     subject.spending_guarantee()
     original = subject.prepare_noisy(random_state=None)
     pickled = pickle.dumps(original)
     fingerprints = []
-    # Each is copied twice, because a copy may repeat another copy but not the original.
+    # All are tried twice, because a copy may repeat the bits of another copy.
     for _ in range(2):
         for prepared in (
             original,
@@ -294,7 +295,7 @@ def check_random_bits(subject: Subject) -> None:
 
 
 def _release_after_seeds(subject: Subject, prepared: Any) -> str:
-    """Release with the global generators of NumPy and Python seeded, as users do for scikit-learn."""
+    """Release with the global generators of NumPy and Python seeded; they must have no effect."""
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
         np.random.seed(0)  # noqa: NPY002
@@ -314,9 +315,10 @@ def _release_in_fork(subject: Subject, prepared: Any) -> str:
 
     process = multiprocessing.get_context("fork").Process(target=release)
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-        # Python warns of forks beside threads; this one only releases, and ends.
+        # Python warns of forks in a process with threads, which has no effect here.
         process.start()
-    sender.close()  # so that a process that ends without a release is noticed
+    # If this end is closed, `poll` also returns when the process ends without a release.
+    sender.close()
     if not receiver.poll(120):
         raise AssertionError(
             "a forked process must release, got none. Hold no locks while drawing."
@@ -326,7 +328,7 @@ def _release_in_fork(subject: Subject, prepared: Any) -> str:
 
 
 def check_seeds(subject: Subject) -> None:
-    """Repeat releases in clones, pickles and new fits by an int `random_state`, and differ by another int."""
+    """Check that an int `random_state` repeats releases in clones and pickles, and another int does not."""
     subject.needs("random_state")
     subject.spending_guarantee()
     if subject.is_permanent:
@@ -355,13 +357,13 @@ def check_seeds(subject: Subject) -> None:
         "two calls with random_state=7 must differ, got equal releases. Advance the"
         " stream with each call.",
     )
-    # A random choice of one of two columns is often equal for two seeds.
-    others = []
+    # Eight seeds, because a random choice of one of two columns is often equal for two.
+    descriptions = []
     for seed in range(8):
         prepared = subject.prepare_noisy(random_state=seed)
-        others.append(subject.describe(subject.release(prepared, X)))
+        descriptions.append(subject.describe(subject.release(prepared, X)))
     require(
-        any(other != others[0] for other in others),
+        descriptions.count(descriptions[0]) < len(descriptions),
         "eight seeds must give different releases, got equal ones. Use `random_state`.",
     )
 
@@ -381,12 +383,13 @@ CHECKS: tuple[Check, ...] = (
 def bind_checks(
     subject: Subject, checks: Sequence[Check]
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Bind checks to an estimator; their failures name it and the check."""
+    """Yield the name of each check, and a function that runs it on an estimator."""
     for check in checks:
         yield check.__name__, partial(_run_check, check, subject)
 
 
 def _run_check(check: Check, subject: Subject) -> None:
+    """Run a check; its failures and errors become an AssertionError that names the estimator."""
     title = f"{type(subject.estimator).__name__}: {check.__name__}"
     try:
         check(subject)
@@ -399,7 +402,7 @@ def _run_check(check: Check, subject: Subject) -> None:
 
 
 def tabulate_checks(checks: Iterator[tuple[str, Callable[[], None]]]) -> pd.DataFrame:
-    """Run all checks, and raise the first failure."""
+    """Run all checks and return their status and time; raise the first failure."""
     results = []
     for name, run in checks:
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The contract of estimators that release statistics of a table in `fit`."""
+"""Checks of estimators that release statistics of a table in `fit`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from skdp.testing._subject import Curator, require
 
 
 def check_noise(subject: Curator) -> None:
-    """Noise of `skdp.randomness` covers the last row of the table, of a small table and of a single row.
+    """Check that the noise covers the last row of the table, of 4 rows and of a single row.
 
-    Whatever else the release, its attributes, warnings and errors contain follows from the noisy numbers.
+    All outputs must follow from noisy numbers (see `replay_release`).
     """
-    # Small tables have the largest sensitivity where it follows from the rows.
+    # A sensitivity that depends on the rows is largest for small tables.
     is_of_values = subject.guarantee().relation == "replace_values"
     for size in (len(subject.X), 4, 1):
         X, neighbor = subject.X[:size], subject.X[: size - 1]
         if is_of_values:
-            # The last row gets the protected values of a row in which they differ.
+            # The protected values of the last row are replaced by values of another row.
             neighbor = subject.replace_protected(size - 1)[:size]
         replay = replay_release(subject.estimator, X, neighbor)
         if replay.guarantee.epsilon and replay.draws.empty and not replay.epsilon:
@@ -42,7 +42,7 @@ CHECKS = (*COMMON_CHECKS, check_noise)
 def curator_checks(
     estimator: BaseEstimator, X: pd.DataFrame
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """List the checks of `check_curator` by name, for a test runner."""
+    """Yield the checks of `check_curator` and their names, for a test runner."""
     return bind_checks(Curator(estimator, X), CHECKS)
 
 
@@ -50,20 +50,20 @@ def check_curator(
     estimator: BaseEstimator,
     X: pd.DataFrame,
 ) -> pd.DataFrame:
-    """Check that an estimator keeps the contract of central estimators.
+    """Check that an estimator adheres to the conventions of central-model estimators.
 
-    The counterpart of `check_privatizer` for estimators whose `fit` releases statistics of a table. The checks are
-    about the guarantee and its statement, charges, errors, random bits, and the noise of neighboring tables (by
+    This is the counterpart of `check_privatizer` for estimators whose `fit` releases statistics of a table. The checks
+    cover the guarantee and its statement, charges, errors, random bits, and the noise of neighboring tables (by
     `replay_release`).
 
     Parameters
     ----------
     estimator : estimator
-        Instance with `fit` and, after it, `guarantee_`; with the parameters `ledger` and `random_state`. It is
-        cloned and never fitted itself.
+        Estimator instance with the attribute `guarantee_` after `fit`, and the parameters `ledger` and `random_state`.
+        It is cloned and not fitted itself.
 
     X : pandas.DataFrame
-        Public rows, at least 20. The last column is the target of an estimator that requires one.
+        Public rows, at least 20. The last column is the target of an estimator that requires a target.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def check_curator(
     Raises
     ------
     AssertionError
-        If a check fails, with its name, the expected and the actual result, and a remedy.
+        If a check fails. The message has the name of the check, the expected and the actual result, and a remedy.
 
     See Also
     --------
@@ -83,9 +83,9 @@ def check_curator(
 
     Notes
     -----
-    **Privacy.** X is not protected, so it must be public. The checks find common mistakes; an estimator that passes
-    them is not proven private. For a guarantee of named columns ("replace_values"), tables that are compared differ
-    in the values of these columns.
+    **Privacy.** X is not protected, so it must be public. The checks find common mistakes, but they do not prove that
+    an estimator is private. For a guarantee of some columns ("replace_values"), the neighboring tables differ in the
+    values of these columns.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The contract of transformers that privatize each row."""
+"""Checks of transformers that privatize each row."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
+from itertools import chain
 from typing import Any
 from unittest import SkipTest
 
@@ -30,21 +31,22 @@ from skdp.testing._subject import (
     require,
 )
 
-# Probability of a failure by chance of each statistical check.
+# Probability that a statistical check of a correct transformer fails.
 MAX_FALSE_ALARM = 1e-6
 
 
 def check_declared_domain(subject: Privatizer) -> None:
-    """With declared columns, `fit` reads no values, and no warning or output follows from the rows."""
+    """Check that warnings, logs and output of `fit` and `transform` do not depend on the rows."""
     for method in ("fit", "transform"):
         outputs = []
         for code in (0, 1):
             X = subject.frame(subject.equal_rows(100, code))
             estimator = subject.prepare()
             with collect_output() as messages:
-                subject.release(estimator, X) if method == "transform" else (
+                if method == "transform":
+                    subject.release(estimator, X)
+                else:
                     subject.unfitted().fit(X)
-                )
             outputs.append(messages)
         require(
             outputs[0] == outputs[1],
@@ -59,18 +61,17 @@ def check_declared_domain(subject: Privatizer) -> None:
 
 
 def check_channel(subject: Privatizer) -> None:
-    """No report is more than e^epsilon times as likely under one record as under another, by `channel()`."""
+    """Check that the ratios of probabilities in `channel()` are at most e^epsilon."""
     fitted = subject.prepare()
     if not hasattr(fitted, "channel"):
         raise SkipTest("there is no channel to enumerate")
     ratios = []
     for matrix in fitted.channel():
-        is_exact = all(
-            isinstance(cell, Fraction | int) for row in matrix for cell in row
-        )
+        # Rows are values, and columns are reports.
+        types = set(map(type, chain.from_iterable(matrix)))
         sums = set(map(sum, matrix))
         require(
-            is_exact and sums == {1} and min(map(min, matrix)) >= 0,
+            types <= {Fraction, int} and sums == {1} and min(map(min, matrix)) >= 0,
             "each row of `channel()` must be Fractions >= 0 that add up to 1, got other"
             " rows. Compute with fractions.Fraction.",
         )
@@ -84,7 +85,7 @@ def check_channel(subject: Privatizer) -> None:
                 )
                 largest = max(largest, max(column) / min(column))
         ratios.append(largest)
-    # With strategy="sample", a record reports one of its columns.
+    # A record reports all columns, or one of them if strategy="sample".
     is_sampled = subject.estimator.get_params(deep=False).get("strategy") == "sample"
     ratio = max(ratios) if is_sampled else math.prod(ratios, start=Fraction(1))
     epsilon = fitted.guarantee_.epsilon
@@ -97,13 +98,14 @@ def check_channel(subject: Privatizer) -> None:
 
 
 def check_reports(subject: Privatizer) -> None:
-    """Audit the reports of single records: with confidence 1 - 1e-6, their epsilon is at most that of `guarantee_`.
+    """Check by an audit that the epsilon of single records is at most the epsilon of `guarantee_`.
 
-    A record of missing values is tried, too, if it is accepted.
+    A record of missing values is also audited if it is accepted.
     """
     if subject.is_permanent:
         raise SkipTest("permanent reports of equal rows repeat each other")
-    # Below this range records are too alike; above it, what distinguishes them is rare.
+    # With a smaller epsilon, the distributions of reports are too similar; with a larger
+    # epsilon, the reports that distinguish records are too rare.
     estimator = subject.unfitted(random_state=SEED, **subject.limit_epsilon(0.5, 3.0))
     records = []
     for code in range(min(6, max(2, *map(len, subject.values.values())))):
@@ -115,8 +117,8 @@ def check_reports(subject: Privatizer) -> None:
     with suppress(TypeError, ValueError):
         subject.release(fitted, missing)
         records.append(missing)
-    # A million rows show 4/5 of a true epsilon from 0.5 to 3 (test_check_privatizer);
-    # reports of many columns take long to read.
+    # The lower bound of a million rows is at least 4/5 of an epsilon from 0.5 to 3
+    # (test_check_privatizer). The number of cells limits the time for many columns.
     n_rows = min(1_000_000, (1 << 24) // n_columns)
     audit = audit_epsilon(estimator, records, n_draws=n_rows)
     lower, stated = audit.epsilon_lower, audit.epsilon_claimed
@@ -129,19 +131,24 @@ def check_reports(subject: Privatizer) -> None:
 
 
 def check_rows(subject: Privatizer) -> None:
-    """Equal rows draw their own random bits: at no distance are their reports equal more often than by chance."""
+    """Check that the reports of equal rows are independent.
+
+    At each distance, pairs of reports must not be equal more often than by chance.
+    """
     fitted = subject.prepare_noisy(random_state=None)
     n_rows = 4096
     released = subject.release(fitted, subject.frame(subject.equal_rows(n_rows)))
     texts = list(map(repr, zip(*read_columns(released).values(), strict=True)))
     _, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    # Proportion of equal pairs among all pairs of rows, and the number of standard errors
+    # that is exceeded by chance with probability MAX_FALSE_ALARM at some distance.
     rate = float((counts * (counts - 1)).sum()) / (n_rows * (n_rows - 1))
     n_errors = float(norm.isf(MAX_FALSE_ALARM / n_rows))
     for distance in range(1, n_rows // 2 + 1):
         n_pairs = n_rows - distance
         n_equal = int(np.count_nonzero(codes[distance:] == codes[:-distance]))
-        # Pairs with a common row are nearly independent; twice the variance, and two
-        # further standard errors, allow for the dependence.
+        # Pairs with a common row are nearly independent. The variance is doubled, and two
+        # is added, to account for the dependence.
         limit = n_pairs * rate + n_errors * (math.sqrt(2 * n_pairs * rate) + 2)
         require(
             n_equal <= limit,
@@ -151,7 +158,7 @@ def check_rows(subject: Privatizer) -> None:
 
 
 def check_columns(subject: Privatizer) -> None:
-    """Two columns with equal values draw their own random bits."""
+    """Check that two columns with equal values have independent reports."""
     if subject.declared is None:
         raise SkipTest("no parameter declares each column")
     first = next(iter(subject.values))
@@ -166,19 +173,19 @@ def check_columns(subject: Privatizer) -> None:
         width, remainder = divmod(len(columns), len(names))
         if remainder or not width:
             raise SkipTest("the input columns have different numbers of output columns")
-        blocks = [
-            repr(columns[start : start + width])
-            for start in range(0, len(columns), width)
-        ]
+        # Each input column has a block of output columns.
+        blocks = set()
+        for start in range(0, len(columns), width):
+            blocks.add(repr(columns[start : start + width]))
         require(
-            len(set(blocks)) == len(blocks),
+            len(blocks) == len(names),
             f"columns with equal values must have different reports with"
             f" random_state={seed}, got equal ones. Draw for each column.",
         )
 
 
 def check_tallies(subject: Privatizer) -> None:
-    """`tally` counts all reports, and adds over batches."""
+    """Check that `tally` counts all reports, and that tallies of batches add up."""
     fitted = subject.prepare(random_state=SEED)
     if not hasattr(fitted, "tally"):
         raise SkipTest("there is no tally")
@@ -197,29 +204,29 @@ def check_tallies(subject: Privatizer) -> None:
 
 
 def check_stored(subject: Privatizer) -> None:
-    """Store nothing that depends on the rows of `fit` and `transform`, or on their number."""
+    """Check that fitted attributes depend neither on the rows nor on their number."""
     for seed in (None, 0):
-        used = []
+        estimators = []
         for size in (1237, 411):
             X = subject.frame(subject.rows(size, size))
             fitted = subject.unfitted(random_state=seed).fit(X)
             subject.release(fitted, X)
-            used.append(fitted)
-        attributes = [vars(fitted) for fitted in used]
+            estimators.append(fitted)
+        first, second = estimators
         names = []
-        for name in sorted(attributes[0].keys() | attributes[1].keys()):
-            values = [part.get(name) for part in attributes]
-            if hash_value(values[0]) != hash_value(values[1]):
+        for name in sorted(vars(first).keys() | vars(second).keys()):
+            value, other_value = getattr(first, name, None), getattr(second, name, None)
+            if hash_value(value) != hash_value(other_value):
                 names.append(name)
         require(
-            not names and hash_value(used[0]) == hash_value(used[1]),
+            not names and hash_value(first) == hash_value(second),
             f"the fitted attributes must not depend on the rows, got other values of"
             f" {names}. Store declared facts alone.",
         )
 
 
 def check_later_parameters(subject: Privatizer) -> None:
-    """Parameters set after `fit` change neither the guarantee nor the release, which is still charged."""
+    """Check that parameters set after `fit` change neither the guarantee nor the release."""
     X = subject.noisy_table()
     fitted = subject.prepare_noisy(random_state=SEED)
     changed = subject.prepare_noisy(random_state=SEED)
@@ -240,23 +247,22 @@ def check_later_parameters(subject: Privatizer) -> None:
 
 
 def check_frames(subject: Privatizer) -> None:
-    """Keep the library, row index and number of rows, name columns by `get_feature_names_out`, refuse lazy frames."""
+    """Check the library, number of rows, index and column names of the output, and lazy frames."""
     rows = subject.rows(12)
     labels = [f"row {7 * row % 12}" for row in range(12)]
     frame = subject.frame(rows).set_axis(pd.Index(labels, name="person"))
     tables = [frame]
-    for kind in ("polars", "pyarrow"):
+    for library in ("polars", "pyarrow"):
         with suppress(SkipTest):
-            tables.append(subject.frame(rows, kind))
+            tables.append(subject.frame(rows, library))
     for X in tables:
-        library = type(X)
         estimator = subject.unfitted()
-        # The name of the row index is warned of.
+        # A warning states that the row index, which has a name, is not protected.
         with warnings.catch_warnings(action="ignore", category=PrivacyLeakWarning):
             released = subject.release(estimator.fit(X), X)
         require(
-            type(released) is library and len(released) == len(X),
-            f"transform must return a {library.__name__} of {len(X)} rows, got a"
+            type(released) is type(X) and len(released) == len(X),
+            f"transform must return a {type(X).__name__} of {len(X)} rows, got a"
             f" {type(released).__name__} of {len(released)}. Derive from sklearn's"
             " TransformerMixin, and convert the output to the type of X.",
         )
@@ -273,11 +279,11 @@ def check_frames(subject: Privatizer) -> None:
             f" got {names}. Return the same names.",
         )
         if hasattr(X, "lazy"):
-            _require_refusal(subject, X.lazy())
+            _require_lazy_error(subject, X.lazy())
 
 
-def _require_refusal(subject: Privatizer, lazy: Any) -> None:
-    """Fail if a lazy frame is released: it would draw at each evaluation, after one charge."""
+def _require_lazy_error(subject: Privatizer, lazy: Any) -> None:
+    """Fail unless a lazy frame is an error, because it would draw reports at each evaluation."""
     try:
         subject.release(subject.prepare(), lazy)
     except TypeError:
@@ -289,33 +295,34 @@ def _require_refusal(subject: Privatizer, lazy: Any) -> None:
 
 
 def check_dtypes(subject: Privatizer) -> None:
-    """Dtypes, categories and metadata of the output follow from the declaration and not from the rows."""
-    for kind in ("pandas", "polars", "pyarrow"):
-        hashes = []
-        # Two neighboring tables, of which each lacks a value, with a note on each.
+    """Check that dtypes, categories and metadata of the output do not depend on the rows."""
+    for library in ("pandas", "polars", "pyarrow"):
+        descriptions = []
+        # Two tables, each of which lacks a value, with different metadata.
         for step in (1, -1):
             rows = {}
             for name, values in subject.values.items():
                 rows[name] = ((values[::step][:-1] or values) * 12)[:12]
-            with suppress(SkipTest, TypeError, ValueError):  # no such frames
-                X = subject.frame(rows, kind)
-                if kind == "pandas":
+            # The library may not be installed, or not accept the values.
+            with suppress(SkipTest, TypeError, ValueError):
+                X = subject.frame(rows, library)
+                if library == "pandas":
                     X.attrs["note"] = step
-                elif kind == "pyarrow":
+                elif library == "pyarrow":
                     X = X.replace_schema_metadata({"note": str(step)})
                 released = subject.release(subject.unfitted().fit(X), X)
-                hashes.append(_describe_dtypes(released))
-        # Codes of a Categorical follow from all rows that the process has read.
+                descriptions.append(_describe_dtypes(released))
+        # Codes of a polars Categorical depend on all rows that the process has read.
         require(
-            len(set(hashes)) < 2 and "Categorical" not in str(hashes),
-            f"dtypes, categories and metadata of reports ({kind}) must follow from the"
+            len(set(descriptions)) < 2 and "Categorical" not in str(descriptions),
+            f"dtypes, categories and metadata of reports ({library}) must follow from the"
             " declared values, got others for other rows, or Categorical. Build the"
             " output from the declared values.",
         )
 
 
 def _describe_dtypes(released: Any) -> str:
-    """Describe the dtypes and metadata of a table, without its values, by an empty slice."""
+    """Describe the dtypes and metadata of a table without its values."""
     schema: Any = getattr(released, "schema", None)
     if hasattr(schema, "metadata"):  # Arrow
         return f"{schema} {schema.metadata}"
@@ -340,12 +347,13 @@ CHECKS: tuple[Callable[[Any], None], ...] = (
 def privatizer_checks(
     estimator: BaseEstimator, X: TableLike | None = None
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    """List the checks of `check_privatizer` by name, for a test runner."""
+    """Yield the checks of `check_privatizer` and their names, for a test runner."""
     if isinstance(estimator, type) or not all(
         hasattr(estimator, name) for name in ("get_params", "fit", "transform")
     ):
         raise TypeError(
-            f"`estimator` must be an instance with fit and transform, got {estimator!r}."
+            "`estimator` must be an instance with fit and transform, got "
+            f"{type(estimator).__name__}"
         )
     return bind_checks(Privatizer(estimator, X), CHECKS)
 
@@ -354,22 +362,22 @@ def check_privatizer(
     estimator: BaseEstimator,
     X: TableLike | None = None,
 ) -> pd.DataFrame:
-    """Check that a transformer keeps the contract of local transformers.
+    """Check that a transformer adheres to the conventions of local transformers.
 
-    The counterpart of scikit-learn's `check_estimator` for privacy. The checks are about the guarantee and its
-    statement, charges, errors, random bits, the enumerated channel and the reports, estimates, stored attributes,
-    and dtypes.
+    This is the counterpart of scikit-learn's `check_estimator` for privacy. The checks cover the guarantee and its
+    statement, charges, errors, random bits, the exact channel, an audit of reports, tallies, fitted attributes and
+    dtypes.
 
     Parameters
     ----------
     estimator : estimator
-        Instance with `fit`, `transform` and, after `fit`, `guarantee_`. The methods `channel`, `tally`,
-        `estimate_counts`, `estimate_mean` and `set_output`, and the parameters `epsilon`, `ledger` and
-        `random_state`, are checked if they exist. It is cloned and never fitted itself.
+        Estimator instance with `fit`, `transform` and, after `fit`, `guarantee_`. The methods `channel` and `tally`,
+        and the parameters `epsilon`, `ledger` and `random_state`, are checked if they exist. It is cloned and not
+        fitted itself.
 
-    X : dataframe or 2D array, default=None
-        Public rows; each column is tried with the distinct values in X. None generates rows from the parameter
-        `categories` or `bounds`, or two columns if it declares nothing. Cells of lists are tuples.
+    X : dataframe or 2-D array, default=None
+        Public rows, whose distinct values are used. If None, rows are generated from the parameter `categories` or
+        `bounds`. Cells that are lists must be tuples.
 
     Returns
     -------
@@ -380,24 +388,25 @@ def check_privatizer(
     Raises
     ------
     AssertionError
-        If a check fails, with its name, the expected and the actual result, and a remedy.
+        If a check fails. The message has the name of the check, the expected and the actual result, and a remedy.
     TypeError
         If the estimator is not a transformer, or no rows can be generated for it.
 
     See Also
     --------
     check_curator : Checks of an estimator that releases statistics of a table.
-    sklearn.utils.estimator_checks.check_estimator : The conventions of scikit-learn.
+    sklearn.utils.estimator_checks.check_estimator : Checks of the conventions of scikit-learn.
 
     Notes
     -----
-    **Privacy.** X is not protected, so it must be public. The checks find common mistakes; a transformer that passes
-    them is not proven private. `channel` is the statement of its author. The audit, by the method of
-    `skdp.evaluation.audit_epsilon`, draws up to a million reports of up to six records at an epsilon between 0.5 and
-    3. It finds a transformer that states 4/5 of its true epsilon, and none that states some percent too little.
+    **Privacy.** X is not protected, so it must be public. The checks find common mistakes, but they do not prove that
+    a transformer is private. In particular, `channel` may differ from the probabilities of the reports. The audit by
+    `skdp.evaluation.audit_epsilon` draws up to a million reports of up to six records, at an epsilon between 0.5 and 3.
+    It detects a transformer that states 4/5 of its true epsilon, but not a transformer that understates epsilon by a
+    few percent.
 
-    A transformer with permanent reports (its parameter `secret_key` is set) is checked with new record ids in each
-    call. The statistical checks fail by chance with a probability of about 1e-6 each.
+    A transformer with permanent reports (the parameter `secret_key` is set) is checked with new record ids in each
+    call. Each statistical check of a correct transformer fails with a probability of about 1e-6.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Record the noise of a release and replay it on a neighboring table.
+"""Recording of the noise of a release, and its replay on a neighboring table.
 
 The two runs differ only in the numbers to which the noise is added.
 """
@@ -16,48 +16,54 @@ from numpy.typing import NDArray
 
 from skdp.randomness import watch_draws
 
-# Samplers that draw something for each row, such as the chunk that it is in.
+# Samplers that draw a value for each row, such as the number of its chunk.
 ROWS = ("bernoulli_ratio", "uniform_integers")
 
 
 @dataclass
 class Draw:
-    """A draw of one run: the sampler, its arguments, its size, and its sums."""
+    """Draw of one run: name and arguments of the sampler, result, and sums with statistics."""
 
     sampler: str
     parameters: dict[str, Any]
     value: Any
     shape: tuple[int, ...] = ()
-    # By index of the noise: the pairs of a number to which it was added and their sum.
+    # For each index of the noise: pairs of a number to which it was added, and the sum.
     sums: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
 
 
 class Recording:
-    """The draws of one run; a replay gets the results of the draws of another run."""
+    """Draws of one run; a replay returns the results of the draws of an earlier run."""
 
-    # The replayed run gets the choices of the recorded one and, where noise is added to a
-    # number, the recorded sum. So whatever follows from released numbers alone is the
-    # same in both, later draws among it; what differs are the numbers that the noise was
-    # added to. The log ratio of the probabilities of the recorded sums, under one table
-    # and the other, is the sum over the draws: the composition of an adaptive release.
+    # The replay returns the recorded choices and, if noise is added to a number, the
+    # recorded sum. Everything that is computed from released numbers, including the
+    # parameters of later draws, is therefore equal in both runs. Only the numbers to
+    # which noise is added differ. The log ratio of the probabilities of the recorded
+    # sums under both tables is the sum over the draws (composition of an adaptive
+    # release).
 
     def __init__(self, earlier: Sequence[Draw] = ()) -> None:
         self.draws: list[Draw] = []
         self._earlier = earlier
 
     def run(self, release: Callable[[], Any]) -> Any:
+        """Call a function and record its draws."""
         with watch_draws(self._watch):
             return release()
 
-    def _before(self, index: int, sampler: str) -> Draw | None:
-        """Return the recorded draw, if the runs are still alike."""
+    def _find_earlier(self, index: int, sampler: str) -> Draw | None:
+        """Return the draw of the earlier run with this index, if it has the same sampler."""
         if index < len(self._earlier) and self._earlier[index].sampler == sampler:
             return self._earlier[index]
         return None
 
     def _watch(self, sampler: str, value: Any, parameters: dict[str, Any]) -> Any:
+        """Record a draw of `skdp.randomness`, and return its result or a recorded result.
+
+        Arrays of noise are replaced by arrays that record the numbers to which they are added.
+        """
         draw_index = len(self.draws)
-        recorded = self._before(draw_index, sampler)
+        recorded = self._find_earlier(draw_index, sampler)
         shape = np.shape(value)
         if sampler in ROWS:
             if recorded is not None:
@@ -70,18 +76,18 @@ class Recording:
             self.draws.append(Draw(sampler, parameters, value))
             return value
         self.draws.append(Draw(sampler, parameters, None, shape))
-        parts = np.empty(value.size, object)
+        values = np.empty(value.size, object)
         for index, noise in enumerate(value.ravel().tolist()):
-            parts[index] = _NoiseValue(noise, self, draw_index, index)
-        return parts.reshape(shape).view(_Noise)
+            values[index] = _NoiseValue(noise, self, draw_index, index)
+        return values.reshape(shape).view(_Noise)
 
-    def result(self, part: _NoiseValue, number: Any, total: Any) -> Any:
-        """Record the number to which a part of the noise was added; return the sum, or the recorded sum."""
-        draw = self.draws[part.draw]
-        sums = draw.sums.setdefault(part.index, [])
-        recorded = self._before(part.draw, draw.sampler)
+    def record_sum(self, noise: _NoiseValue, number: Any, total: Any) -> Any:
+        """Record a number and its sum with a noise value; in a replay, return the recorded sum."""
+        draw = self.draws[noise.draw]
+        sums = draw.sums.setdefault(noise.index, [])
+        recorded = self._find_earlier(noise.draw, draw.sampler)
         if recorded is not None:
-            recorded_sums = recorded.sums.get(part.index, [])
+            recorded_sums = recorded.sums.get(noise.index, [])
             if len(sums) < len(recorded_sums):
                 _, total = recorded_sums[len(sums)]
         sums.append((number, total))
@@ -89,16 +95,17 @@ class Recording:
 
 
 def _copy_start(values: NDArray[Any], start: NDArray[Any]) -> NDArray[Any]:
-    """Give the first rows, which both tables share, the draws of the recorded run."""
+    """Return a copy of the draws of rows, with the recorded draws for the rows of both tables."""
     values = values.copy()
     values[: len(start)] = start[: len(values)]
     return values
 
 
 class _NoiseValue(int):
-    """A noise value that records the numbers to which it is added."""
+    """Integer noise value that records the numbers to which it is added."""
 
-    __array_ufunc__ = None  # so that NumPy leaves sums to the methods here
+    # With None, NumPy calls the methods of this class for sums.
+    __array_ufunc__ = None
 
     recording: Recording
     draw: int
@@ -107,78 +114,87 @@ class _NoiseValue(int):
     def __new__(
         cls, value: int, recording: Recording, draw: int, index: int
     ) -> _NoiseValue:
-        part = super().__new__(cls, value)
-        part.recording, part.draw, part.index = recording, draw, index
-        return part
+        noise = super().__new__(cls, value)
+        noise.recording, noise.draw, noise.index = recording, draw, index
+        return noise
 
-    def _record_sum(self, number: Any, sign: int = 1) -> Any:
-        """Record the number to which the noise is added, and return the sum; in a replay, the sum of the first run.
+    def _add_to(self, number: Any, sign: int = 1) -> Any:
+        """Record a number, or each number of an array, and return its sum with the noise.
 
-        The numbers of an array all get the same noise.
+        In a replay, return the sum of the first run.
         """
         if isinstance(number, np.ndarray):
-            sums = [self._record_sum(part, sign) for part in number.ravel().tolist()]
+            sums = [self._add_to(part, sign) for part in number.ravel().tolist()]
             return np.array(sums).reshape(number.shape)
-        return self.recording.result(self, number, number + sign * int(self))
+        return self.recording.record_sum(self, number, number + sign * int(self))
 
-    def __add__(self, other: Any) -> Any:
-        return self._record_sum(other)
+    def __add__(self, number: Any) -> Any:
+        """Return noise + number."""
+        return self._add_to(number)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Any:
-        return self._record_sum(-1 * other)
+    def __sub__(self, number: Any) -> Any:
+        """Return noise - number."""
+        return self._add_to(-1 * number)
 
-    def __rsub__(self, other: Any) -> Any:
-        return self._record_sum(other, -1)
+    def __rsub__(self, number: Any) -> Any:
+        """Return number - noise."""
+        return self._add_to(number, -1)
 
 
 class _Noise(np.ndarray):
-    """An array of noise values."""
+    """Array of noise values, whose sums with numbers are recorded."""
 
     def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **more: Any
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **options: Any
     ) -> Any:
+        """Record the numbers of a sum or difference; apply other functions to plain numbers."""
         is_sum = ufunc in (np.add, np.subtract) and method == "__call__"
         arrays = []
         for array in inputs:
-            # Sums of Python objects call `_NoiseValue`, which records the numbers.
-            dtype = object if is_sum else _dtype(array)
+            # Sums of arrays of objects call the methods of `_NoiseValue`.
+            dtype = object if is_sum else _find_dtype(array)
             arrays.append(np.asarray(array).astype(dtype))
-        result = getattr(ufunc, method)(*arrays, **more)
+        result = getattr(ufunc, method)(*arrays, **options)
         if is_sum:
-            result = result.astype(_dtype(result))
+            result = result.astype(_find_dtype(result))
         if out:
             out[0][...] = result
             return out[0]
         return result
 
 
-def _dtype(numbers: Any) -> Any:
-    """Return the dtype that an array of objects would have outside of a recording."""
+def _find_dtype(numbers: Any) -> Any:
+    """Return the numeric dtype of an array of Python numbers."""
     return np.array(np.asarray(numbers).tolist()).dtype
 
 
-def differences(draw: Draw, other: Draw) -> list[Fraction] | None:
-    """Return the differences of the numbers to which noise was added; None if one is no integer."""
+def compute_changes(first: Draw, second: Draw) -> list[Fraction] | None:
+    """Return the absolute differences of the numbers to which noise was added in two runs.
+
+    None if a difference is not an integer or not finite.
+    """
     changes = []
-    # In order, because noise of cubes is drawn by rows.
-    for index in sorted(draw.sums.keys() | other.sums.keys()):
-        sums, other_sums = draw.sums.get(index, []), other.sums.get(index, [])
-        for (number, _), (other_number, _) in zip(sums, other_sums, strict=False):
+    # The order matters for noise of cubes, which is drawn by rows.
+    for index in sorted(first.sums.keys() | second.sums.keys()):
+        first_sums, second_sums = first.sums.get(index, []), second.sums.get(index, [])
+        for (number, _), (other_number, _) in zip(
+            first_sums, second_sums, strict=False
+        ):
             if not (math.isfinite(number) and math.isfinite(other_number)):
                 return None
-            # Python's numbers, because integers of NumPy overflow.
-            pair = [Fraction(np.asarray(one).item()) for one in (number, other_number)]
-            change = pair[0] - pair[1]
+            # Numbers are converted to Python numbers, because NumPy integers overflow.
+            change = Fraction(np.asarray(number).item())
+            change -= Fraction(np.asarray(other_number).item())
             if change.denominator != 1:
                 return None
             changes.append(abs(change))
     return changes
 
 
-def find_reused(draws: Sequence[Draw]) -> list[str]:
-    """Name the samplers whose noise was added to several numbers."""
+def find_reused_samplers(draws: Sequence[Draw]) -> list[str]:
+    """Return the names of samplers of which a noise value was added to several numbers."""
     names = []
     for draw in draws:
         if any(len(sums) > 1 for sums in draw.sums.values()):
@@ -186,6 +202,6 @@ def find_reused(draws: Sequence[Draw]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def scores_of(draw: Draw) -> list[Any]:
-    """Return the scores of a choice; of noise, none."""
+def list_scores(draw: Draw) -> list[Any]:
+    """Return the scores of a random choice; an empty list for noise."""
     return np.asarray(draw.parameters.get("scores", []), object).tolist()

@@ -1,4 +1,4 @@
-"""Replay a release on a neighboring table, and compare the losses of its draws with its guarantee."""
+"""Replay of a release on a neighboring table, and comparison of its losses with its guarantee."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from skdp.testing._recording import (
     ROWS,
     Draw,
     Recording,
-    differences,
-    find_reused,
-    scores_of,
+    compute_changes,
+    find_reused_samplers,
+    list_scores,
 )
-from skdp.testing._subject import fitted_attributes, hash_value
+from skdp.testing._subject import hash_value, list_fitted_attributes
 
-# Relative error of sums of floats: sums of a few dozen draws are exact to about 1e-14,
-# and a wrong sensitivity adds far more than 1e-9.
+# Tolerated relative error of a loss: sums of a few dozen floats have an error of about
+# 1e-14, and a wrong sensitivity adds much more than 1e-9.
 ROUNDING = 1e-9
 
 
@@ -44,23 +44,28 @@ class DrawLoss:
 
     sampler: str
     size: int
+    # Distance between the numbers to which the noise was added.
     difference: float
     epsilon: Fraction | float
     rho: float
-    # The losses of the independent parts of the draw, as the accountant knows them.
+    # Losses of the independent parts of the draw, for the accountant.
     parts: tuple[Loss, ...] = ()
     # Smallest squared mu that covers the draw; None if no mu is known to cover it.
     mu_squared: Fraction | None = None
 
 
-def compute_loss(draw: Draw, other: Draw) -> DrawLoss:
-    """Return the loss of a draw, from the numbers to which its noise was added in both runs."""
+def compute_loss(draw: Draw, other_draw: Draw) -> DrawLoss:
+    """Compute the privacy loss of a draw from the numbers to which its noise was added in both runs.
+
+    It is infinite if a difference is not an integer.
+    """
     if "scores" in draw.parameters:
-        return _choice_loss(draw, other)
-    changes = differences(draw, other)
+        return _compute_choice_loss(draw, other_draw)
+    changes = compute_changes(draw, other_draw)
     size = math.prod(draw.shape)
     if changes is None:
         return DrawLoss(draw.sampler, size, math.nan, math.inf, math.inf)
+    # Discrete Gaussian noise of variance v covers changes x with mu**2 = |x|**2 / v.
     if "variance" in draw.parameters:
         square = sum((change**2 for change in changes), Fraction(0))
         mu_squared = square / draw.parameters["variance"]
@@ -73,46 +78,48 @@ def compute_loss(draw: Draw, other: Draw) -> DrawLoss:
             parts=(gaussian_loss(mu_squared),),
             mu_squared=mu_squared,
         )
-    return _laplace_loss(draw, changes)
+    return _compute_laplace_loss(draw, changes)
 
 
-def _choice_loss(draw: Draw, other: Draw) -> DrawLoss:
-    """Return the loss of a choice by scores, which depends on the range of their changes."""
+def _compute_choice_loss(draw: Draw, other_draw: Draw) -> DrawLoss:
+    """Compute the loss of a random choice by scores, from the range of the changes of scores."""
     changes = []
-    for score, other_score in zip(scores_of(draw), scores_of(other), strict=True):
+    pairs = zip(list_scores(draw), list_scores(other_draw), strict=True)
+    for score, other_score in pairs:
         changes.append(Fraction(int(score)) - int(other_score))
-    spread = max(changes, default=Fraction(0)) - min(changes, default=Fraction(0))
-    epsilon = draw.parameters["rate"] * spread
+    score_range = max(changes, default=Fraction(0)) - min(changes, default=Fraction(0))
+    epsilon = draw.parameters["rate"] * score_range
     if draw.sampler == "exponential_mechanism":
-        # Its losses lie in an interval of length epsilon: see `skdp.privacy.Rho` and
-        # `Mu` for what follows.
+        # Its losses lie in an interval of length epsilon, so that rho = epsilon**2 / 8
+        # and mu is the mu of epsilon / 2 (see `skdp.privacy.Rho` and `Mu`).
         loss = exponential_loss(epsilon)
         rho = float(epsilon) ** 2 / 8
         mu = pure_mu(epsilon / 2)
     else:
         loss = laplace_loss(epsilon)
-        rho = _pure_rho(epsilon)
+        rho = _convert_to_rho(epsilon)
         mu = pure_mu(epsilon)
     return DrawLoss(
         sampler=draw.sampler,
         size=len(changes),
-        difference=float(spread),
+        difference=float(score_range),
         epsilon=epsilon,
-        rho=min(rho, _pure_rho(epsilon)),
+        rho=min(rho, _convert_to_rho(epsilon)),
         parts=(loss,),
         mu_squared=None if mu is None else mu**2,
     )
 
 
-def _laplace_loss(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
+def _compute_laplace_loss(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
+    """Compute the loss of discrete Laplace noise, or of cube noise, from the changes of numbers."""
     norms = [change for change in changes if change]
     if draw.sampler == "cube_noise":
-        # The norm of a row is the norm of its largest change.
+        # The norm of a row of cube noise is its largest change.
         width = draw.shape[1]
         rows = range(0, len(changes), width)
         norms = [max(changes[start : start + width]) for start in rows]
-    # Each number, or each row of a cube, has independent noise. Each change by 1 is a
-    # link of the chain of `laplace_loss`.
+    # Each number, or each row of a cube, has independent noise. A change by n is a chain
+    # of n changes by 1 in `laplace_loss`.
     epsilons = [norm / draw.parameters["scale"] for norm in norms]
     parts = map(laplace_loss, epsilons, (max(1, int(norm)) for norm in norms))
     mus = list(map(pure_mu, epsilons))
@@ -124,56 +131,63 @@ def _laplace_loss(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
         size=math.prod(draw.shape),
         difference=float(sum(norms)),
         epsilon=sum(epsilons, Fraction(0)),
-        rho=sum(map(_pure_rho, epsilons)),
+        rho=sum(map(_convert_to_rho, epsilons)),
         parts=tuple(parts),
         mu_squared=mu_squared,
     )
 
 
-def _pure_rho(epsilon: Fraction) -> float:
+def _convert_to_rho(epsilon: Fraction) -> float:
+    """Return the rho of zero-concentrated privacy of a pure epsilon: epsilon tanh(epsilon / 2)."""
     return float(epsilon) * math.tanh(epsilon / 2)
 
 
-def epsilon_of(losses: Sequence[DrawLoss], delta: Fraction) -> float:
+def compose_losses(losses: Sequence[DrawLoss], delta: Fraction) -> float:
     """Return the smallest epsilon at a delta that covers all draws together."""
-    # The budget of a release may be a sum of epsilon, rho or mu, or computed by the accountant; none of them is always
-    # the smallest.
+    # The total is computed as a sum of epsilon, rho or mu**2, or by the accountant. Each
+    # of them may be the smallest, and a release may state any of them.
     epsilons = [float(sum(loss.epsilon for loss in losses))]
     rho = sum(loss.rho for loss in losses)
     if not delta or rho == math.inf:
         return epsilons[0]
     epsilons.append(zcdp_epsilon(rho, delta) if rho else 0.0)
-    covers: list[list[Loss]] = [[part for loss in losses for part in loss.parts]]
-    squares = [loss.mu_squared for loss in losses if loss.mu_squared is not None]
+    parts: list[Loss] = []
+    squares = []
+    for loss in losses:
+        parts += loss.parts
+        if loss.mu_squared is not None:
+            squares.append(loss.mu_squared)
+    compositions = [parts]
     if len(squares) == len(losses):
-        covers.append([gaussian_loss(sum(squares, Fraction(0)))])
-    for cover in covers:
-        epsilon = smallest_epsilon(cover, delta)
+        compositions.append([gaussian_loss(sum(squares, Fraction(0)))])
+    for composition in compositions:
+        epsilon = smallest_epsilon(composition, delta)
         if epsilon is not None:
             epsilons.append(epsilon)
     return min(epsilons)
 
 
-def understatement(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str | None:
-    """Describe a total loss of the draws that exceeds the stated losses; None if there is none."""
+def compare_with_stated(
+    losses: Sequence[DrawLoss], claim: PrivacyGuarantee
+) -> str | None:
+    """Describe a total loss of the draws that exceeds the stated `losses`; None if there is none."""
     if not claim.losses:
         return None
-    # Of two lists of losses, one may be the smaller at a large delta, and the other at a
-    # small one: from much of the tail to nearly nothing of it.
+    # Losses are compared at several deltas, because one total may be smaller at a large
+    # delta and larger at a small delta.
     deltas = tuple(Fraction(1, 10**power) for power in (1, 2, 4, 8, 16))
-    # `smallest_epsilon` rounds the losses that it composes up, by at most some
-    # thousandths of the total. It rounds two lists alike, but not equally. At a
-    # large delta, the stated epsilon may be a small part of the total, and that of the
-    # claim is nearer to it.
-    slack = 2e-3
+    # `smallest_epsilon` rounds up by at most some thousandths of the total, and not
+    # equally for two lists of losses. At a large delta, the stated epsilon may be a small
+    # part of the total, so the tolerance also depends on the epsilon of the claim.
+    tolerance = 2e-3
     for delta in deltas:
         stated_epsilon = smallest_epsilon(claim.losses, delta)
         if stated_epsilon is None:
             continue
-        most = stated_epsilon * (1 + slack) + slack * claim.epsilon
-        drawn_epsilon = epsilon_of(losses, delta)
+        limit = stated_epsilon * (1 + tolerance) + tolerance * claim.epsilon
+        drawn_epsilon = compose_losses(losses, delta)
         # `_find_understatements` already reports an infinite epsilon.
-        if most < drawn_epsilon < math.inf:
+        if limit < drawn_epsilon < math.inf:
             return (
                 f"the draws lose epsilon {drawn_epsilon:.6g} at delta {float(delta):g};"
                 f" the stated losses {stated_epsilon:.6g}"
@@ -181,24 +195,25 @@ def understatement(losses: Sequence[DrawLoss], claim: PrivacyGuarantee) -> str |
     return None
 
 
-# The name of a function's result in findings.
+# Name of the result of a function in findings.
 _RESULT = "the result"
 
 
 @dataclass(frozen=True)
 class Replay:  # numpydoc ignore=PR02
-    """The result of `replay_release`.
+    """Result of `replay_release`.
 
     Parameters
     ----------
     draws : pandas.DataFrame
-        One row per draw that protects the release: ``sampler, size, difference, epsilon, rho``. The difference is the
-        distance between the numbers to which the noise was added, in the norm of the sampler (for scores: the largest
-        change minus the smallest); epsilon and rho are the resulting losses, inf if they are not bounded.
+        Columns ``sampler, size, difference, epsilon, rho``, one row per draw of noise or of a private choice.
+        ``difference`` is the distance between the numbers to which the noise was added, in the norm of the sampler
+        (for scores: the largest change minus the smallest). ``epsilon`` and ``rho`` are the resulting losses, inf if
+        they are not bounded.
     guarantee : PrivacyGuarantee
         Stated guarantee, for the relation of the two tables.
     epsilon : float
-        Total loss of all draws, at the delta of the guarantee; inf if it is not bounded.
+        Total loss of all draws at the delta of the guarantee; inf if it is not bounded.
     findings : tuple of str
         Contradictions to the guarantee.
 
@@ -235,33 +250,33 @@ def replay_release(
     guarantee: PrivacyGuarantee | None = None,
     random_state: int = 0,
 ) -> Replay:
-    """Record the noise of a release, and replay it on a neighboring table.
+    """Record the noise of a release and replay it on a neighboring table.
 
-    Both runs have the same results of all draws: the same choices, and the same sums of statistics and noise. So every
-    value that is computed from released numbers must be equal in both runs, and the numbers before the noise reveal the
-    sensitivity. A wrong sensitivity is found in a single run (grey-box auditing, [1]_). The losses of the draws are
-    added up and compared with the guarantee.
+    All draws have the same results in both runs: the same choices, and the same sums of statistics and noise. Every
+    value that is computed from released numbers must therefore be equal in both runs, and the numbers before the noise
+    show the sensitivity. A wrong sensitivity is detected in a single run (grey-box auditing, [1]_). The losses of the
+    draws are added up and compared with the guarantee.
 
     Parameters
     ----------
     release : estimator or callable
-        An estimator whose `fit` releases statistics, or a function from a table to a result. Both must draw their noise
-        with the samplers of `skdp.randomness`, and add it as it comes: ``numbers + noise`` of arrays, or
-        ``number + noise.item()``. Other noise is an unprotected difference here.
+        Estimator whose `fit` releases statistics, or function from a table to a result. The noise must be drawn by the
+        samplers of `skdp.randomness`, and added without other operations: ``numbers + noise`` for arrays, or
+        ``number + noise.item()``. The effect of other noise is a finding.
     X : dataframe or ndarray
-        Public table; for an estimator that requires a target, its last column is the target.
+        Public table. The last column is the target of an estimator that requires a target.
     neighbour : dataframe or ndarray
         Neighboring table: with one row (or the rows of one person) added or removed at the end, or with one row
         replaced.
-    guarantee : PrivacyGuarantee, optional
-        Claimed guarantee. By default, the attribute ``guarantee_`` or ``guarantee`` of the result.
+    guarantee : PrivacyGuarantee, default=None
+        Claimed guarantee. If None, the attribute ``guarantee_`` or ``guarantee`` of the result.
     random_state : int, default=0
         Seed of an estimator. A function must use its own seed, so that each call draws the same noise.
 
     Returns
     -------
     Replay
-        The draws, their losses, and contradictions to the guarantee.
+        Draws, their losses, and contradictions to the guarantee.
 
     Raises
     ------
@@ -270,18 +285,18 @@ def replay_release(
 
     See Also
     --------
-    skdp.evaluation.audit_epsilon : For any release: a lower bound of epsilon from many draws.
+    skdp.evaluation.audit_epsilon : Lower bound on the epsilon of any release.
 
     Notes
     -----
-    **Privacy.** The tables must be public; a ledger of an estimator is not charged. A pass means that the noise is
-    large enough for these two tables; other tables may differ by more. Wrong samplers are not found (enumerate their
-    probabilities instead), nor is a difference between the tables that has no effect in this run. A random choice of
-    rows by another generator must be the same for rows that both tables have.
+    **Privacy.** The tables must be public. The ledger of an estimator is not charged. A pass means that the noise is
+    large enough for these two tables; other tables may have larger differences. A replay does not detect samplers with
+    wrong probabilities, or differences between the tables that have no effect in this run. If another generator chooses
+    rows at random, the choice must be the same for rows of both tables.
 
-    Noise must be as large, and added to as many numbers, in both runs: the count of a value that one record alone has
-    is a finding, so check the threshold of such a release by its probabilities. A random choice of rows is treated as
-    known, so sampling adds no privacy here.
+    Both runs must add the same amount of noise to the same number of numbers. A count that is released only if a value
+    occurs is therefore a finding; check the threshold of such a release by its probabilities. A random choice of rows
+    is treated as known, so privacy amplification by sampling is not considered.
 
     References
     ----------
@@ -290,7 +305,7 @@ def replay_release(
 
     Examples
     --------
-    A sum of ages up to 100, protected as if one were at most 50:
+    A sum of ages up to 100, with noise for ages up to 50:
 
     >>> from fractions import Fraction
     >>> import numpy as np
@@ -300,42 +315,43 @@ def replay_release(
     >>> def noisy_sum(ages):
     ...     return ages.sum() + discrete_laplace(SeededSource(0), Fraction(50), 1)
     >>> claim = PrivacyGuarantee(1.0, relation="add_remove", trust="central")
-    >>> found = replay_release(noisy_sum, np.array([20, 30, 100]), np.array([20, 30]), guarantee=claim)
-    >>> found.epsilon, found.findings
+    >>> replay = replay_release(noisy_sum, np.array([20, 30, 100]), np.array([20, 30]), guarantee=claim)
+    >>> replay.epsilon, replay.findings
     (2.0, ('the draws lose epsilon 2 together, more than the stated 1',))
     """
-    first = _Run.of(release, X, Recording(), random_state)
-    second = _Run.of(release, neighbour, Recording(first.draws), random_state)
+    first = _Run.record(release, X, Recording(), random_state)
+    second = _Run.record(release, neighbour, Recording(first.draws), random_state)
     if first.error is not None and second.error is not None:
         raise first.error
     result = second.result if first.result is None else first.result
     stated = _find_guarantee(result, guarantee)
     if first.error is not None or second.error is not None:
-        return _replay_of_one_error(first, second, stated)
+        return _make_error_replay(first, second, stated)
     claim = stated
+    # If a row is replaced, the guarantee for added or removed rows is converted.
     if first.n_rows == second.n_rows and stated.relation == "add_remove":
         claim = stated.to("replace")
     pairs, findings = _pair_draws(first.draws, second.draws)
     losses = [compute_loss(draw, other_draw) for draw, other_draw in pairs]
     epsilon = math.inf
     if not findings:
-        epsilon = epsilon_of(losses, Fraction(claim.delta))
+        epsilon = compose_losses(losses, Fraction(claim.delta))
         findings += _find_understatements(losses, epsilon, claim)
     if guarantee is None and _find_guarantee(second.result, None) != stated:
         findings.append("the guarantee depends on the rows")
-    for sampler in find_reused(first.draws):
+    for sampler in find_reused_samplers(first.draws):
         findings.append(
             f"{sampler} noise is added to two numbers: their difference is exact"
         )
-    findings += _differences_of_results(first, second)
+    findings += _compare_results(first, second)
     if first.messages != second.messages:
         findings.append("a warning, a log record or the output depends on the rows")
-    return Replay(_table(losses), claim, epsilon, tuple(findings))
+    return Replay(_tabulate_losses(losses), claim, epsilon, tuple(findings))
 
 
 @dataclass(frozen=True)
 class _Run:
-    """A release of one table: its draws, its result or error, and what it printed."""
+    """Release of one table: its draws, its result or error, and its warnings, logs and output."""
 
     n_rows: int
     draws: list[Draw]
@@ -344,9 +360,10 @@ class _Run:
     messages: list[str]
 
     @classmethod
-    def of(
+    def record(
         cls, release: Any, table: Any, recording: Recording, random_state: int
     ) -> _Run:
+        """Release a table and record its draws, its result or error, and its messages."""
         result = error = None
         with collect_output() as messages:
             try:
@@ -370,59 +387,63 @@ def _release(release: Any, table: Any, random_state: int) -> Any:
 def _find_guarantee(
     result: Any, guarantee: PrivacyGuarantee | None
 ) -> PrivacyGuarantee:
+    """Return the claimed guarantee, or the guarantee that a result states."""
     stated = guarantee
     for name in ("guarantee_", "guarantee"):
         stated = stated or getattr(result, name, None)
     if not isinstance(stated, PrivacyGuarantee):
         raise ValueError(
-            "`guarantee` is required, because the result has no guarantee_"
+            "`guarantee` is required for a result without guarantee_, got None"
         )
     return stated
 
 
-def _replay_of_one_error(first: _Run, second: _Run, stated: PrivacyGuarantee) -> Replay:
+def _make_error_replay(first: _Run, second: _Run, stated: PrivacyGuarantee) -> Replay:
+    """Return the result if the release of one of the tables fails, which reveals the rows."""
     failed, passed = (first, second) if second.error is None else (second, first)
     finding = (
         f"only one of the tables is an error: {type(failed.error).__name__} with "
         f"{failed.n_rows} rows, none with {passed.n_rows}"
     )
-    return Replay(_table([]), stated, math.inf, (finding,))
+    return Replay(_tabulate_losses([]), stated, math.inf, (finding,))
 
 
 def _pair_draws(
     draws: Sequence[Draw], other_draws: Sequence[Draw]
 ) -> tuple[list[tuple[Draw, Draw]], list[str]]:
-    """Pair the draws of noise of the two runs, and list how the runs differ."""
+    """Pair the draws of the two runs; return no pairs and findings if the draws do not match."""
+    # Draws for each row have no privacy loss.
     noise = [draw for draw in draws if draw.sampler not in ROWS]
     other_noise = [draw for draw in other_draws if draw.sampler not in ROWS]
     if [draw.sampler for draw in noise] != [draw.sampler for draw in other_noise]:
         return [], ["which samplers are used depends on the rows"]
     pairs = list(zip(noise, other_noise, strict=True))
-    findings: dict[str, None] = {}
-    for draw, other in pairs:
-        same_scores = len(scores_of(draw)) == len(scores_of(other))
-        if not same_scores or draw.shape != other.shape:
-            findings[f"the number of draws of {draw.sampler} depends on the rows"] = (
-                None
+    findings = []
+    for draw, other_draw in pairs:
+        n_scores, n_other_scores = len(list_scores(draw)), len(list_scores(other_draw))
+        if n_scores != n_other_scores or draw.shape != other_draw.shape:
+            findings.append(
+                f"the number of draws of {draw.sampler} depends on the rows"
             )
             continue
         for name in ("rate", "variance", "scale"):
-            if draw.parameters.get(name) != other.parameters.get(name):
-                findings[f"the scale of {draw.sampler} depends on the rows"] = None
-    return ([] if findings else pairs), list(findings)
+            if draw.parameters.get(name) != other_draw.parameters.get(name):
+                findings.append(f"the scale of {draw.sampler} depends on the rows")
+    # Each finding is listed once.
+    return ([] if findings else pairs), list(dict.fromkeys(findings))
 
 
 def _find_understatements(
     losses: Sequence[DrawLoss], epsilon: float, claim: PrivacyGuarantee
 ) -> list[str]:
-    """Describe losses of all draws together that exceed the stated guarantee."""
+    """Describe each total loss of the draws that exceeds the stated epsilon, rho or losses."""
     findings = []
     if not epsilon <= claim.epsilon * (1 + ROUNDING):
         findings.append(
             f"the draws lose epsilon {epsilon:.6g} together, more than the stated "
             f"{claim.epsilon:.6g}"
         )
-    finding = understatement(losses, claim)
+    finding = compare_with_stated(losses, claim)
     if finding is not None:
         findings.append(finding)
     rho = sum(loss.rho for loss in losses)
@@ -434,8 +455,8 @@ def _find_understatements(
     return findings
 
 
-def _differences_of_results(first: _Run, second: _Run) -> list[str]:
-    """Name the parts of the results that differ although all draws are equal."""
+def _compare_results(first: _Run, second: _Run) -> list[str]:
+    """Return a finding with the parts of the results that differ although all draws are equal."""
     hashes, other_hashes = _hash_parts(first.result), _hash_parts(second.result)
     names = []
     for name in sorted(hashes.keys() | other_hashes.keys()):
@@ -447,26 +468,26 @@ def _differences_of_results(first: _Run, second: _Run) -> list[str]:
 
 
 def _hash_parts(result: Any) -> dict[str, str]:
-    """Hash the parts of a result except its guarantee, which is compared separately."""
+    """Hash the attributes or items of a result, except its guarantee."""
+    library = type(result).__module__.partition(".")[0]
     if hasattr(result, "get_params"):
-        parts = fitted_attributes(result)
+        parts = list_fitted_attributes(result)
     elif isinstance(result, list | tuple):
-        parts = {f"{_RESULT}[{place}]": part for place, part in enumerate(result)}
-    elif (
-        hasattr(result, "__dict__")
-        and type(result).__module__.split(".")[0] != "pandas"
-    ):
+        parts = {f"{_RESULT}[{index}]": part for index, part in enumerate(result)}
+    elif hasattr(result, "__dict__") and library != "pandas":
         parts = {f"{_RESULT}.{name}": part for name, part in vars(result).items()}
     else:
         parts = {_RESULT: result}
-    return {
-        name: hash_value(part)
-        for name, part in parts.items()
-        if not isinstance(part, PrivacyGuarantee)
-    }
+    hashes = {}
+    for name, part in parts.items():
+        # Guarantees are compared separately.
+        if not isinstance(part, PrivacyGuarantee):
+            hashes[name] = hash_value(part)
+    return hashes
 
 
-def _table(losses: Sequence[DrawLoss]) -> pd.DataFrame:
+def _tabulate_losses(losses: Sequence[DrawLoss]) -> pd.DataFrame:
+    """Return the table `draws` of a `Replay`."""
     rows = []
     for loss in losses:
         epsilon, rho = float(loss.epsilon), float(loss.rho)

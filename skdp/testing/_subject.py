@@ -1,4 +1,4 @@
-"""Estimators under test, public tables for them, and their releases."""
+"""Estimators that are checked, with public tables and their releases."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.randomness import SecureSource, SeededSource
 from skdp.tables import is_frame, is_missing
 
+# Seed of public rows.
 SEED = 20
-# Privacy loss at which two releases are hardly ever equal by chance.
+# Epsilon at which the probability that two releases are equal is negligible.
 MAX_NOISY_EPSILON = 0.01
+# Values that must occur in no output.
 SECRET_TEXT = "s3cr3t"
 SECRET_NUMBER = 72619.25
 
@@ -41,11 +43,12 @@ def require(condition: Any, reason: str) -> None:
 
 
 class BaseSubject(ABC):
-    """An estimator under test, which is cloned and never fitted itself."""
+    """Base class of estimators that are checked; they are cloned and not fitted themselves."""
 
-    # Permanent reports draw nothing: they follow from a secret key.
+    # True if reports are permanent: they are computed from a secret key without a draw.
     is_permanent = False
-    # A transformer continues its stream of random bits, and a fit begins it again.
+    # True if two releases with the same seed are equal. `transform` continues its stream
+    # of random bits, and `fit` starts it again.
     repeats_with_seed = False
 
     def __init__(self, estimator: Any, columns: Sequence[Any]) -> None:
@@ -58,11 +61,11 @@ class BaseSubject(ABC):
 
     @abstractmethod
     def noisy_table(self) -> Any:
-        """Return rows whose noisy releases are not equal by chance."""
+        """Return rows such that two noisy releases differ with near certainty."""
 
     @abstractmethod
     def prepare(self, **parameters: Any) -> Any:
-        """Return a clone that is ready to release."""
+        """Return a clone with some parameters that can release a table."""
 
     @abstractmethod
     def release(self, prepared: Any, X: Any = None) -> Any:
@@ -73,14 +76,14 @@ class BaseSubject(ABC):
         """Return a description that is equal for equal releases."""
 
     def fingerprint(self, prepared: Any) -> str:
-        """Release rows, and return a text that two releases do not share by chance."""
-        # A choice of one of two columns is equal by chance, so random bits are compared.
-        with recorded_draws() as drawn:
+        """Release rows, and return a text that differs for releases with different random bits."""
+        # Two choices of one of two columns may be equal, so random bits are compared.
+        with record_random_bytes() as drawn:
             released = self.release(prepared, self.noisy_table())
         return drawn[:64].hex() or repr(self.describe(released))
 
     def odd_tables(self) -> Iterator[tuple[str, Any]]:
-        """Yield tables with a secret value that no output may contain."""
+        """Yield descriptions and tables with a secret value of an unexpected type."""
         for value in (SECRET_TEXT, SECRET_NUMBER, [SECRET_TEXT], SECRET_TEXT.encode()):
             for position, name in enumerate(self.columns):
                 X = pd.DataFrame(self.table()[:4]).astype(object)
@@ -94,7 +97,7 @@ class BaseSubject(ABC):
         yield X.to_numpy()[:, 0]
 
     def accepts(self, name: str) -> bool:
-        """Check if the estimator has a parameter."""
+        """Return True if the estimator has a parameter."""
         return name in self.estimator.get_params(deep=False)
 
     def needs(self, name: str) -> None:
@@ -103,25 +106,25 @@ class BaseSubject(ABC):
             raise SkipTest(f"{type(self.estimator).__name__} has no parameter {name!r}")
 
     def prepare_noisy(self, **parameters: Any) -> Any:
-        """Return a clone with a small epsilon, so that releases are not equal by chance."""
+        """Return a clone that can release a table with much noise (a small epsilon)."""
         return self.prepare(**self.small_epsilon(), **parameters)
 
     def small_epsilon(self) -> dict[str, Any]:
-        """Return a small `epsilon`, rho or mu."""
+        """Return the parameter `epsilon` with a small epsilon, rho or mu."""
         epsilon = self.estimator.get_params(deep=False).get("epsilon")
         if isinstance(epsilon, Rho | Mu):
             return {"epsilon": type(epsilon)(MAX_NOISY_EPSILON**2, epsilon.delta)}
         return self.limit_epsilon(0.0, MAX_NOISY_EPSILON)
 
     def limit_epsilon(self, low: float, high: float) -> dict[str, Any]:
-        """Return the parameters that bring `epsilon` between two numbers."""
+        """Return the parameter `epsilon` clipped to [low, high]; empty if it is in the range."""
         epsilon = self.estimator.get_params(deep=False).get("epsilon")
         if not isinstance(epsilon, Real) or low <= float(epsilon) <= high:
             return {}
         return {"epsilon": min(max(float(epsilon), low), high)}
 
     def guarantee(self, **parameters: Any) -> PrivacyGuarantee:
-        """Return the guarantee of a release."""
+        """Release the public rows with some parameters, and return the guarantee."""
         prepared = self.prepare(**parameters)
         self.release(prepared)
         guarantee = getattr(prepared, "guarantee_", None)
@@ -133,7 +136,7 @@ class BaseSubject(ABC):
         return guarantee
 
     def spending_guarantee(self) -> PrivacyGuarantee:
-        """Return the guarantee of a release; skip the check if it costs nothing."""
+        """Return the guarantee of a release; skip the check if its epsilon is 0."""
         guarantee = self.guarantee()
         if guarantee.epsilon == 0:
             raise SkipTest("nothing that depends on the rows is released")
@@ -141,75 +144,79 @@ class BaseSubject(ABC):
 
 
 class Privatizer(BaseSubject):
-    """A transformer that privatizes rows: each `transform` is a release."""
+    """Transformer that privatizes rows; each `transform` is a release."""
 
     def __init__(self, estimator: Any, X: Any = None) -> None:
         parameters = estimator.get_params(deep=False)
+        # The parameter that declares the columns, and its values by column.
         names = ("categories", "bounds")
         self.parameter = next((name for name in names if name in parameters), None)
-        self.declared = _declare_by_column(parameters.get(self.parameter))
+        declaration = parameters.get(self.parameter)
+        self.declared = _declare_by_column(declaration)
         self.is_permanent = parameters.get("secret_key") is not None
+        # Valid values of each column.
+        self.values = {}
         if X is not None:
             columns = read_columns(X if is_frame(X) else np.asarray(X, dtype=object))
-            self.values = {
-                name: list(dict.fromkeys(column)) for name, column in columns.items()
-            }
-            if self.declared is None and parameters.get(self.parameter) in (
-                "auto",
-                None,
-            ):
+            for name, column in columns.items():
+                self.values[name] = list(dict.fromkeys(column))
+            if self.declared is None and declaration in ("auto", None):
                 self.declared = self.values
         elif self.declared is not None:
-            self.values = {
-                name: _list_values(declared) for name, declared in self.declared.items()
-            }
+            for name, declared in self.declared.items():
+                self.values[name] = _list_values(declared)
         else:
             raise TypeError(
-                f"check_privatizer requires `X`, because the parameters of"
-                f" {type(estimator).__name__} do not declare each column."
+                f"`X` is required for {type(estimator).__name__}, whose parameters do not"
+                " declare each column, got None"
             )
         super().__init__(estimator, list(self.values))
 
     def table(self) -> Any:
+        """Return 100 rows of valid values."""
         return self.frame(self.rows(100))
 
     def prepare(self, **parameters: Any) -> Any:
+        """Return a clone that is fitted to 8 rows."""
         return self.unfitted(**parameters).fit(self.frame(self.rows(8)))
 
     def unfitted(self, **parameters: Any) -> Any:
-        """Return a clone with declared columns."""
+        """Return a clone with declared columns and those `parameters` that it accepts."""
         if self.declared is not None:
             parameters = {str(self.parameter): dict(self.declared)} | parameters
-        given = {name: parameters[name] for name in parameters if self.accepts(name)}
-        return clone(self.estimator).set_params(**given)
+        accepted = {name: parameters[name] for name in parameters if self.accepts(name)}
+        return clone(self.estimator).set_params(**accepted)
 
     def prepare_again(self, prepared: Any) -> Any:
-        """Fit a clone."""
+        """Fit a clone of a prepared transformer."""
         return clone(prepared).fit(self.frame(self.rows(8)))
 
     def release(self, prepared: Any, X: Any = None) -> Any:
+        """Privatize a table, or the public rows."""
         X = self.table() if X is None else X
         if not self.is_permanent:
             return prepared.transform(X)
-        # Each row is a new record, which draws fresh random bits.
-        n_rows = len(X) if hasattr(X, "__len__") else 0  # a lazy frame has none
+        # Each row is a new record, whose permanent report is independent.
+        n_rows = len(X) if hasattr(X, "__len__") else 0  # a lazy frame has no length
         return prepared.transform(X, record_id=[uuid4().hex for _ in range(n_rows)])
 
     def describe(self, released: Any) -> Any:
+        """Return the values of a table of reports as text."""
         return repr(read_columns(released))
 
     def noisy_table(self) -> Any:
-        """Return so many equal rows that two noisy releases are not equal by chance."""
+        """Return 600 equal rows, of which two noisy releases differ with near certainty."""
         return self.frame(self.equal_rows(600))
 
     def wrong_tables(self) -> Iterator[Any]:
+        """Yield a 1-D array, a table without a column, and a table with other names."""
         X = self.table()
         yield X.to_numpy()[:, 0]
         yield X.iloc[:, 1:]
         yield X.add_suffix("_")
 
     def rows(self, size: int, seed: int = SEED) -> Rows:
-        """Generate legal rows."""
+        """Draw rows of valid values."""
         rng = np.random.default_rng(seed)
         rows = {}
         for name, values in self.values.items():
@@ -217,32 +224,33 @@ class Privatizer(BaseSubject):
         return rows
 
     def equal_rows(self, size: int, code: int = 0) -> Rows:
-        """Generate equal rows."""
+        """Return equal rows with one of the valid values of each column."""
         rows = {}
         for name, values in self.values.items():
             rows[name] = [values[code % len(values)]] * size
         return rows
 
-    def frame(self, rows: Rows, kind: Any = "pandas") -> Any:
-        """Make a table, whose dtypes depend on the legal values only."""
-        if kind == "pandas":
+    def frame(self, rows: Rows, library: Any = "pandas") -> Any:
+        """Make a table of a library whose dtypes depend only on the valid values."""
+        if library == "pandas":
             series = {}
             for name, column in rows.items():
                 series[name] = pd.Series(column, dtype=_choose_dtype(self.values[name]))
             return pd.DataFrame(series)
-        # A library infers dtypes: the legal values stand before the rows meanwhile.
+        # Other libraries infer dtypes from the values, so the valid values are inserted
+        # before the rows and removed again.
         n_before = max(map(len, self.values.values()))
         columns = {}
         for name, column in rows.items():
             columns[name] = [*(self.values[name] * n_before)[:n_before], *column]
         try:
-            return nw.from_dict(columns, backend=kind)[n_before:].to_native()
+            return nw.from_dict(columns, backend=library)[n_before:].to_native()
         except ImportError:
-            raise SkipTest(f"{kind} is not installed") from None
+            raise SkipTest(f"{library} is not installed") from None
 
 
 class Curator(BaseSubject):
-    """An estimator that releases statistics of a table: each `fit` is a release."""
+    """Estimator that releases statistics of a table; each `fit` is a release."""
 
     repeats_with_seed = True
 
@@ -253,36 +261,40 @@ class Curator(BaseSubject):
         self.X = X
 
     def table(self) -> Any:
+        """Return the public table."""
         return self.X
 
     def noisy_table(self) -> Any:
-        """Return the table: a small epsilon makes its releases noisy."""
+        """Return the public table, whose releases with a small epsilon are noisy."""
         return self.X
 
     def prepare(self, **parameters: Any) -> Any:
-        given = {name: parameters[name] for name in parameters if self.accepts(name)}
-        return clone(self.estimator).set_params(**given)
+        """Return an unfitted clone with those `parameters` that it accepts."""
+        accepted = {name: parameters[name] for name in parameters if self.accepts(name)}
+        return clone(self.estimator).set_params(**accepted)
 
     def prepare_again(self, prepared: Any) -> Any:
-        """Clone an estimator."""
+        """Return a clone of a prepared estimator."""
         return clone(prepared)
 
     def release(self, prepared: Any, X: Any = None) -> Any:
+        """Fit the estimator to a table, or to the public table."""
         X = self.X if X is None else X
         with warnings.catch_warnings(action="ignore", category=UserWarning):
-            # A release may warn that the noise exceeds it.
+            # An estimator may warn that the noise exceeds the statistic.
             return prepared.fit(*split_if_supervised(prepared, X))
 
     def describe(self, released: Any) -> Any:
+        """Return hashes of the public fitted attributes, except the guarantee."""
         # Private attributes, such as a count of calls, differ between equal releases.
         described = {}
-        for name, value in fitted_attributes(released).items():
+        for name, value in list_fitted_attributes(released).items():
             if not name.startswith("_") and name != "guarantee_":
                 described[name] = hash_value(value)
         return described
 
     def replace_protected(self, row: int) -> pd.DataFrame:
-        """Return the table with the protected values of a row replaced by different ones of another row."""
+        """Return the table with the protected values of a row replaced by values of another row."""
         changed = self.X.copy()
         values = self.X[list(self.guarantee().scope)]
         is_other = (values != values.iloc[row]).any(axis=1).to_numpy()
@@ -297,24 +309,24 @@ class Curator(BaseSubject):
 Subject = Privatizer | Curator
 
 
-def fitted_attributes(estimator: Any) -> dict[str, Any]:
-    """Return the attributes that are not parameters."""
-    parameters = estimator.get_params(deep=False)
-    return {
-        name: value for name, value in vars(estimator).items() if name not in parameters
-    }
+def list_fitted_attributes(estimator: Any) -> dict[str, Any]:
+    """Return the attributes of an estimator that are not parameters."""
+    attributes = dict(vars(estimator))
+    for name in estimator.get_params(deep=False):
+        attributes.pop(name, None)
+    return attributes
 
 
 def hash_value(value: Any) -> str:
-    """Hash the content of a value of any class; equal values have equal hashes."""
+    """Hash the content of an object, or its class if it cannot be pickled."""
     try:
         return str(joblib.hash(value))
-    except Exception:  # a class without pickles may raise anything
+    except Exception:  # pickling of an unknown class may raise any error
         return type(value).__qualname__
 
 
 def _declare_by_column(declaration: Any) -> dict[Any, Any] | None:
-    """Return the declaration of each column, or None if there is none."""
+    """Return the declared values of each column, or None for other declarations."""
     if isinstance(declaration, Domain):
         return {name: declaration[name] for name in declaration.columns}
     if isinstance(declaration, Mapping):
@@ -325,6 +337,7 @@ def _declare_by_column(declaration: Any) -> dict[Any, Any] | None:
 
 
 def _list_values(declared: Any) -> list[Any]:
+    """Return valid values of a column with declared categories, an Interval or bounds."""
     if isinstance(declared, tuple):  # bounds
         low, high = declared
         return np.linspace(low, high, 5).tolist()
@@ -334,13 +347,14 @@ def _list_values(declared: Any) -> list[Any]:
 
 
 def _choose_dtype(values: list[Any]) -> Any:
-    # pandas would turn None into NaN beside numbers, and text into its own dtype.
+    """Return the pandas dtype of a column: object for None, text and tuples."""
+    # pandas would convert None among numbers to NaN, and text to its string dtype.
     is_object = any(value is None or isinstance(value, str | tuple) for value in values)
     return object if is_object else np.array(values).dtype
 
 
 def read_columns(output: Any) -> Rows:
-    """Read a table of any library as lists of Python values, with None for missing values."""
+    """Convert a table of any library to lists of Python values, with None for missing values."""
     columns: Rows = {}
     if isinstance(output, np.ndarray):
         for position, column in enumerate(output.T):
@@ -358,8 +372,8 @@ def read_columns(output: Any) -> Rows:
 
 
 @contextmanager
-def recorded_draws() -> Iterator[bytearray]:
-    """Collect the random bytes that are drawn in a block of code."""
+def record_random_bytes() -> Iterator[bytearray]:
+    """Collect the random bytes that `skdp.randomness` draws in a `with` block."""
     collected = bytearray()
     with ExitStack() as stack:
         for source in (SecureSource, SeededSource):
@@ -369,13 +383,17 @@ def recorded_draws() -> Iterator[bytearray]:
 
 
 def _record_draw(source: Any, draw: Any, collected: bytearray, size: int) -> Any:
+    """Draw bytes from a source with its original method, and collect them."""
     drawn = draw(source, size)
     collected += drawn.tobytes()
     return drawn
 
 
 class RecordingLedger(PrivacyLedger):
-    """A ledger for `n_releases` that logs each guarantee with the number of bytes drawn before its charge."""
+    """Ledger that logs each charge with the number of random bytes drawn before it.
+
+    Its budget covers `n_releases` releases with a guarantee.
+    """
 
     def __init__(
         self, guarantee: PrivacyGuarantee, n_releases: float, drawn: bytearray
@@ -383,7 +401,7 @@ class RecordingLedger(PrivacyLedger):
         scope: dict[str, Any] = {}
         if guarantee.relation == "replace_values":
             scope = {"relation": guarantee.relation, "columns": guarantee.scope}
-        # Sums of a ledger are rounded up, so it has a little more than the releases cost.
+        # A ledger rounds sums up, so the budget is slightly larger than the releases.
         epsilon = (n_releases + 0.01) * max(guarantee.epsilon, 1e-9)
         delta = min(0.5, (n_releases + 1) * guarantee.delta)
         super().__init__(epsilon=epsilon, delta=delta, **scope)
@@ -391,5 +409,6 @@ class RecordingLedger(PrivacyLedger):
         self.log: list[tuple[PrivacyGuarantee, int]] = []
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        """Charge a guarantee and log it."""
         super().charge(guarantee, what)
         self.log.append((guarantee, len(self.drawn)))

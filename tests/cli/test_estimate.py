@@ -61,7 +61,7 @@ def test_what_contradicts_a_file_or_is_no_count_is_refused(capsys):
         assert "split.parquet: " in refuse(capsys, "estimate", "split.parquet", "--protocol", protocol)
     PEOPLE[["sex"]].to_parquet("sexes.parquet")
     privatize_file("sexes.parquet", "words.parquet", RapporEncoder(1.0))
-    assert "estimate_file counts declared values, got RapporEncoder" in refuse(capsys, "estimate", "words.parquet")
+    assert "for declared values, got RapporEncoder" in refuse(capsys, "estimate", "words.parquet")
 
 
 def test_a_file_without_its_protocol_needs_it(capsys):
@@ -74,7 +74,7 @@ def test_a_file_without_its_protocol_needs_it(capsys):
         )
     with pytest.raises(ValueError, match=r"Pass the encoder: `estimate_file\(path, encoder\)`"):
         estimate_file("plain.parquet")
-    assert "exists already" in refuse(capsys, "estimate", "split.parquet", "--out", "plain.parquet")
+    assert "which exists" in refuse(capsys, "estimate", "split.parquet", "--out", "plain.parquet")
     main(["estimate", "plain.parquet", "--protocol", "split.json"])
     expected = REPORTS["split"].estimate_counts(reports).round(1)
     assert capsys.readouterr().out == expected.to_string() + "\n"

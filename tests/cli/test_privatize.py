@@ -102,9 +102,9 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
     wrong = {
         "--columns must name distinct columns": [*BASE, "--columns", "none"],
         "not allowed with": [*BASE, "--keep", "id", "--keep-all"],
-        "lacks the columns ['nothing']": [*BASE, "--keep", "nothing"],
+        "must have the columns ['nothing']": [*BASE, "--keep", "nothing"],
         "invalid choice": [*BASE, "--strategy", "apart"],
-        "--epsilon is in the protocol of --load": [*load, "--epsilon", 1],
+        "--epsilon must not be given with --load": [*load, "--epsilon", 1],
         "m.json is for permanent reports": ["--load", "m.json"],
         "--epsilon is required": ["--domain", "domain.toml"],
         "--domain is required": ["--epsilon", 1],
@@ -115,7 +115,7 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
         "--seed must not be given": [*BASE, "--record-id", "id", "--key", "key", "--seed", 1],
         "File exists: 'key'": [*BASE, "--record-id", "id", "--new-key", "key"],
         "one line of hexadecimal digits": [*BASE, "--record-id", "id", "--key", "nokey"],
-        "p.json exists already": [*BASE, "--save", "p.json"],
+        "p.json, which exists": [*BASE, "--save", "p.json"],
     }
     charged = ["--ledger", "ledger", "--budget", 9]
     for text, words in wrong.items():

@@ -62,8 +62,8 @@ def test_what_is_refused(folder, capsys):
     encoder = "code/model.py:encoder"
     for message, words in {
         "--out must end in .html or .json, got 'a.txt'": [encoder, "--out", "a.txt"],
-        "path 'old.html' exists already": [encoder, "--out", "old.html"],
-        "MODULE_OR_FILE:OBJECT, such as model.py:pipeline; got 'model', which is not a file": ["model"],
+        "got 'old.html', which exists": [encoder, "--out", "old.html"],
+        "MODULE_OR_FILE:OBJECT, such as model.py:pipeline, got 'model', which is not a file": ["model"],
         "No module named 'no_such_module'": ["no_such_module:encoder"],
         "estimator must be an estimator, got DataFrame": ["code/model.py:people"],
         "there is no file none.csv": ["none.csv"],
@@ -114,7 +114,7 @@ def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
 def test_files_of_another_kind_are_refused(files, capsys):
     for name in ("people.parquet", "reports.csv.gz"):  # text does not say how it was made
         error = refuse(capsys, "statement", files / name)
-        assert "does not contain the protocol of its reports. Pass the protocol file of `save`" in error
+        assert "does not contain the protocol of its reports. Use the protocol file of `save`" in error
     assert main(["statement", str(files / "model.skops")]) == 0
 
 

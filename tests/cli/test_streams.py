@@ -47,7 +47,7 @@ PRIVATIZE = ["--domain", "domain.toml", "--epsilon", "3"]
 
 def test_another_delimiter_is_advised_and_a_wrong_one_refused(folder, run):
     told = run("privatize", "semicolons.csv", "r.csv", *PRIVATIZE)[2]
-    assert "Give --delimiter if another character separates the values" in told
+    assert "Use --delimiter if another character separates the values" in told
     status, _, told = run("privatize", "people.csv", "r.csv", *PRIVATIZE, "--delimiter", ";;")
     assert status == 2
     assert "delimiter must be one character" in told

@@ -81,7 +81,7 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
     for words, message in [
         (["--ledger", ledger], ", but the ledger has 1.0 of 3.0 left."),
         (["--ledger", ledger, "--budget", 4], "was created with"),
-        (["--ledger", tmp_path / "other.sqlite"], "other.sqlite does not exist. Use --budget to create it"),
+        (["--ledger", tmp_path / "other.sqlite"], "other.sqlite. Use --budget to create it"),
         (["--budget", 3], "--budget requires --ledger"),
         (["--ledger", ledger, "--budget-delta", 0.1], "delta, relation and columns require a budget"),
     ]:
@@ -97,7 +97,7 @@ MISTAKES = {
     "delta must be a number in [0, 1)": ["--delta", "1"],
     "max_rows_per_person must be between 1 and": ["--max-rows-per-person", "0"],
     "column 'age' contains a value outside the declared domain": ["--handle-unknown", "error"],
-    "people.csv lacks the columns ['who']": ["--person-column", "who"],
+    "people.csv must have the columns ['who']": ["--person-column", "who"],
     "person_column must not be in the domain, got 'sex'": ["--person-column", "sex"],
     "not a TOML file": ["--domain", "people.csv"],
     "no such file.toml": ["--domain", "no such file.toml"],

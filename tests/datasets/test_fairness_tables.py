@@ -107,7 +107,7 @@ def test_where_there_is_no_network_the_address_is_told(name, monkeypatch):
         raise OSError("no network")
 
     monkeypatch.setattr(_fairness, "fetch_file", fail)
-    with pytest.raises(OSError, match=f"{LOADERS[name][1]} cannot be fetched. .* pass its path"):
+    with pytest.raises(OSError, match=f"{LOADERS[name][1]} cannot be downloaded. .* pass its path"):
         LOADERS[name][0]()
 
 

@@ -117,11 +117,11 @@ def test_wrong_parameters_and_columns_are_refused_before_anything_is_made(people
     for text, transformer, options in [
         ("check must be True", encoder(ledger=ledger), {"check": 1}),
         ("delimiter must be one character", encoder(ledger=ledger), {"delimiter": 3}),
-        ("must name distinct", encoder(ledger=ledger), {"keep": ["number", "number"]}),
+        ("must be distinct columns", encoder(ledger=ledger), {"keep": ["number", "number"]}),
         ("neither privatized nor", encoder(ledger=ledger), {"keep": ["size"]}),
         ("OnFitOnly", OnFitOnly(encoder(ledger=ledger)), {}),
-        ("lacks the columns", encoder(categories={"taste": ["x", "y"]}, ledger=ledger), {}),
-        ("cannot be read from a table that is not in memory", RandomizedResponseEncoder(ledger=ledger), {}),
+        ("must have the columns", encoder(categories={"taste": ["x", "y"]}, ledger=ledger), {}),
+        ("must be a dict or a Domain for a table that is not in memory", RandomizedResponseEncoder(ledger=ledger), {}),
     ]:
         with pytest.raises((TypeError, ValueError), match=text):
             privatize_file(source, target, transformer, **options)
@@ -231,8 +231,8 @@ def test_a_csv_row_that_is_refused_is_not_shown(tmp_path, row, text, check):
     "content message",
     [
         (b"", "header"),
-        (b"\xff\xfe\x00", "line 1: the rows are not UTF-8"),
-        (b"word,word\nx,x\n", "lacks the columns"),
+        (b"\xff\xfe\x00", "line 1: expected UTF-8 text"),
+        (b"word,word\nx,x\n", "must have the columns"),
         (b'"word\nSECRET', "line 1: a quoted"),
         (b"SECRET,0\nred,1\n", r"columns \['color', 'size'\]"),
         (b"color,size\nred,\xff0\n", "UTF-8"),

@@ -115,7 +115,7 @@ def test_codes_are_drafted_as_the_texts_that_they_are(tmp_path):
 )
 def test_a_decimal_comma_is_named(tmp_path, transformer):
     (tmp_path / "in.csv").write_text("pay;x\n" + "1,5;1\n2,5;2\n" * 5)
-    with pytest.raises(ValueError, match=r"column 'pay' must contain numbers, with decimal points as in 1\.5; got"):
+    with pytest.raises(ValueError, match=r"column 'pay' must contain numbers, with decimal points as in 1\.5, got"):
         privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", transformer, delimiter=";")
 
 
@@ -129,13 +129,13 @@ def test_a_quoted_header_with_another_delimiter_advises_to_give_it(tmp_path, cap
         "privatize": "in.csv out.csv --domain domain.toml --epsilon 1",
         "report": "--out page.html --data in.csv --domain domain.toml --columns sex",
     }[command]
-    assert "give --delimiter" in refuse(capsys, command, *words.split())
+    assert "use --delimiter" in refuse(capsys, command, *words.split())
 
 
 def test_columns_of_one_name_are_named_where_they_are_asked_for(tmp_path):
     path = tmp_path / "in.csv"
     path.write_text("sex,note,note\n" + "f,1,2\nm,3,4\n" * 5)
-    message = "in.csv has several columns named 'note'; rename them in its header"
+    message = "several columns named 'note'. Rename them in its header"
     privatize_file(path, tmp_path / "reports.csv", encoder())
     for read in (
         lambda: privatize_file(path, tmp_path / "more.csv", encoder(), keep=["note"]),

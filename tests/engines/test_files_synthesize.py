@@ -142,8 +142,8 @@ def test_an_undeclared_value_is_refused(rows, tmp_path, form, person):
     [
         ({"n_samples": -1}, ValueError, "n_samples must be between 0"),
         ({"target": "out.txt"}, ValueError, "must end in one of"),
-        ({"target": "in.parquet"}, FileExistsError, "exists already"),
-        ({"person_column": "nobody"}, ValueError, r"in.parquet lacks the columns \['nobody'\]"),
+        ({"target": "in.parquet"}, FileExistsError, "which exists"),
+        ({"person_column": "nobody"}, ValueError, r"in.parquet must have the columns \['nobody'\]"),
         ({"person_column": "age"}, ValueError, "person_column must not be in the domain, got 'age'"),
     ],
 )

@@ -86,8 +86,8 @@ def refused(frame, make, message, **options):
 @each(
     "ids memoize message",
     [
-        (None, True, "`record_id` must name the column of the record ids if"),
-        ("nobody", True, "must name distinct columns"),
+        (None, True, "`record_id` must be the column of the record ids if"),
+        ("nobody", True, "must be distinct columns"),
         ("size", True, "must name columns that are neither privatized"),
         ("person", False, "and be None otherwise"),
     ],

@@ -160,7 +160,7 @@ def test_columns_without_declared_names_are_all_that_are_not_kept(people):
 
 
 def test_values_are_never_read_from_the_rows(engine, people):
-    with pytest.raises(ValueError, match="categories='auto' cannot be read from a table that is not in memory"):
+    with pytest.raises(ValueError, match="categories must be a dict or a Domain for a table that is not in memory"):
         privatize(engine.frame(people), encoder(categories="auto"))
     with pytest.raises(ValueError, match="which name the columns"):
         privatize(engine.frame(people), encoder(categories=[["red"], [0, 1]]))
@@ -222,7 +222,7 @@ def test_other_things_than_tables_of_engines_are_refused(frame, message):
 
 def test_transformers_that_cannot_work_by_batches_are_refused(people):
     for other in (OnFitOnly(encoder()), PosteriorFeatures(encoder()), "encoder", RandomizedResponseEncoder):
-        with pytest.raises(TypeError, match=r"does not randomize|transformer must be"):
+        with pytest.raises(TypeError, match=r"transformer must"):
             privatize(people, other)
     with pytest.raises(NotFittedError):
         tally(people, encoder())

@@ -250,5 +250,5 @@ def test_a_draft_is_written_once_with_its_warning(tmp_path, capsys, suffix):
     for phrase in ("edit it from public knowledge", "Column 'name' is excluded"):
         assert phrase in text.split("[columns")[0]
         assert phrase in shown.err
-    for place, message in ((out, "exists already"), ("no/a.toml", "does not exist")):
+    for place, message in ((out, "which exists"), ("no/a.toml", "existing directory")):
         assert message in refuse(capsys, *words[:2], tmp_path / place)

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from skdp import PrivacyLedger
 from skdp.local import HeavyHitters
 from skdp.oracles import RandomizedResponse
-from skdp.testing import texts_of
+from skdp.testing import list_error_texts
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6
@@ -175,7 +175,7 @@ class TestSecrets:
         for table in [*tables, *(table.to_numpy() for table in tables)]:
             with pytest.raises((TypeError, ValueError)) as caught:
                 finder.fit(table)
-            assert not any(sign in text for text in texts_of(caught.value) for sign in ("s3cr3t", "72619"))
+            assert not any(sign in text for text in list_error_texts(caught.value) for sign in ("s3cr3t", "72619"))
 
 
 def test_the_standard_error_is_of_the_misreports():

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import DPMarginalSynthesizer
-from skdp.testing import texts_of
+from skdp.testing import list_error_texts
 from tests.conftest import each
 
 SECRET = "s3cr3t"
@@ -72,7 +72,7 @@ def test_one_value_that_other_libraries_cannot_hold_is_like_any_undeclared_one(l
         synthesizer = DPMarginalSynthesizer(1.0, domain=domain, random_state=0)
         with pytest.raises(ValueError, match="contains a value") as caught:
             synthesizer.fit(TABLES[library], target(kind, last))
-        messages.append(list(texts_of(caught.value)))
+        messages.append(list(list_error_texts(caught.value)))
         assert caught.value.__context__ is None
         synthesizer.set_params(handle_unknown="ignore").fit(TABLES[library], target(kind, last))
         counts = [marginal.counts.tolist() for marginal in synthesizer.marginals_]

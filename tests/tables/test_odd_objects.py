@@ -17,7 +17,7 @@ from skdp import (
 from skdp.local import HeavyHitters
 from skdp.metrics import fairness_report
 from skdp.tables import ValueCoder, distinct_values, to_dates, to_numbers
-from skdp.testing import texts_of
+from skdp.testing import list_error_texts
 from tests.conftest import each
 
 SECRET = "s3cr3t"
@@ -62,7 +62,7 @@ def check_hidden(call, *arguments, name="", **options):
     if caught is not None:
         assert isinstance(caught, TypeError | ValueError)
         assert name in str(caught)
-        assert not any(SECRET in text for text in texts_of(caught))
+        assert not any(SECRET in text for text in list_error_texts(caught))
         assert getattr(caught, "object", None) is None
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain, DPHistogram, DPMarginalSynthesizer
-from skdp.testing import texts_of
+from skdp.testing import list_error_texts
 from tests.conftest import each
 
 DAY = date(2020, 1, 2)
@@ -134,4 +134,4 @@ def test_no_error_shows_the_person_of_a_row():
     persons = texts([b"Ann", b"\xffs3cr3t"], pa.string())
     with pytest.raises(ValueError, match=r"groups cannot be read \(ArrowException\)") as caught:
         DPMarginalSynthesizer(domain={"x": ["a", "b"]}).fit(table, groups=persons)
-    assert not any("s3cr3t" in text for text in texts_of(caught.value))
+    assert not any("s3cr3t" in text for text in list_error_texts(caught.value))

@@ -277,5 +277,5 @@ def test_bad_arguments():
         with pytest.raises(TypeError, match="`estimator` must be an instance with fit and transform"):
             check_privatizer(estimator)
     for estimator in (Bare(), RandomizedResponseEncoder()):
-        with pytest.raises(TypeError, match="check_privatizer requires `X`"):
+        with pytest.raises(TypeError, match="`X` is required for"):
             check_privatizer(estimator)
