@@ -88,7 +88,7 @@ def refused(frame, make, message, **options):
     [
         (None, True, "`record_id` must be the column of the record ids if"),
         ("nobody", True, "must be distinct columns"),
-        ("size", True, "must name columns that are neither privatized"),
+        ("size", True, "must be columns that are neither privatized"),
         ("person", False, "and be None otherwise"),
     ],
 )
