@@ -89,7 +89,7 @@ def refused(frame, make, message, **options):
         (None, True, "`record_id` must be the column of the record ids if"),
         ("nobody", True, "must be distinct columns"),
         ("size", True, "must be columns that are neither privatized"),
-        ("person", False, "and be None otherwise"),
+        ("person", False, "and None otherwise"),
     ],
 )
 def test_wrong_columns_of_ids(engine, people, ids, memoize, message):

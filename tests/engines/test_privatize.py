@@ -123,7 +123,7 @@ def test_so_is_what_is_no_number_and_a_missing_word(lazy_engine, bad, tmp_path):
 @pytest.mark.parametrize(
     ("make", "strange", "match"),
     [
-        (encoder, {"color": ["red", "SECRET"], "size": [0, 0]}, "Column 'color' must have declared values"),
+        (encoder, {"color": ["red", "SECRET"], "size": [0, 0]}, "Column 'color' must contain reports of this encoder"),
         (perturber, {"size": [12.3456]}, "Column 'size' must contain reports of this transformer"),
         (rappor, {"size_cohort": [77]}, "column 'size_cohort' must contain integers"),
     ],
