@@ -25,9 +25,9 @@ INTERRUPTED = 130
 OUTPUT_CLOSED = 141
 STATUSES = (
     "exit status: 0 for success; 2 for an error, such as wrong options, a file that "
-    "cannot be read, or an undeclared value; 3 if the release would exceed the budget of "
-    "the ledger (nothing is written); 130 if stopped by Ctrl-C; 141 if the reader of the "
-    "output has ended"
+    "cannot be read, or an undeclared value; 3 if the release would exceed the budget "
+    "of the ledger (nothing is written); 130 if stopped by Ctrl-C; 141 if the reader "
+    "of the output has ended"
 )
 
 # Name of standard input and output.

@@ -95,8 +95,8 @@ def _add_handle_unknown(command: Any, choices: list[str], effects: str) -> None:
         choices=choices,
         default="error",
         help=(
-            "how to handle an undeclared value: raise an error, which reveals that such a"
-            f" value occurs, or {effects} (default: error)"
+            "how to handle an undeclared value: raise an error, which reveals that "
+            f"such a value occurs, or {effects} (default: error)"
         ),
     )
 
@@ -379,18 +379,19 @@ COMMANDS = {
         _add_report,
         ("out", ""),
         "study the cost of privacy, on Adult or on your own table",
-        "Study the cost of privacy (counts, accuracy, fairness, attacks, synthetic"
-        " rows) for age x sex on Adult, or for columns of your own table. Writes a page,"
-        " index.html, and its tables. The page uses true values: it is not private.",
+        "Study the cost of privacy (counts, accuracy, fairness, attacks, synthetic "
+        "rows) for age x sex on Adult, or for columns of your own table. Writes a "
+        "page, index.html, and its tables. The page uses true values: it is not "
+        "private.",
     ),
     "draft-domain": (
         "_release",
         _add_draft_domain,
         ("domain", ".toml"),
         "draft a domain file from a table, for you to edit",
-        "Read a table and write a domain file (TOML) for you to edit. The draft contains"
-        " values of the data: it is not private until you have replaced them from public"
-        " knowledge.",
+        "Read a table and write a domain file (TOML) for you to edit. The draft "
+        "contains values of the data: it is not private until you have replaced them "
+        "from public knowledge.",
     ),
     "synthesize": (
         "_release",
@@ -425,8 +426,8 @@ COMMANDS = {
         _add_tally,
         ("out", ".json"),
         "add reports of clients, or tallies of several collectors",
-        "Add reports (tables) and tallies (.json) with one protocol, and write the sums,"
-        " which skdp estimate reads. Uses no privacy budget.",
+        "Add reports (tables) and tallies (.json) with one protocol, and write the "
+        "sums, which skdp estimate reads. Uses no privacy budget.",
     ),
     "statement": (
         "_reports",

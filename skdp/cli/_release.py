@@ -110,7 +110,8 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
         loaded = load_protocol_file(options.load)
         if getattr(loaded, "memoize", False) and key is None:
             raise ValueError(
-                "--record-id and --key are required for a protocol of permanent reports, "
+                "--record-id and --key are required for a protocol of permanent "
+                "reports, "
                 f"{options.load.name}"
             )
         # The loaded transformer has no randomness, so a clone is used.
@@ -165,7 +166,8 @@ def _split_names(texts: list[str] | None, domain: Domain) -> list[Any]:
         names += [text] if text in domain.columns else text.split(",")
     if not set(names) <= set(domain.columns) or len(set(names)) < len(names):
         raise ValueError(
-            f"--columns must name distinct columns of {list(domain.columns)}, got {names}"
+            f"--columns must name distinct columns of {list(domain.columns)}, got "
+            f"{names}"
         )
     return names
 
@@ -230,7 +232,7 @@ def _find_key(options: argparse.Namespace) -> SecretKey | None:
     path = options.key or options.new_key
     if (path is None) != (options.record_id is None):
         raise ValueError(
-            "--record-id and one of --key and --new-key must be given together"
+            "--record-id requires --key or --new-key, and these require --record-id"
         )
     if path is None:
         return None

@@ -72,8 +72,8 @@ class _PublishedTable:
             return fetch_file(self.url, sha256=self.file_digest, n_retries=0)
         except OSError as error:
             raise OSError(
-                f"{self.url} cannot be downloaded. Download it on a machine with network "
-                "access, and pass its path"
+                f"{self.url} cannot be downloaded. Download it on a machine with "
+                "network access, and pass its path"
             ) from error
 
     def make_bunch(self, frame: pd.DataFrame, **entries: Any) -> Bunch:

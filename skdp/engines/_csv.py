@@ -43,8 +43,8 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
     header: list[str] = []
     line = 1
     reason = (
-        "a quoted value is not closed, is followed by other text or is too long. Correct "
-        "it, or use `delimiter` if another character separates the values"
+        "a quoted value is not closed, is followed by other text or is too long. "
+        "Correct it, or use `delimiter` if another character separates the values"
     )
     with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=source.delimiter, strict=True)

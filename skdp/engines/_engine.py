@@ -74,8 +74,8 @@ def open_engine(frame: Any) -> Engine:
         is_path = isinstance(frame, str | os.PathLike)
         remedy = ". For files, use `privatize_file` and `estimate_file`"
         raise TypeError(
-            "frame must be a DataFrame of Dask, Spark, Polars or pandas, a LazyFrame, a "
-            "relation of DuckDB, or a Table or Dataset of pyarrow, got "
+            "frame must be a DataFrame of Dask, Spark, Polars or pandas, a "
+            "LazyFrame, a relation of DuckDB, or a Table or Dataset of pyarrow, got "
             f"{type(frame).__name__}{remedy if is_path else ''}"
         )
     module, class_name = location
@@ -294,8 +294,8 @@ def limit_rows(
         )
         person_name = names[first.column_names.index(person)]
         query = (
-            f"SELECT * FROM people QUALIFY row_number() OVER (PARTITION BY {person_name} "
-            f"ORDER BY hash({', '.join(names)}, {seed})) <= {most}"
+            "SELECT * FROM people QUALIFY row_number() OVER (PARTITION BY "
+            f"{person_name} ORDER BY hash({', '.join(names)}, {seed})) <= {most}"
         )
         # DuckDB writes rows that exceed the memory to this folder. By default, it would
         # be in the current directory and readable by all users.

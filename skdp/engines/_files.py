@@ -178,8 +178,8 @@ def open_dataset(file: TableFile) -> Any:
         if isinstance(error, OSError) and error.errno is not None:
             raise OSError(error.errno, os.strerror(error.errno)) from None
         raise ValueError(
-            f"{file.name} is damaged, or its format does not match its extension. Write "
-            "it again, or rename it"
+            f"{file.name} is damaged, or its format does not match its extension. "
+            "Write it again, or rename it"
         ) from None
 
 

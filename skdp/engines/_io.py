@@ -25,8 +25,8 @@ def import_extra(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            f"This function requires {package}, which is not installed. Use `pip install "
-            f"{package}` (extra {extra!r})"
+            f"This function requires {package}, which is not installed. Use `pip "
+            f"install {package}` (extra {extra!r})"
         ) from error
 
 
@@ -108,8 +108,8 @@ def check_path(path: Any) -> Path | None:
     target = Path(path).absolute()
     if target.exists():
         raise FileExistsError(
-            f"path must be a new file, got {str(path)!r}, which exists. A release is never "
-            "overwritten"
+            f"path must be a new file, got {str(path)!r}, which exists. A release is "
+            "never overwritten"
         )
     if not target.parent.is_dir():
         raise FileNotFoundError(

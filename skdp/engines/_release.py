@@ -221,8 +221,8 @@ def prepare_release(
     absent = [name for name in protocol.columns if name not in names]
     if absent:
         raise ValueError(
-            f"The table must have the columns {absent}, which the transformer was fitted "
-            f"on, got {names}"
+            f"The table must have the columns {absent}, which the transformer was "
+            f"fitted on, got {names}"
         )
     reported = {*protocol.columns, *protocol.report_columns}
     conflicting = [name for name in used if name in reported]
@@ -269,8 +269,8 @@ def fit_on_schema(
     """Fit a transformer to its declared values and the columns of an empty table, except `keep`."""
     if isinstance(getattr(transformer, "categories", None), str):
         raise ValueError(
-            "categories must be a dict or a Domain for a table that is not in memory, got "
-            "'auto'. Or fit the transformer on a small table"
+            "categories must be a dict or a Domain for a table that is not in memory, "
+            "got 'auto'. Or fit the transformer on a small table"
         )
     table = wrap_table(sample)
     names = [name for name in table.names if name not in keep]

@@ -69,8 +69,8 @@ class TallyFile:
         protocol = content.get(PROTOCOL_KEY) if isinstance(content, dict) else None
         if not isinstance(protocol, dict):
             raise ValueError(
-                f"{path.name} must be a tally with its protocol, as skdp tally writes it, "
-                "got other content"
+                f"{path.name} must be a tally with its protocol, as skdp tally writes "
+                "it, got other content"
             )
         self.name = path.name
         self.protocol_text = json.dumps(protocol)
@@ -157,8 +157,8 @@ def _get_single_protocol(texts: set[str | None], name: str) -> str | None:
     """Return the protocol (JSON) of a table; raise if its files have several protocols."""
     if len(texts) > 1:
         raise ValueError(
-            f"{name} must have the same protocol in all files, got several. Estimate the "
-            "files of each protocol separately"
+            f"{name} must have the same protocol in all files, got several. Estimate "
+            "the files of each protocol separately"
         )
     return texts.pop() if texts else None
 
@@ -398,7 +398,7 @@ def estimate_file(
         )
     else:
         raise TypeError(
-            "transformer must have estimate_counts or estimate_mean for declared values, "
-            f"got {type(fitted).__name__}. Use `tally` and its estimates"
+            "transformer must have estimate_counts or estimate_mean for declared "
+            f"values, got {type(fitted).__name__}. Use `tally` and its estimates"
         )
     return estimates

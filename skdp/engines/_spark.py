@@ -116,8 +116,8 @@ def check_path(session: Any, path: Any) -> str:
     target = os.fspath(path)
     if _exists(session, target):
         raise FileExistsError(
-            f"path must be a new file, got {target!r}, which exists. A release is never "
-            "overwritten"
+            f"path must be a new file, got {target!r}, which exists. A release is "
+            "never overwritten"
         )
     return target
 
@@ -141,8 +141,8 @@ def _exists(session: Any, path: str) -> bool:
             if get_condition is not None and get_condition() == "PATH_NOT_FOUND":
                 return False
         raise ValueError(
-            f"path must be writable for Spark, got {path!r} ({type(error).__name__}). Use "
-            "a path that all its machines can write to"
+            f"path must be writable for Spark, got {path!r} ({type(error).__name__}). "
+            "Use a path that all its machines can write to"
         ) from None
     return True
 

@@ -150,8 +150,8 @@ def attribute_inference(
     """
     if isinstance(sensitive, str):
         raise TypeError(
-            "sensitive must be the true values, got a str. Pass the column of the table "
-            "before privatization"
+            "sensitive must be the true values, got a str. Pass the column of the "
+            "table before privatization"
         )
     if estimator is not None and not is_classifier(estimator):
         raise TypeError(

@@ -422,8 +422,8 @@ def _read_claim(audited: _Audited) -> tuple[float, float]:
         public_tables = [table.drop(columns=scope) for table in audited.tables]
         if not all(map(public_tables[0].equals, public_tables)):
             raise ValueError(
-                f"neighbours must differ only in the values of the columns {scope}, got "
-                "a difference in another column or in the number of rows"
+                f"neighbours must differ only in the values of the columns {scope}, "
+                "got a difference in another column or in the number of rows"
             )
     elif audited.is_central:
         guarantee = guarantee.to("replace" if len(n_rows) == 1 else "add_remove")
@@ -467,8 +467,8 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
             columns[name] = list(map(float, numbers))
     if not columns:
         raise ValueError(
-            "`neighbours` is required for an estimator without declared values. Pass it, or "
-            "declare `categories` or `bounds`"
+            "`neighbours` is required for an estimator without declared values. Pass "
+            "it, or declare `categories` or `bounds`"
         )
     return columns
 

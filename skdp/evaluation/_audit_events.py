@@ -50,8 +50,9 @@ def read_rows(release: Callable[[], Any], n_rows: int) -> Draws:
     for name, values in read_columns(released).items():
         if len(values) != n_rows:
             raise ValueError(
-                f"The release of {n_rows} rows must have {n_rows} rows, got {len(values)}. "
-                "Pass a callable and neighbours to audit releases of whole tables"
+                f"The release of {n_rows} rows must have {n_rows} rows, got "
+                f"{len(values)}. Pass a callable and neighbours to audit releases of "
+                "whole tables"
             )
         if values.dtype == object and isinstance(values[0], _LISTS):
             # Shorter lists are padded with None.

@@ -226,8 +226,8 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
         )
         if not is_in_range:
             raise ValueError(
-                "within must be a float between 0 and 1, or an int >= 1 for a count, got "
-                f"{within!r}"
+                "within must be a float between 0 and 1, or an int >= 1 for a count, "
+                f"got {within!r}"
             )
         quantity = "difference" if is_pair else "count" if is_count else "proportion"
         return quantity, float(within)

@@ -375,8 +375,8 @@ def compare_to_baseline(
     private = curve[~is_baseline]
     if private.duplicated([*keys, "split"]).any():
         raise ValueError(
-            "curve must have each split once for each epsilon and metric, got a repeated "
-            "split"
+            "curve must have each split once for each epsilon and metric, got a "
+            "repeated split"
         )
     # Each score is paired with the score of the baseline on the same split.
     pairs = private.merge(

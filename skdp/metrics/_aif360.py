@@ -164,7 +164,8 @@ def _convert_frame(X: Any) -> pd.DataFrame:
     for name in table.names:
         if frame[name].isna().any():
             raise ValueError(
-                f"Column {name!r} of X must not have missing values. Drop or impute them"
+                f"Column {name!r} of X must not have missing values. Drop or impute "
+                "them"
             )
     return frame
 

@@ -167,8 +167,8 @@ def _expand_rows(joint: pd.DataFrame) -> pd.DataFrame:
     if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
         n_levels = joint.index.get_level_values("y_pred").nunique()
         raise ValueError(
-            f"y_pred must have few levels, got {n_levels}, whose distribution cannot be "
-            "estimated. Round the scores to fewer levels"
+            f"y_pred must have few levels, got {n_levels}, whose distribution cannot "
+            "be estimated. Round the scores to fewer levels"
         )
     cells = joint.index.to_frame(index=False)
     return cells.loc[cells.index.repeat(repeats)].reset_index(drop=True)
@@ -354,7 +354,8 @@ def private_reweighing(
     positive = find_positive_rows(labels, positive_label)
     if positive.all() or not positive.any():
         raise ValueError(
-            "y_true must have rows with and without positive_label, got one of them only"
+            "y_true must have rows with and without positive_label, got one of them "
+            "only"
         )
     codes = positive.astype(np.intp)
     counts = project_rows(sum_indicators(indicators, codes, 2)[0])
@@ -362,8 +363,8 @@ def private_reweighing(
     table = counts @ by_group  # rows are labels, columns are groups
     if not (table > 0).all():
         raise ValueError(
-            "The estimated number of rows of each group and label must be positive, got "
-            "0 or less. Use more rows or a larger epsilon"
+            "The estimated number of rows of each group and label must be positive, "
+            "got 0 or less. Use more rows or a larger epsilon"
         )
     # Kamiran and Calders (2012): the expected count under independence over the count.
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()

@@ -78,10 +78,10 @@ class PrivateParity(ClassificationMoment):
             keys += [(event, str(cell)) for cell in domain.cells()]
         if std_error > self.difference_bound:
             warn(
-                "The noise of the reports gives the rate of a group a standard error of "
-                f"up to {std_error:.2g}, which exceeds `difference_bound`: the true groups "
-                "may differ by more. Use more rows, a larger epsilon or fewer groups, or "
-                "set difference_bound to at least the standard error",
+                "The noise of the reports gives the rate of a group a standard error "
+                f"of up to {std_error:.2g}, which exceeds `difference_bound`: the "
+                "true groups may differ by more. Use more rows, a larger epsilon or "
+                "fewer groups, or set difference_bound to at least the standard error",
                 UserWarning,
                 about="guide/fairness#train-and-correct-models",
                 stacklevel=find_stack_level(),

@@ -233,8 +233,9 @@ def _observed_values(name: Any, columns: list[Any]) -> Categories:
     # Columns with the values 1 and "1" would have no value in common.
     if real and synthetic and type_of_value(real[0]) != type_of_value(synthetic[0]):
         raise ValueError(
-            f"Column {name!r} must have values of one type, got {type_of_value(real[0])} in "
-            f"real and {type_of_value(synthetic[0])} in synthetic"
+            f"Column {name!r} must have values of one type, got "
+            f"{type_of_value(real[0])} in real and {type_of_value(synthetic[0])} in "
+            "synthetic"
         )
     values = sorted({*real, *synthetic})
     if real_missing or synthetic_missing:
@@ -259,7 +260,8 @@ def _check_table(label: str, data: Any) -> Table:
         data = to_array(data, label)
         if data.ndim != 2:
             raise ValueError(
-                f"{label} must be a dataframe or a 2-D array, got {data.ndim} dimensions"
+                f"{label} must be a dataframe or a 2-D array, got {data.ndim} "
+                "dimensions"
             )
     table = wrap_table(data)
     if not table.names:
@@ -342,8 +344,8 @@ def range_query_error(
     for query in queries:
         if not isinstance(query, Mapping) or not query:
             raise TypeError(
-                "Each query must be a non-empty mapping of column name to condition, got "
-                f"{type(query).__name__}"
+                "Each query must be a non-empty mapping of column name to condition, "
+                f"got {type(query).__name__}"
             )
         real_proportion, synthetic_proportion = (
             _answer_query(table, query) for table in tables

@@ -83,8 +83,8 @@ def check_guarantee(subject: Subject) -> None:
         )
     require(
         is_within,
-        f"`guarantee_` must state at most epsilon={epsilon!r}, got {guarantee.epsilon!r}"
-        " (or no rho). Add noise, or allocate less to each part.",
+        f"`guarantee_` must state at most epsilon={epsilon!r}, got "
+        f"{guarantee.epsilon!r} (or no rho). Add noise, or allocate less to each part.",
     )
 
 
@@ -101,8 +101,8 @@ def check_statement(subject: Subject) -> None:
     missing = sorted(map(str, set(columns) - stated))
     require(
         not missing,
-        f"the privacy statement must have a guarantee of the columns of `guarantee_`, got"
-        f" none of {missing}. Set `guarantee_` in `fit`, and `protects_rows`.",
+        "the privacy statement must have a guarantee of the columns of `guarantee_`, "
+        f"got none of {missing}. Set `guarantee_` in `fit`, and `protects_rows`.",
     )
 
 
@@ -125,8 +125,9 @@ def check_charge(subject: Subject) -> None:
             subject.release(prepared)
             require(
                 len(ledger.log) == n_releases,
-                f"{n_releases} releases must be {n_releases} charges, got"
-                f" {len(ledger.log)}. Charge the ledger of the estimator once a release.",
+                f"{n_releases} releases must be {n_releases} charges, got "
+                f"{len(ledger.log)}. Charge the ledger of the estimator once a "
+                "release.",
             )
             charged, n_bytes_at_charge = ledger.log[-1]
             require(
@@ -154,8 +155,8 @@ def check_budget(subject: Subject) -> None:
         except BudgetExceeded:
             require(
                 len(drawn) == n_bytes,
-                f"a rejected release must draw nothing, got {len(drawn) - n_bytes} bytes."
-                " Charge, then draw.",
+                f"a rejected release must draw nothing, got {len(drawn) - n_bytes} "
+                "bytes. Charge, then draw.",
             )
         else:
             raise AssertionError(
@@ -200,8 +201,9 @@ def check_parameters(subject: Subject) -> None:
                 )
             else:
                 raise AssertionError(
-                    f"{parameters or 'a table without the columns'} must raise"
-                    " TypeError or ValueError, got a release. Check it before the charge."
+                    f"{parameters or 'a table without the columns'} must raise "
+                    "TypeError or ValueError, got a release. Check it before the "
+                    "charge."
                 )
 
 
@@ -225,9 +227,9 @@ def require_no_secret(subject: Subject, label: str, X: Any, guarantee: Any) -> N
             is_expected = isinstance(error, TypeError | ValueError)
             require(
                 is_expected and not ledger.log,
-                f"{label} must raise TypeError or ValueError before the charge, got"
-                f" {type(error).__name__} and {len(ledger.log)} charges. Check the values"
-                " first.",
+                f"{label} must raise TypeError or ValueError before the charge, got "
+                f"{type(error).__name__} and {len(ledger.log)} charges. Check the "
+                "values first.",
             )
         else:
             texts = [

@@ -152,8 +152,8 @@ def check_rows(subject: Privatizer) -> None:
         limit = n_pairs * rate + n_errors * (math.sqrt(2 * n_pairs * rate) + 2)
         require(
             n_equal <= limit,
-            f"of {n_pairs} pairs of equal rows {distance} apart, at most {limit:.0f} must"
-            f" have equal reports, got {n_equal}. Draw random bits for each row.",
+            f"of {n_pairs} pairs of equal rows {distance} apart, at most {limit:.0f} "
+            f"must have equal reports, got {n_equal}. Draw random bits for each row.",
         )
 
 
@@ -241,8 +241,8 @@ def check_later_parameters(subject: Privatizer) -> None:
     )
     require(
         changed.guarantee_ == guarantee and is_same,
-        "a parameter that is set after fit must change nothing, got another guarantee or"
-        " release. Read parameters in `fit` alone.",
+        "a parameter that is set after fit must change nothing, got another guarantee "
+        "or release. Read parameters in `fit` alone.",
     )
 
 
@@ -315,9 +315,9 @@ def check_dtypes(subject: Privatizer) -> None:
         # Codes of a polars Categorical depend on all rows that the process has read.
         require(
             len(set(descriptions)) < 2 and "Categorical" not in str(descriptions),
-            f"dtypes, categories and metadata of reports ({library}) must follow from the"
-            " declared values, got others for other rows, or Categorical. Build the"
-            " output from the declared values.",
+            f"dtypes, categories and metadata of reports ({library}) must follow from "
+            "the declared values, got others for other rows, or Categorical. Build "
+            "the output from the declared values.",
         )
 
 

@@ -167,8 +167,8 @@ class Privatizer(BaseSubject):
                 self.values[name] = _list_values(declared)
         else:
             raise TypeError(
-                f"`X` is required for {type(estimator).__name__}, whose parameters do not"
-                " declare each column, got None"
+                f"`X` is required for {type(estimator).__name__}, whose parameters do "
+                "not declare each column, got None"
             )
         super().__init__(estimator, list(self.values))
 

@@ -71,8 +71,8 @@ class FairnessDisplay(PanelDisplay):
     def __init__(self, reports: Mapping[str, pd.DataFrame]) -> None:
         if not isinstance(reports, Mapping) or not reports:
             raise TypeError(
-                "reports must be a mapping of name to DataFrame with at least one item, "
-                f"got {type(reports).__name__}"
+                "reports must be a mapping of name to DataFrame with at least one "
+                f"item, got {type(reports).__name__}"
             )
         tables = []
         for name, report in reports.items():

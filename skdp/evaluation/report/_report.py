@@ -208,7 +208,8 @@ def _check_output(out: Path) -> None:
         import jinja2  # noqa: F401
     except ImportError:
         raise ImportError(
-            "The report requires jinja2, which is not installed. Use `pip install jinja2`"
+            "The report requires jinja2, which is not installed. Use `pip install "
+            "jinja2`"
         ) from None
 
 
@@ -244,8 +245,8 @@ def _study_counts(study: Study) -> Part:
     section.tables = [
         _format_table(
             errors[["epsilon", *columns, "l2_rms_shuffled", "l2_rms_curator"]],
-            f"Errors of the counts over {N_RELEASES} releases, and coverage of the 95 % "
-            "intervals",
+            f"Errors of the counts over {N_RELEASES} releases, and coverage of the 95 "
+            "% intervals",
         ),
         _format_table(
             releases[releases["epsilon"] == study.example],
@@ -267,8 +268,9 @@ def _study_models(study: Study) -> Part:
     scores = scores.merge(costs, on=["metric", "epsilon"], how="left")
     section = Section(
         MODELS,
-        "A logistic regression, with the protected columns reported in training and in "
-        "prediction. Differences are from the model without privacy, with 95 % intervals.",
+        "A logistic regression, with the protected columns reported in training and "
+        "in prediction. Differences are from the model without privacy, with 95 % "
+        "intervals.",
     )
     metrics = ["accuracy", *(FAIRNESS[:1] if study.sensitive is not None else [])]
     for metric in metrics:

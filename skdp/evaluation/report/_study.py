@@ -234,11 +234,13 @@ def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
     """Raise unless `sensitive` is a protected column and `target` is not."""
     if target in columns:
         raise ValueError(
-            f"`target` must not be one of the protected columns {columns}, got {target!r}"
+            f"`target` must not be one of the protected columns {columns}, got "
+            f"{target!r}"
         )
     if sensitive is not None and target is None:
         raise ValueError(
-            "`sensitive` requires `target`, whose predictions are compared between groups"
+            "`sensitive` requires `target`, whose predictions are compared between "
+            "groups"
         )
     if sensitive is not None and sensitive not in columns:
         raise ValueError(
