@@ -110,9 +110,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     measured_columns_ : list of tuple
         Names of the private columns and of the pairs of columns whose counts were measured with noise.
     n_features_in_ : int
-        Number of columns seen during :term:`fit`.
+        Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of columns seen during :term:`fit`. Defined only when X has column names that are all strings.
+        Names of columns seen during `fit`. Defined only when X has column names that are all strings.
 
     See Also
     --------

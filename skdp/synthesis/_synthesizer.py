@@ -192,9 +192,9 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     n_iter_ : int
         Number of steps of the last fit of the model.
     n_features_in_ : int
-        Number of columns seen during :term:`fit`.
+        Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of columns seen during :term:`fit`. Defined only when X has column names that are all strings.
+        Names of columns seen during `fit`. Defined only when X has column names that are all strings.
 
     See Also
     --------
