@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -208,18 +207,3 @@ def test_kept_columns_hold_their_rows_only():
         return privatize(only(table, "pyarrow"), local, keep=[keep]).select([keep])
 
     assert len(check_form(release, ROWS)) >= 5
-
-
-def test_a_released_column_of_categories_is_text():
-    """Codes of categories are those of the order in which the true values appeared."""
-    values = [f"zulu {place}" for place in range(4)]
-    true = pl.DataFrame({"v": pl.Series(values[::-1] * 10, dtype=pl.Categorical)})
-    local = skdp.RandomizedResponseEncoder(EPSILON, categories={"v": values}, random_state=0)
-    synthesizer = skdp.DPMarginalSynthesizer(EPSILON, domain={"v": values}, random_state=0)
-    for out in (
-        local.fit(true).transform(true),
-        privatize(true.lazy(), local).collect(),
-        local.set_output(transform="polars").fit_transform(true.to_pandas()),
-        synthesizer.fit(true).sample(40),
-    ):
-        assert out["v"].dtype == pl.String

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import os
 from pathlib import Path
 
 import pandas as pd
@@ -11,12 +10,10 @@ from sklearn.utils import Bunch
 
 from skdp.datasets import _fairness, load_acs_public_coverage, load_compas, load_lsac
 
-# A folder with the published files: it is not part of the repository.
-DATA = os.environ.get("SKDP_FAIRNESS_DATA")
 LOADERS = {
-    "_ACS": (load_acs_public_coverage, "db_ACSCoverage.csv", (98_739, 14)),
-    "_LSAC": (load_lsac, "db_LSAC.csv", (20_427, 6)),
-    "_COMPAS": (load_compas, "compas-scores-two-years.csv", (6_172, 8)),
+    "_ACS": (load_acs_public_coverage, "db_ACSCoverage.csv"),
+    "_LSAC": (load_lsac, "db_LSAC.csv"),
+    "_COMPAS": (load_compas, "compas-scores-two-years.csv"),
 }
 all_tables = pytest.mark.parametrize("name", LOADERS)
 
@@ -115,17 +112,3 @@ def test_what_is_fetched_is_read(monkeypatch, published):
     path = published("_LSAC")
     monkeypatch.setattr(_fairness, "fetch_file", lambda url, **options: path)
     assert load_lsac().frame.equals(load_lsac(path).frame)
-
-
-@pytest.mark.long
-@pytest.mark.skipif(DATA is None, reason="SKDP_FAIRNESS_DATA names no folder with the published files")
-@all_tables
-def test_the_published_files_have_declared_values_only(name):
-    load, file, shape = LOADERS[name]
-    path = Path(DATA) / file
-    table = load(path)
-    assert table.data.shape == shape
-    assert hashlib.sha256(path.read_bytes()).hexdigest() == table.sha256
-    for column in table.domain.columns:
-        codes = table.domain[column].encode(table.frame[column].to_numpy())
-        assert codes.max() < len(table.domain[column])

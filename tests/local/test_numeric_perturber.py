@@ -13,15 +13,13 @@ from scipy.stats import chisquare
 from skdp import NumericPerturber
 from skdp.datasets import load_adult
 from skdp.exact import exp_bounds
-from tests.conftest import each, often
+from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 MECHANISMS = ["optimal", "square_wave", "laplace"]
 BOUNDS = {"age": (0, 100), "income": (-1e6, 1e6)}
 
 every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS)
-# Where the law of the reports is what matters, which is checked exactly.
-some_mechanisms = pytest.mark.parametrize("mechanism", often(MECHANISMS, ["optimal", "square_wave"]))
 
 
 def perturber(**parameters):
@@ -69,31 +67,16 @@ def test_reports_that_are_the_same_float_are_one_report():
     assert all(len(row) == len(fitted.report_values_[0]) and sum(row) == 1 for row in table)
 
 
-class TestMean:
-    @pytest.mark.long
-    @some_mechanisms
-    def test_intervals_cover(self, mechanism):
-        """150 intervals of 95 %: 5 standard errors of their share are 8.9 %. The records are drawn again each time."""
-        rng = np.random.default_rng(3)
-        fitted = NumericPerturber(1.5, mechanism=mechanism, bounds=(0, 10), random_state=1).fit([[0.0]])
-        truth = 10 * 2 / 7
-        inside, errors, stated = 0, [], []
-        for _ in range(150):
-            rows = 10 * rng.beta(2, 5, (400, 1))
-            ((mean, std_error, lower, upper),) = fitted.estimate_mean(fitted.transform(rows)).to_numpy()
-            inside += lower <= truth <= upper
-            errors.append(mean - truth)
-            stated.append(std_error)
-        assert abs(inside / 150 - 0.95) < 0.089
-        assert abs(np.mean(errors)) < 5 * np.std(errors) / math.sqrt(150)
-        assert np.mean(stated) == pytest.approx(np.std(errors), rel=0.25)
-
-    @every_mechanism
-    def test_reports_that_agree_do_not_feign_certainty(self, mechanism):
-        fitted = NumericPerturber(mechanism=mechanism, bounds=(0, 1)).fit([[0.5]])
-        one = fitted.report_values_[0][:1].reshape(1, 1)
-        single, several = fitted.estimate_mean(one), fitted.estimate_mean(np.repeat(one, 4, axis=0))
-        assert single["std_error"].item() > several["std_error"].item() > 0.1
+@every_mechanism
+def test_the_error_of_a_mean_is_that_of_the_reports_and_at_least_of_their_noise(mechanism):
+    fitted = NumericPerturber(1.5, mechanism=mechanism, bounds=(0, 10), random_state=1).fit([[0.0]])
+    reports = fitted.transform(10 * np.random.default_rng(3).beta(2, 5, (400, 1)))[:, 0]
+    ((mean, std_error, lower, upper),) = fitted.estimate_mean(reports[:, np.newaxis]).to_numpy()
+    assert (mean, std_error) == pytest.approx((reports.mean(), reports.std(ddof=1) / 20))
+    assert (lower, upper) == pytest.approx((mean - 1.959964 * std_error, mean + 1.959964 * std_error))
+    one = fitted.report_values_[0][:1].reshape(1, 1)
+    single, several = fitted.estimate_mean(one), fitted.estimate_mean(np.repeat(one, 4, axis=0))
+    assert single["std_error"].item() > several["std_error"].item() > 1
 
 
 class TestDistribution:
