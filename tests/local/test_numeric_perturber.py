@@ -17,13 +17,8 @@ from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 MECHANISMS = ["optimal", "square_wave", "laplace"]
-BOUNDS = {"age": (0, 100), "income": (-1e6, 1e6)}
 
 every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS)
-
-
-def perturber(**parameters):
-    return NumericPerturber(**{"bounds": BOUNDS, "random_state": 0} | parameters)
 
 
 @every_mechanism
