@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -81,21 +82,23 @@ class TestAdult:
         assert f"{parity['value'].iloc[0]:.3f}" in page.text
 
 
+@pytest.fixture
+def people():
+    """Shoes tell the sex."""
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["F", "M"], 300)
+    pay = rng.random(300) < np.where(sex == "M", 0.7, 0.2)
+    shoes = np.where(sex == "M", 43, 38) + rng.integers(-1, 2, 300)
+    return pd.DataFrame({"sex": sex, "age": rng.integers(18, 80, 300), "shoes": shoes, "pay": pay})
+
+
+@pytest.fixture
+def domain():
+    return Domain({"sex": ["F", "M"], "age": Interval(edges=[0, 40, 80])})
+
+
 @pytest.mark.usefixtures("no_figures", "few_trees")
 class TestStudyReport:
-    @pytest.fixture
-    def people(self):
-        """Shoes tell the sex."""
-        rng = np.random.default_rng(0)
-        sex = rng.choice(["F", "M"], 300)
-        pay = rng.random(300) < np.where(sex == "M", 0.7, 0.2)
-        shoes = np.where(sex == "M", 43, 38) + rng.integers(-1, 2, 300)
-        return pd.DataFrame({"sex": sex, "age": rng.integers(18, 80, 300), "shoes": shoes, "pay": pay})
-
-    @pytest.fixture
-    def domain(self):
-        return Domain({"sex": ["F", "M"], "age": Interval(edges=[0, 40, 80])})
-
     @staticmethod
     def run(people, domain, out, **options):
         return study_report(people, domain, out, **{"epsilons": [2.0], "random_state": 3} | options)
@@ -164,75 +167,50 @@ class TestStudyReport:
         assert "12345" not in str(caught.value)
 
 
-OF_SEX = ["--data", "OWN", "--domain", "DOMAIN", "--columns", "sex"]
-
-
 @pytest.mark.usefixtures("no_figures", "few_trees")
 class TestCommand:
     @pytest.fixture
-    def own(self, tmp_path):
-        rng = np.random.default_rng(0)
-        sex = rng.choice(["F", "M"], 300)
-        frame = pd.DataFrame(
-            {
-                "sex": sex,
-                "age": rng.integers(18, 120, 300),
-                "mark": rng.choice(["x", None], 300),
-                "rich": (rng.random(300) < np.where(sex == "M", 0.6, 0.3)).astype(float),
-                "hours": np.where(rng.random(300) < 0.1, np.nan, rng.normal(40, 5, 300)),
-                "name": [f"secret {index}" for index in range(300)],
-                "same": "x",
-            }
-        )
-        path = tmp_path / "own <table>.csv"
-        frame.to_csv(path, index=False)
-        return path
+    def given(self, people, domain, tmp_path, monkeypatch):
+        """A file with texts that are not declared, and options that fit it."""
+        monkeypatch.chdir(tmp_path)
+        rows = people.assign(pay=1.0 * people["pay"], name="secret", shoes=people["shoes"].where(people["pay"]))
+        rows.to_csv("own <table>.csv", index=False)
+        rows.to_parquet("own.parquet")
+        (tmp_path / "domain.toml").write_text(domain.to_toml(), encoding="utf-8")
+        return ["--data", "own <table>.csv", "--domain", "domain.toml", "--columns", "sex"]
 
     @staticmethod
     def run(*words):
-        words = ["report", "--epsilon", 1, "--jobs", 1, "--seed", 1, *words]
-        return main([str(word) for word in words])
-
-    @pytest.fixture
-    def domain(self, tmp_path):
-        path = tmp_path / "domain.toml"
-        ages, hours = Interval(edges=[0, 38, 120]), Interval(edges=[0, 40, 100], missing=True, real=True)
-        declared = {"sex": ["F", "M"], "age": ages, "hours": hours, "mark": ["x", None], "same": ["x"]}
-        path.write_text(Domain(declared).to_toml(), encoding="utf-8")
-        return path
+        return main(["report", "--epsilon", "1", "--jobs", "1", "--seed", "1", *words])
 
     @pytest.mark.long
-    def test_a_table_of_ones_own(self, own, domain, tmp_path, capsys):
-        words = ["--data", own, "--columns", "sex", "--domain", domain, "--target", "rich", "--positive", 1]
-        assert self.run(*words, "--sensitive", "sex", "--privileged", "M", "--out", tmp_path / "out") == 0
-        assert str(tmp_path / "out" / "index.html") in capsys.readouterr().out
-        page = Page(tmp_path / "out" / "index.html")
+    def test_a_table_of_ones_own(self, given, capsys):
+        words = [*given, "--target", "pay", "--positive", "1", "--sensitive", "sex", "--privileged", "M"]
+        assert self.run(*words, "--out", "out") == 0
+        assert "index.html" in capsys.readouterr().out
+        page = Page(Path("out", "index.html"))
         assert page.headings == SECTIONS
-        assert "synthetic rows of sex, age, hours, mark, same, rich" in page.text
+        assert "synthetic rows of sex, age, pay" in page.text
         assert "secret" not in page.html
-        parquet = tmp_path / "own.parquet"
-        pd.read_csv(own).to_parquet(parquet)
-        words = ["--data", parquet, "--columns", "sex", "age", "--domain", domain, "--out", tmp_path / "other"]
-        assert self.run(*words) == 0
+        assert self.run("--data", "own.parquet", *given[2:], "age", "--out", "other") == 0
 
     @each(
         "words, message",
         [
             (["--columns", "sex"], "--columns requires --data"),
-            (["--target", "rich"], "--target requires --data"),
-            (["--data", "OWN", "--columns", "sex"], "--data requires --domain and --columns"),
-            ([*OF_SEX, "--out", "OWN"], "--out must be a folder, got the file 'own <table>.csv'"),
-            ([*OF_SEX[:-1], "same"], "--columns must have at least two combinations"),
+            (["--target", "pay"], "--target requires --data"),
+            (["--data", "own.parquet", "--columns", "sex"], "--data requires --domain and --columns"),
+            (["OF SEX", "--out", "own.parquet"], "--out must be a folder, got the file 'own.parquet'"),
             (
-                [*OF_SEX, "--target", "rich", "--positive", "1", "--sensitive", "sex", "--privileged", "X"],
+                ["OF SEX", "--target", "pay", "--positive", "1", "--sensitive", "sex", "--privileged", "X"],
                 "--privileged must be some, but not all, of the declared values of",
             ),
         ],
     )
-    def test_mistakes_are_explained(self, own, domain, tmp_path, capsys, words, message):
-        words = [{"OWN": own, "DOMAIN": domain}.get(word, word) for word in words]
-        assert message in refuse(capsys, "report", "--out", tmp_path / "out", *words)
-        assert not (tmp_path / "out").exists()
+    def test_mistakes_are_explained(self, given, capsys, words, message):
+        words = [*given, *words[1:]] if words[0] == "OF SEX" else words
+        assert message in refuse(capsys, "report", "--out", "out", *words)
+        assert not Path("out").exists()
 
 
 @each("suffix", [".csv", ".parquet"])
