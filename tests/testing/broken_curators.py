@@ -59,45 +59,6 @@ class Curator(BaseEstimator):
         return np.array(numbers) + discrete_laplace(self._source, scale, len(numbers))
 
 
-class SensitivityOffByOne(Curator):
-    """Noise for values up to 9."""
-
-    def answer(self, values):
-        return self.noisy([values.sum()], TOP - 1)
-
-
-class EpsilonTwice(Curator):
-    """A sum and a count, each with the whole epsilon."""
-
-    def answer(self, values):
-        return [self.noisy([values.sum()], TOP), self.noisy([len(values)], 1)]
-
-
-class ReplacementTakenForAddition(Curator):
-    """A histogram whose noise covers an added row, stated for a replaced one."""
-
-    relation = "replace"
-
-    def answer(self, values):
-        return self.noisy(np.bincount(values, minlength=TOP + 1), 1)
-
-
-class EmptyCellsAreExact(Curator):
-    """All cells are released, but empty ones without noise."""
-
-    def answer(self, values):
-        counts = np.bincount(values, minlength=TOP + 1)
-        noisy = self.noisy(counts, 1)
-        return np.where(counts == 0, 0, noisy)
-
-
-class NoiseOnFloats(Curator):
-    """Integer noise on a sum of fractions shows their decimals."""
-
-    def answer(self, values):
-        return self.noisy([(values / 3).sum()], TOP)
-
-
 class ShowsTheCount(Curator):
     """The number of rows is an attribute."""
 
@@ -131,13 +92,6 @@ class StatesLessWithMoreRows(Curator):
         return PrivacyGuarantee(8 / max(len(values), 1), relation="add_remove", trust="central", mechanism="?")
 
 
-class DrawsForEachRow(Curator):
-    """The number of draws is that of the rows."""
-
-    def answer(self, values):
-        return [self.noisy([len(values)], 1, Fraction(1, 100)) for _ in values]
-
-
 class OtherSamplerForFewRows(Curator):
     """The noise has another law where there are few rows."""
 
@@ -145,27 +99,6 @@ class OtherSamplerForFewRows(Curator):
         if len(values) > 7:
             return super().answer(values)
         return np.array([values.sum()]) + rounded_gaussian(self._source, TOP**2, 1)
-
-
-class ScaleOfTheRows(Curator):
-    """More rows get more noise, so the size of the noise shows their number."""
-
-    def answer(self, values):
-        return self.noisy([values.sum()], TOP * (1 + len(values)))
-
-
-class NoiseForEachRow(Curator):
-    """Each row has its own noise, and the answer is whether all noisy values are above a threshold."""
-
-    def answer(self, values):
-        return bool((self.noisy(values, 1) > -1000).all())
-
-
-class ChoiceOfARow(Curator):
-    """The exponential mechanism chooses one of the rows by their values."""
-
-    def answer(self, values):
-        return exponential_mechanism(self._source, values, Fraction(self.epsilon) / (2 * TOP)) >= 0
 
 
 class MuTwice(Curator):
@@ -182,13 +115,6 @@ class MuTwice(Curator):
         return [number + rounded_gaussian(self._source, variance, 1) for number in numbers]
 
 
-class GaussianWithoutDelta(Curator):
-    """Gaussian noise, stated as pure privacy."""
-
-    def answer(self, values):
-        return np.array([values.sum()]) + rounded_gaussian(self._source, 100 * TOP**2, 1)
-
-
 class LargestNormForEuclidean(Curator):
     """Three sums change together, but the variance is that of one."""
 
@@ -202,23 +128,6 @@ class LargestNormForEuclidean(Curator):
         return sums + rounded_gaussian(self._source, Fraction(TOP**2) / Fraction(2 * self.rho), 3)
 
 
-class CubeForASum(Curator):
-    """Cube noise for several numbers, with the sensitivity of the smallest."""
-
-    def answer(self, values):
-        numbers = np.array([len(values), values.sum()])
-        return numbers + cube_noise(self._source, Fraction(1) / Fraction(self.epsilon), 2)[0]
-
-
-class ChoiceWithoutTheTwo(Curator):
-    """The exponential mechanism for scores that go both up and down, at rate epsilon / sensitivity."""
-
-    def answer(self, values):
-        counts = np.bincount(values, minlength=TOP + 1)
-        scores = counts - np.roll(counts, 1)
-        return exponential_mechanism(self._source, scores, Fraction(self.epsilon))
-
-
 class SampleOfTheFirst(Curator):
     """The loss is amplified by a sample, which is drawn, but the answer is that of all rows."""
 
@@ -228,11 +137,37 @@ class SampleOfTheFirst(Curator):
         return self.noisy([2 * values.sum()], TOP, amplified)
 
 
-class NoiseOfNumpy(Curator):
-    """The noise is that of a float generator."""
-
-    def answer(self, values):
-        return values.sum() + np.random.default_rng(self.random_state).laplace(0, TOP / self.epsilon)
+def count(values):
+    return np.bincount(values, minlength=TOP + 1)
 
 
-FAULTS = Curator.__subclasses__()
+ANSWERS = {
+    "noise for values up to 9": lambda self, values: self.noisy([values.sum()], TOP - 1),
+    "epsilon twice": lambda self, values: [self.noisy([values.sum()], TOP), self.noisy([len(values)], 1)],
+    "empty cells are exact": lambda self, values: np.where(count(values) == 0, 0, self.noisy(count(values), 1)),
+    "noise of whole numbers on fractions": lambda self, values: self.noisy([(values / 3).sum()], TOP),
+    "draws for each row": lambda self, values: [self.noisy([len(values)], 1, Fraction(1, 100)) for _ in values],
+    "scale of the rows": lambda self, values: self.noisy([values.sum()], TOP * (1 + len(values))),
+    "noise for each row, and whether all are large": lambda self, values: (self.noisy(values, 1) > -1000).all(),
+    "choice of a row by its value": lambda self, values: (
+        exponential_mechanism(self._source, values, Fraction(self.epsilon) / (2 * TOP)) >= 0
+    ),
+    "Gaussian noise without delta": lambda self, values: (
+        np.array([values.sum()]) + rounded_gaussian(self._source, 100 * TOP**2, 1)
+    ),
+    "cube noise with the sensitivity of the count": lambda self, values: (
+        np.array([len(values), values.sum()]) + cube_noise(self._source, 1 / Fraction(self.epsilon), 2)[0]
+    ),
+    "choice by scores that go both up and down": lambda self, values: exponential_mechanism(
+        self._source, count(values) - np.roll(count(values), 1), Fraction(self.epsilon)
+    ),
+    "noise of a float generator": lambda self, values: (
+        values.sum() + np.random.default_rng(self.random_state).laplace(0, TOP / self.epsilon)
+    ),
+}
+FAULTS = {fault.__name__: fault for fault in Curator.__subclasses__()}
+FAULTS |= {name: type(name, (Curator,), {"answer": answer}) for name, answer in ANSWERS.items()}
+# A histogram whose noise covers an added row, stated for a replaced one.
+FAULTS["a replacement"] = type(
+    "Replacement", (Curator,), {"relation": "replace", "answer": lambda self, values: self.noisy(count(values), 1)}
+)

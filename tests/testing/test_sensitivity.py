@@ -32,8 +32,8 @@ ONLY = pd.DataFrame({"value": [1.0, 2.0]})
 CLAIM = PrivacyGuarantee(1.0, relation="add_remove", trust="central")
 
 
-@each("fault", broken.FAULTS)
-def test_each_fault_is_found(fault):
+@each("name, fault", broken.FAULTS.items())
+def test_each_fault_is_found(name, fault):
     last = broken.TABLE["value"].to_numpy().copy()
     last[-1] = 0
     replaced = [pd.DataFrame({"value": last})] if fault.relation == "replace" else None
@@ -282,8 +282,8 @@ def test_errors_and_missing_guarantees():
         replay_release(len, X, ONE_LESS)
 
 
-@pytest.mark.parametrize("fault", [broken.SensitivityOffByOne, broken.EmptyCellsAreExact, broken.ShowsTheCount])
-def test_the_checks_of_a_curator_replay_its_noise(fault):
+@pytest.mark.parametrize("name", ["noise for values up to 9", "empty cells are exact", "ShowsTheCount"])
+def test_the_checks_of_a_curator_replay_its_noise(name):
     table = pd.DataFrame({"value": [10, *broken.TABLE["value"], *range(11), 10]})
     with pytest.raises(AssertionError):
-        dict(curator_checks(fault(), table))["check_noise"]()
+        dict(curator_checks(broken.FAULTS[name](), table))["check_noise"]()
