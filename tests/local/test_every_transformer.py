@@ -54,23 +54,14 @@ OF_EACH_CLASS = ["response", "bits", "sets", "buckets", "numbers", "lists", "wor
 LONG = {"check_reports", "check_frames"}
 
 
+@pytest.mark.parametrize("takes_long", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", often(CHECKED, OF_EACH_CLASS))
-def test_the_contract_of_privatizers_is_kept(name):
+def test_the_contract_of_privatizers_is_kept(name, takes_long):
     transformer, table = TRANSFORMERS[name]
     for check, run in privatizer_checks(transformer, table[:6]):
-        if check not in LONG:
+        if (check in LONG) == takes_long:
             with contextlib.suppress(SkipTest):  # of what this transformer has not got, such as declared values
                 run()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", CHECKED)
-def test_the_long_checks_of_the_contract_pass(name):
-    transformer, table = TRANSFORMERS[name]
-    checks = dict(privatizer_checks(transformer, table[:6]))
-    for check in LONG:
-        with contextlib.suppress(SkipTest):
-            checks[check]()
 
 
 @every_transformer
