@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     command: argparse.ArgumentParser = options.parser
 
+    # Imported after the options are parsed, so that --help does not wait for it.
     from skdp.privacy import BudgetExceeded
 
     try:
@@ -106,6 +107,7 @@ def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") ->
 @contextmanager
 def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
     """Replace standard input and output (-) in the options by temporary files."""
+    # `options.output` is the name of the option for the output, such as "out".
     out = getattr(options, options.output)
     has_output = str(out) == STREAM
     # Tables are read several times, but standard input can be read only once. Only the

@@ -35,6 +35,7 @@ from skdp.local import (
 from skdp.privacy import PrivacyLedger
 from skdp.synthesis import DPMarginalSynthesizer
 
+# Transformers by their name in --transformer.
 TRANSFORMERS: dict[str, type[Any]] = {
     "randomized_response": RandomizedResponseEncoder,
     "unary": UnaryEncodingTransformer,
@@ -123,6 +124,7 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
             transformer.fit(pd.DataFrame({name: [""] for name in columns}))
         return transformer, columns
     domain = _load_domain(options)
+    # Without --columns, all declared columns are privatized.
     domain = domain.select(_split_names(options.columns, domain))
     parameters["epsilon"] = options.epsilon
     if key is not None:
@@ -229,6 +231,7 @@ def _check_unused(
 
 def _find_key(options: argparse.Namespace) -> SecretKey | None:
     """Return the secret key of permanent reports from --key or --new-key; None without --record-id."""
+    # --key and --new-key exclude each other.
     path = options.key or options.new_key
     if (path is None) != (options.record_id is None):
         raise ValueError(
@@ -263,6 +266,7 @@ def _draw_key(path: Path) -> SecretKey:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w") as file:
         file.write(f"{key.hex()}\n")
+        # The key must be on the disk before reports are written with it.
         file.flush()
         os.fsync(file.fileno())
     return key

@@ -85,6 +85,7 @@ def run_statement(options: argparse.Namespace) -> Path | None:
     if options.out is None:
         print(statement)
         return None
+    # The suffix of the output determines its format.
     suffix = options.out.suffix.lower()
     if suffix not in (".html", ".json"):
         raise ValueError(f"--out must end in .html or .json, got {options.out.name!r}")
@@ -196,6 +197,7 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
     # Other declared columns are synthesized with the protected columns.
     other_columns = [name for name in declared.columns if name not in options.columns]
     domain = declared.select([*options.columns, *other_columns])
+    # The target becomes True, False or missing.
     if options.positive_label is not None and options.target is not None:
         target = frame[options.target]
         label = _find_value(options.positive_label, target.unique())

@@ -204,6 +204,7 @@ def load_adult_aif360() -> Any:
     >>> dataset.features.shape, dataset.protected_attribute_names
     ((45222, 98), ['race', 'sex'])
     """
+    # aif360 has the test rows before the training rows.
     frames = [load_adult(subset=subset).frame for subset in ("test", "train")]
     frame = pd.concat(frames, ignore_index=True).dropna()
     for name in frame.columns[frame.dtypes == "category"]:
@@ -217,6 +218,7 @@ def load_adult_aif360() -> Any:
         privileged={"race": "White", "sex": "Male"},
         positive_label=">50K",
     )
+    # Names of aif360's own dataset.
     dataset.label_names = ["income-per-year"]
     dataset.metadata |= {
         "label_maps": [{1.0: ">50K", 0.0: "<=50K"}],
@@ -253,6 +255,7 @@ def _read_table() -> pd.DataFrame:
             file,
             compression="gzip",
             dtype=dtypes,
+            # No other text, such as "NA", is a missing value.
             na_values=["?"],
             keep_default_na=False,
         )

@@ -31,7 +31,7 @@ class _PublishedTable:
 
     name: str
     url: str
-    # SHA-256 of the published file.
+    # SHA-256 of the published file, for downloads.
     file_digest: str
     # SHA-256 of the columns that are used, as computed by `_digest`.
     digest: str
@@ -97,6 +97,7 @@ class _PublishedTable:
 
 def _digest(frame: pd.DataFrame) -> str:
     """Return the SHA-256 of a table, independent of the format of numbers and lines in its file."""
+    # pandas writes equal tables as equal text.
     text = frame.to_csv(index=False, lineterminator="\n")
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -185,6 +186,7 @@ _COMPAS = _PublishedTable(
         }
     ),
     target="two_year_recid",
+    # No recidivism is the favorable outcome.
     positive_label=0,
     protected=("race", "sex", "age"),
     privileged={"race": "Caucasian", "sex": "Female"},

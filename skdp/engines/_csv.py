@@ -79,6 +79,7 @@ def find_text_type(name: Any, values: Any) -> str:
 
     One of "text", "number", "bool", "date" and "datetime".
     """
+    # An Interval has edges of numbers or dates, Categories have values of any type.
     if isinstance(values, Interval):
         if values.dtype.kind == "M":
             is_date = values.dtype == np.dtype("datetime64[D]")
@@ -203,6 +204,7 @@ def infer_type(texts: set[str], *, find_dates: bool) -> str:
         return "number"
     if texts <= _BOOLS.keys():
         return "bool"
+    # The texts start like dates, but the rest may be different text.
     if find_dates and all(map(_DAY.match, texts)):
         with suppress(ValueError):
             times = parse_texts("", texts, "datetime")

@@ -70,6 +70,7 @@ class DaskTable(Engine):
         metadata = None
         text = release.protocol_text
         if text is not None:
+            # pandas reads the second entry as `attrs`.
             metadata = {PROTOCOL_KEY: text, ATTRS_KEY: json.dumps({PROTOCOL_KEY: text})}
         with write_atomically(path) as partial:
             writing = reports.to_parquet(

@@ -158,6 +158,7 @@ class TableFile:
         schema = pyarrow.schema([(name, pyarrow.string()) for name in columns])
         with closing(read_csv_rows(self)) as rows:
             indices = list(map(next(rows).index, columns))
+            # Rows are collected by column, in tables of ROWS rows.
             texts: list[list[str]] = [[] for _ in columns]
             for row in rows:
                 for index, column in zip(indices, texts, strict=True):
@@ -258,6 +259,7 @@ def _parse_column(
     name: Any, texts: Any, text_type: str, labels: Iterable[Any], *, strict: bool = True
 ) -> Any:
     """Convert an Arrow column of texts to a type, parsing each distinct text once."""
+    # The dictionary has each distinct text once, and `indices` are its codes.
     coded = texts.combine_chunks().dictionary_encode()
     distinct = coded.dictionary.to_pylist()
     values = parse_texts(name, distinct, text_type, labels, strict=strict)

@@ -141,6 +141,7 @@ class PolarsTable(StreamTable):
 
     def _read(self, columns: Sequence[Any]) -> Tables:
         """Read columns as a stream of Arrow tables."""
+        # The streaming engine of Polars keeps only a few batches in memory.
         selected = self._frame.select(columns)
         batches = run_safely(lambda: selected.collect_batches(chunk_size=ROWS))
         for frame in read_safely(batches):

@@ -316,6 +316,7 @@ def privatize_file(
         transformer._check_budget(name)
         rows.check_rows(release)
         logger.info("checked")
+    # From here on, an error does not revert the charge.
     release = release.charge(transformer, key=key, run=name)
     logger.info("charged: %s", transformer.guarantee_)
     if not is_csv(file_format):
@@ -441,6 +442,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
             raise ValueError(
                 f"reports must have the columns {reports.names}, got {names}"
             )
+        # The reports must be from the protocol of the transformer.
         for text in engine.protocols():
             check_attached_protocol(text, transformer)
         table_sums = engine.add_up(reports.names, reports)

@@ -85,6 +85,7 @@ class SparkTable(Engine):
         sums = rows.mapInArrow(
             partial(add_up_partition, summary), "cell long, value long, refusal string"
         )
+        # Only the nonzero sums of all partitions are sent to the driver.
         total = sums.groupBy("cell").agg(
             functions.sum("value"), functions.max("refusal")
         )

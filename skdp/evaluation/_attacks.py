@@ -206,6 +206,8 @@ def _tabulate_recall(
     truth: Codes, is_correct: NDArray[np.bool_], labels: list[Any]
 ) -> pd.DataFrame:
     """Return the recall of each value with its Wilson interval, rarest value first."""
+    # A rare value has few rows, for which Wilson's interval is more accurate than a
+    # normal interval.
     n_rows = np.bincount(truth)
     n_correct = np.bincount(truth[is_correct], minlength=n_rows.size)
     intervals = []
@@ -283,6 +285,7 @@ def _bound_accuracy(
     released reports. Labels are the declared values in the order of the codes.
     """
     protocol = encoder.protocol_
+    # A single sensitive column may have any name, or no name.
     declared = list(protocol.domain.columns)
     names = declared if len(declared) == len(columns) == 1 else list(columns)
     if not {*names} <= {*declared}:
@@ -549,6 +552,7 @@ def _bound_advantage(guarantee: Any) -> float:
         raise TypeError(
             f"guarantee must be a PrivacyGuarantee, got {type(guarantee).__name__}"
         )
+    # The bound of an attack on one row is for the replacement of the row.
     replaced = guarantee.to("replace")
     # Humphries et al. (2023): (e^epsilon - 1 + 2 delta) / (e^epsilon + 1). Numerator and
     # denominator are divided by e^epsilon, which may be infinite.
@@ -594,6 +598,7 @@ def _embed_column(column: pd.Series) -> Numbers:
         # Two rows with different categories differ by 1/2 in two indicators.
         codes = coded.cat.codes.to_numpy() + 1
         return (codes[:, np.newaxis] == np.unique(codes)) / 2
+    # Infinite numbers are clipped to the range of the finite numbers.
     numbers = coded.to_numpy(float)
     finite = numbers[np.isfinite(numbers)]
     low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)

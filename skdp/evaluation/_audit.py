@@ -271,6 +271,8 @@ def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audit
             "private step, or pass a function, neighbours and epsilon"
         )
     clones = _Clones(estimator, seed)
+    # An estimator of the central model has no transform, or its transform does not
+    # protect rows, or its guarantee states a trusted curator.
     is_local = hasattr(estimator, "transform") or hasattr(estimator, "report")
     if not is_local or getattr(estimator, "protects_rows", None) is False:
         return _read_central(estimator, neighbours, clones)
@@ -332,6 +334,7 @@ class _Clones:
         self.estimator = estimator
         self.ledgers = _list_parameters(estimator, "ledger", only_set=True)
         self.seeds = _list_parameters(estimator, "random_state", only_set=seed is None)
+        # A seed of the estimator makes the audit reproducible, too.
         if seed is None and self.seeds:
             seed = draw_seed(estimator.get_params()[self.seeds[0]])
         self.rng = np.random.default_rng(seed)
@@ -426,6 +429,7 @@ def _read_claim(audited: _Audited) -> tuple[float, float]:
                 "got a difference in another column or in the number of rows"
             )
     elif audited.is_central:
+        # Tables with the same number of rows differ by the replacement of a row.
         guarantee = guarantee.to("replace" if len(n_rows) == 1 else "add_remove")
     return float(guarantee.epsilon), float(guarantee.delta)
 
@@ -439,6 +443,7 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
     if hasattr(estimator, "get_params"):
         parameters = estimator.get_params(deep=False)
     columns = _list_values(estimator, parameters)
+    # Record i has the i-th value of each column, so that all columns differ at once.
     rows = list(zip(*map(_choose_values, columns.values()), strict=True))
     # If values outside the domain are accepted, they are protected as well.
     if parameters.get("handle_unknown", "error") != "error":
@@ -463,6 +468,7 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
         names = [f"x{position}" for position in range(len(np.atleast_2d(bounds)))]
         names = list(bounds) if isinstance(bounds, Mapping) else names
         for name, (low, high) in zip(names, parse_bounds(bounds, names), strict=True):
+            # The last number is outside the bounds, to which it must be clipped.
             numbers = [low, high, (low + high) / 2, 2 * high - low]
             columns[name] = list(map(float, numbers))
     if not columns:
@@ -516,6 +522,7 @@ def exact_epsilon(fitted: Any) -> float | None:
                 if not all(isinstance(p, Fraction | int) for p in probabilities):
                     return None
                 low, high = min(probabilities), max(probabilities)
+                # A report that is possible under one value only reveals the value.
                 if low <= 0 < high:
                     return math.inf
                 if high > 0:

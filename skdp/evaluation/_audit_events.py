@@ -106,6 +106,8 @@ def add_supports(fitted: Any, columns: Draws) -> Draws:
     """
     if FAILURE in columns:
         return columns
+    # The first columns of a release are the reports, `oracle.width` columns for each
+    # oracle.
     arrays = list(columns.values())
     supports: Draws = {}
     start = 0
@@ -301,6 +303,7 @@ def _list_frequent(samples: Sequence[Hashes]) -> Hashes:
 
 def _count_outcomes(outcomes: Hashes, values: Hashes) -> NDArray[np.int64]:
     """Count the draws with each of the sorted `values`; ignore other outcomes."""
+    # searchsorted also returns positions for outcomes that are not in `values`.
     positions = np.searchsorted(values, outcomes)
     positions[positions == len(values)] = 0
     is_listed = values[positions] == outcomes
@@ -385,6 +388,7 @@ def _make_bins(name: str, edges: NDArray[np.float64]) -> Callable[[Draws], Hashe
     def outcomes(draws: Draws) -> Hashes:
         numbers = to_floats(select_column(draws, name))
         bins = np.searchsorted(edges, numbers, side="right")
+        # Values that are not finite numbers have a bin of their own.
         return np.where(np.isfinite(numbers), bins, len(edges) + 1).astype(np.uint64)
 
     return outcomes

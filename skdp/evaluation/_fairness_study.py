@@ -239,6 +239,7 @@ class _Table:
             if name not in self.protected and not _is_categorical(self.domain, name):
                 columns[f"number {name}"] = self.X[name].to_numpy()
                 continue
+            # One column of 0 and 1 for each declared value.
             codes = self.domain[name].encode(self.X[name].to_numpy())
             for code in range(len(self.domain[name])):
                 columns[f"{name} {code}"] = (codes == code).astype(np.uint8)
@@ -440,6 +441,7 @@ def _train_on_reports(model: Any, task: _Task) -> Predictions:
         supports = field.oracle.supports(arrays[position])
         # A record that does not report the field supports none of its values.
         supports = supports & is_reported[:, position, np.newaxis]
+        # Test rows have the features of a report without noise.
         codes = field.domain.encode([task.test.X[name] for name in field.columns])
         true = np.equal.outer(field.domain.join(codes), np.arange(field.oracle.k))
         names = [f"protected {position} {cell}" for cell in range(field.oracle.k)]
@@ -453,6 +455,7 @@ def _constrain_parity(model: Any, task: _Task) -> Predictions:
     reductions = import_optional("fairlearn.reductions")
     encoder = task.fit_encoder([task.train.sensitive])
     reports = encoder.transform(task.train.X[[task.train.sensitive]])
+    # The private groups replace the true groups in a constraint of fairlearn.
     learner = reductions.ExponentiatedGradient(
         model,
         private_parity(encoder, constraints="demographic_parity"),

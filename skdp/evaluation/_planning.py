@@ -236,6 +236,8 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
             f"power must be between {1 - LEVEL:.3g}, the level of the test, and 1, got "
             f"{power!r}"
         )
+    # The margin of error Z * std_error at which the difference has the required ratio to
+    # its standard error.
     first, second = rates
     if first == second:
         raise ValueError(f"rates must be distinct for a test, got {rates!r}")
@@ -287,6 +289,7 @@ def _check_source(source: Any, quantity: str) -> None:
 def _set_epsilon(source: Any, epsilon: float) -> Any:
     """Return a clone of an estimator with another epsilon, or with another rho or mu."""
     amount: Any = float(epsilon)
+    # `Rho` and `Mu` are dataclasses; their delta is kept.
     if is_dataclass(source.epsilon):
         name = "rho" if hasattr(source.epsilon, "rho") else "mu"
         amount = replace(source.epsilon, **{name: amount})  # type: ignore[type-var]
@@ -371,6 +374,7 @@ def _domain_parameter(source: Any) -> str:
 def _declared_domain(source: Any) -> Domain:
     """Return the domain of an estimator; raise unless it is declared by column name."""
     name = _domain_parameter(source)
+    # A fitted estimator has `domain_`.
     declared = getattr(source, "domain_", getattr(source, name))
     if isinstance(declared, Domain):
         return declared

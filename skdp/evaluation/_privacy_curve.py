@@ -386,6 +386,7 @@ def compare_to_baseline(
         suffixes=("", "_baseline"),
         validate="many_to_one",
     )
+    # Pairs with an undefined score, such as a nan, are excluded from all statistics.
     pairs["value"] -= pairs["value_baseline"]
     pairs.loc[~np.isfinite(pairs["value"]), "value"] = np.nan
     # The standard error of Nadeau and Bengio (2003).

@@ -41,6 +41,7 @@ class PanelDisplay:
 
     def _draw_legend(self, ax: Any, handles: Sequence[Any]) -> None:
         """Draw a legend below a new figure, or in the first panel of the caller (`ax`)."""
+        # Outside of the axes, a legend could cover other figures of the caller.
         owner = self.figure_ if ax is None else self.ax_[0]
         layout = {"loc": "outside lower center", "ncols": min(len(handles), 2)}
         owner.legend(handles=handles, frameon=False, **(layout if ax is None else {}))
@@ -110,6 +111,7 @@ def format_label(value: Any) -> str:
 
 def label_rows(axes: Any, labels: Sequence[str]) -> None:
     """Label horizontal rows of bars or dots on the y axis, the first at the top."""
+    # The y axis is inverted by its limits, which leave a margin of 0.6 rows.
     axes.grid(False, axis="y")
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)

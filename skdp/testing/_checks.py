@@ -90,6 +90,7 @@ def check_guarantee(subject: Subject) -> None:
 
 def check_statement(subject: Subject) -> None:
     """Check that `privacy_statement` states a guarantee for every column of `guarantee_`."""
+    # A class outside of skdp must be trusted explicitly for its guarantee to be stated.
     prepared = subject.prepare()
     subject.release(prepared)
     statement = privacy_statement(prepared, trusted=[type(prepared)])
@@ -148,6 +149,7 @@ def check_budget(subject: Subject) -> None:
     guarantee = subject.spending_guarantee()
     with record_random_bytes() as drawn:
         prepared = subject.prepare(ledger=RecordingLedger(guarantee, 0.5, drawn))
+        # The budget covers half a release.
         before = set(vars(prepared))
         n_bytes = len(drawn)
         try:
@@ -176,6 +178,7 @@ def check_budget(subject: Subject) -> None:
 
 def check_parameters(subject: Subject) -> None:
     """Check that invalid parameters and tables without the columns raise before a charge or draw."""
+    # Pairs of invalid parameters and None, or of no parameters and an invalid table.
     faults: list[tuple[dict[str, Any], Any]] = []
     for epsilon in (-1, float("nan")):
         faults.append(({"epsilon": epsilon}, None))
@@ -310,6 +313,7 @@ def _release_after_seeds(subject: Subject, prepared: Any) -> str:
 
 def _release_in_fork(subject: Subject, prepared: Any) -> str:
     """Release in a forked process, which inherits the state of the estimator."""
+    # The child process sends its release to the parent process.
     receiver, sender = multiprocessing.Pipe(duplex=False)
 
     def release() -> None:

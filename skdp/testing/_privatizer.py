@@ -163,6 +163,7 @@ def check_columns(subject: Privatizer) -> None:
         raise SkipTest("no parameter declares each column")
     first = next(iter(subject.values))
     names = list(subject.values) if len(subject.values) > 1 else [first, "twin"]
+    # A table whose columns all have the declaration and the values of the first column.
     twin = copy.copy(subject)
     twin.declared = dict.fromkeys(names, subject.declared[first])
     twin.values = dict.fromkeys(names, subject.values[first])
@@ -231,6 +232,7 @@ def check_later_parameters(subject: Privatizer) -> None:
     fitted = subject.prepare_noisy(random_state=SEED)
     changed = subject.prepare_noisy(random_state=SEED)
     guarantee = changed.guarantee_
+    # These values would give nearly no privacy if `transform` used them.
     later = {"epsilon": 300.0, "random_state": None, "p": 0.999, "q": 0.001}
     for name, value in later.items():
         if subject.accepts(name):
@@ -348,6 +350,7 @@ def privatizer_checks(
     estimator: BaseEstimator, X: TableLike | None = None
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """Yield the checks of `check_privatizer` and their names, for a test runner."""
+    # A class, or an object without the methods, cannot be checked.
     if isinstance(estimator, type) or not all(
         hasattr(estimator, name) for name in ("get_params", "fit", "transform")
     ):

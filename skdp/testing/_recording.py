@@ -70,6 +70,7 @@ class Recording:
                 value = _copy_start(value, recorded.value)
             self.draws.append(Draw(sampler, parameters, value, shape))
             return value
+        # A single value is a choice, which is equal in both runs.
         if shape == ():
             if recorded is not None:
                 value = recorded.value

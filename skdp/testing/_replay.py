@@ -122,6 +122,7 @@ def _compute_laplace_loss(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
     # of n changes by 1 in `laplace_loss`.
     epsilons = [norm / draw.parameters["scale"] for norm in norms]
     parts = map(laplace_loss, epsilons, (max(1, int(norm)) for norm in norms))
+    # Squares of mu of independent noise are added; a large epsilon has no mu.
     mus = list(map(pure_mu, epsilons))
     mu_squared = None
     if None not in mus:
@@ -323,6 +324,7 @@ def replay_release(
     second = _Run.record(release, neighbour, Recording(first.draws), random_state)
     if first.error is not None and second.error is not None:
         raise first.error
+    # If only one of the releases fails, the guarantee of the other is used.
     result = second.result if first.result is None else first.result
     stated = _find_guarantee(result, guarantee)
     if first.error is not None or second.error is not None:
@@ -377,6 +379,7 @@ def _release(release: Any, table: Any, random_state: int) -> Any:
     """Fit a clone of an estimator without its ledger, or call a function."""
     if not hasattr(release, "fit"):
         return release(table)
+    # The same seed gives both runs the same noise, and nothing is charged.
     estimator = clone(release)
     parameters = {"random_state": random_state, "ledger": None}
     for name in parameters.keys() & estimator.get_params(deep=False).keys():

@@ -297,6 +297,7 @@ class Curator(BaseSubject):
         """Return the table with the protected values of a row replaced by values of another row."""
         changed = self.X.copy()
         values = self.X[list(self.guarantee().scope)]
+        # Another row that differs in at least one protected value.
         is_other = (values != values.iloc[row]).any(axis=1).to_numpy()
         if not is_other.any():
             raise SkipTest("all protected values are equal")
@@ -376,6 +377,7 @@ def record_random_bytes() -> Iterator[bytearray]:
     """Collect the random bytes that `skdp.randomness` draws in a `with` block."""
     collected = bytearray()
     with ExitStack() as stack:
+        # Estimators draw random bits by the method `bytes` of these classes.
         for source in (SecureSource, SeededSource):
             recorded = partialmethod(_record_draw, source.bytes, collected)
             stack.enter_context(patch.object(source, "bytes", recorded))
@@ -398,6 +400,7 @@ class RecordingLedger(PrivacyLedger):
     def __init__(
         self, guarantee: PrivacyGuarantee, n_releases: float, drawn: bytearray
     ) -> None:
+        # A guarantee of some columns requires a ledger of these columns.
         scope: dict[str, Any] = {}
         if guarantee.relation == "replace_values":
             scope = {"relation": guarantee.relation, "columns": guarantee.scope}

@@ -148,6 +148,7 @@ def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
     intervals = axes.hlines(
         positions, *limits.T, color=COLORS[0], lw=2, label="95 % interval"
     )
+    # Caps of the intervals.
     for limit in limits.T:
         axes.plot(limit, positions, "|", color=COLORS[0], ms=7)
     handles = [bars, intervals]

@@ -151,6 +151,7 @@ def _draw_metric(axes: Any, table: pd.DataFrame) -> None:
     axes.plot(epsilons, line["mean"], "o-", color=COLORS[0], lw=1.6, ms=5)
     for level in table.loc[np.isinf(table["epsilon"]), "mean"].dropna():
         axes.axhline(level, color=INK, ls="--", lw=1.2)
+    # Only the values of epsilon that were computed are labeled.
     axes.set_xscale("log")
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()

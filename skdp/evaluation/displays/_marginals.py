@@ -221,6 +221,7 @@ def _draw_steps(axes: Any, edges: Any, table: pd.DataFrame) -> None:
     """
     from matplotlib.dates import date2num
 
+    # `stairs` of matplotlib requires dates as numbers.
     if isinstance(edges[0], date):
         edges = date2num(edges)
         axes.xaxis_date()

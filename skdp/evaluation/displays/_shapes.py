@@ -193,6 +193,7 @@ def _draw_steps(axes: Any, shape: Any) -> None:
     values, errors = _select_bins(shape, slice(n_bins))
     for position, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
         color = choose_series_style(position)["color"]
+        # The band between the two steps is the interval of each bin.
         low, high = value - error, value + error
         axes.stairs(high, edges, baseline=low, fill=True, color=color, alpha=0.25)
         axes.stairs(value, edges, color=color, lw=1.6, baseline=None)

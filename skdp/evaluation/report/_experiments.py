@@ -138,6 +138,7 @@ def audit_fairness(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
         model, study.features, study.y, cv=folds, n_jobs=study.n_jobs
     )
     labels: dict[str, Any] = {"privileged": study.privileged, "positive_label": True}
+    # The same predictions are evaluated by three kinds of groups at each epsilon.
     true_groups = study.frame[study.sensitive]
     true = _compute_metrics(fairness_report, study.y, predicted, true_groups, **labels)
     audits = {}
@@ -346,6 +347,7 @@ def count_study(
                     "coverage": float((np.abs(counts - true) <= margin).mean()),
                 }
             )
+    # Releases are indexed by epsilon and cell, errors have a row for each repeat.
     rows = pd.Index(epsilons, name="epsilon")
     return CountStudy(
         pd.concat(releases, keys=list(epsilons), names=["epsilon"]),

@@ -303,6 +303,7 @@ def _study_fairness(study: Study) -> Part:
         "debiased reports, with 95 % intervals over their noise.",
         {"fairness": _encode_figure(display.figure_)},
     )
+    # The page shows comparisons of groups; the file also has the rates of each group.
     compared = table[table["group"].isna()]
     index = ["epsilon", "metric"]
     wide = compared.pivot(index=index, columns="groups", values="value")
@@ -413,6 +414,7 @@ def _format_number(value: Any) -> str:
     """Format a number with three significant digits and at most three decimals."""
     if not math.isfinite(value):  # the ratio of two rates may be inf
         return "" if math.isnan(value) else str(value)
+    # The number of decimals that gives three significant digits.
     n_decimals = 2 - math.floor(math.log10(abs(value) or 1))
     return f"{value:,.{min(max(n_decimals, 0), 3)}f}"
 
@@ -447,6 +449,7 @@ def age_sex_report(
     groups = pd.Index(["37 or younger", "over 37"])
     is_older = (frame["age"] > 37).to_numpy().astype(int)
     frame["age"] = pd.Categorical.from_codes(is_older, groups)
+    # Age is protected in two groups, and other numbers have public bins.
     declared = dict(ADULT_NUMBERS)
     for name in frame.columns.difference(list(declared), sort=False):
         declared[name] = list(frame[name].cat.categories)

@@ -204,6 +204,7 @@ class Study:
         """Return transformers of a ColumnTransformer: scale numbers, one-hot encode categories."""
         numbers = [name for name in names if name in self.numbers]
         categories = [name for name in names if name not in self.numbers]
+        # Missing numbers are replaced by the mean; a column without numbers is 0.
         imputer = SimpleImputer(keep_empty_features=True)
         # Rare values have one common column, because a column of names would otherwise
         # become as many columns as there are rows.
