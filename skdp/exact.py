@@ -35,8 +35,8 @@ def exp_minus_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
     precision = bits + 16 + bits.bit_length()
     lower, upper = _fixed_point_exp(exponent, precision)
     # e**-x is 1 / e**x, rounded outwards.
-    one = 1 << bits + precision
-    return one // upper, -(-one // lower)
+    scale = 1 << bits + precision
+    return scale // upper, -(-scale // lower)
 
 
 def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
@@ -47,10 +47,10 @@ def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
     if exponent < 0:
         raise ValueError("exponent must be at least 0")
     halvings = max(0, math.ceil(exponent).bit_length() + 1)
-    one = 1 << precision
+    scale = 1 << precision
     low_x = (exponent.numerator << precision) // (exponent.denominator << halvings)
     high_x = low_x + 1
-    lower = upper = low_term = high_term = one
+    lower = upper = low_term = high_term = scale
     index = 1
     while high_term > 1:
         low_term = (low_term * low_x >> precision) // index

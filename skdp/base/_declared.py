@@ -106,8 +106,8 @@ def _find_categories(name: Any, column: Any) -> Categories:
         raise ValueError(f"column {name!r} {error}; declare its categories") from None
     if has_missing:
         raise ValueError(
-            f"column {name!r} contains missing values (NaN). Declare its categories, with "
-            "None for missing values"
+            f"column {name!r} contains missing values (NaN). Declare its categories, "
+            "with None for missing values"
         )
     try:
         return Categories(values)
@@ -143,8 +143,8 @@ def undeclared_error(
     if isinstance(values, Interval):
         declared = f"{values.edges[0]} to {values.edges[-1]}"
         remedy = (
-            "Widen the bounds, or clip the numbers to them, and declare missing=True for "
-            "missing values (NaN)"
+            "Widen the bounds, or clip the numbers to them, and declare missing=True "
+            "for missing values (NaN)"
         )
     return ValueError(
         f"column {column!r} contains a value outside the {where}, {declared}. "

@@ -155,8 +155,8 @@ def check_index_levels(
     for name in _get_level_names(table):
         if name in protected:
             raise ValueError(
-                f"the row index of {what} must not have the name of a protected column, "
-                f"got level {name!r}, which would be released. Use "
+                f"the row index of {what} must not have the name of a protected "
+                f"column, got level {name!r}, which would be released. Use "
                 f"{what}.reset_index({name!r}, drop=True), and for groups in the index "
                 f"reports.set_index({name!r}, drop=False)."
             )
@@ -192,9 +192,9 @@ def check_same_order(X: Any, column: Any, what: str, *, name_of_X: str = "X") ->
     if X.index.equals(column.index) or not _are_permuted(X.index, column.index):
         return
     raise ValueError(
-        f"{what} must have its row labels in the order of {name_of_X}, because rows are "
-        f"matched by position. Use {what}.reindex({name_of_X}.index), or {what}.to_numpy() "
-        f"if its rows are in the order of {name_of_X}."
+        f"{what} must have its row labels in the order of {name_of_X}, because rows "
+        f"are matched by position. Use {what}.reindex({name_of_X}.index), or "
+        f"{what}.to_numpy() if its rows are in the order of {name_of_X}."
     )
 
 
@@ -242,8 +242,8 @@ def to_float_columns(
             )
         if not allow_missing:
             raise ValueError(
-                f"column {name!r} contains a missing value, NaN or infinity. Impute missing "
-                "values, or drop their rows."
+                f"column {name!r} contains a missing value, NaN or infinity. Impute "
+                "missing values, or drop their rows."
             )
     return columns
 
@@ -293,8 +293,8 @@ def target_column(y: Any) -> tuple[Any, Any]:
         return y, TARGET if name in (None, "") else name
     if isinstance(y, str):
         raise ValueError(
-            "y must be a column for a table in memory, got str. Column names are accepted "
-            "for files and lazy frames only"
+            "y must be a column for a table in memory, got str. Column names are "
+            "accepted for files and lazy frames only"
         )
     table = to_single_column(y, "y")
     name = table.names[0] if is_frame(y) else TARGET

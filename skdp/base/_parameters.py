@@ -226,7 +226,8 @@ def check_declared(
     unknown = [name for name in declared if name not in names]
     if unknown:
         raise ValueError(
-            f"the keys of {parameter} must be columns of X, {list(names)}, got {unknown}"
+            f"the keys of {parameter} must be columns of X, {list(names)}, got "
+            f"{unknown}"
         )
     absent = [name for name in names if name not in declared]
     if absent:

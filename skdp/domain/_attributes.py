@@ -89,8 +89,9 @@ class Categories:
                 )
             if not is_declarable(value):
                 raise TypeError(
-                    "expected text, numbers, booleans, dates or datetimes without a time "
-                    f"zone, got {_type_name(value)}. Convert the column, such as to text"
+                    "expected text, numbers, booleans, dates or datetimes without a "
+                    f"time zone, got {_type_name(value)}. Convert the column, such as "
+                    "to text"
                 )
         if not isinstance(ordered, bool):
             raise TypeError(f"ordered must be True or False, got {_type_name(ordered)}")
@@ -284,8 +285,8 @@ class Interval:
         has_bounds = low is not None or high is not None or bins is not None
         if has_bounds == (edges is not None):
             raise ValueError(
-                "Interval requires either `edges`, or `low` and `high` (with `bins`), got "
-                f"{'both' if has_bounds else 'none of them'}"
+                "Interval requires either `edges`, or `low` and `high` (with `bins`), "
+                f"got {'both' if has_bounds else 'none of them'}"
             )
         if edges is None:
             bins = _choose_n_bins(low, high, decimals) if bins is None else bins
@@ -293,17 +294,18 @@ class Interval:
         self.edges = parse_edges(edges, "the edges")
         if len(self.edges) < 2:
             raise ValueError("Interval requires at least 2 edges")
-        for left, right in pairwise(self.edges):
-            if left >= right:
+        for lower, upper in pairwise(self.edges):
+            if lower >= upper:
                 raise ValueError(
                     "the edges of an Interval must increase, got "
-                    f"{format_edge(left)} before {format_edge(right)}"
+                    f"{format_edge(lower)} before {format_edge(upper)}"
                 )
         self.missing = missing
         self.decimals: int | None = None
         if self.dtype.kind == "M" and (real or decimals is not None):
             raise ValueError(
-                "real and decimals of an Interval require edges that are numbers, got dates"
+                "real and decimals of an Interval require edges that are numbers, got "
+                "dates"
             )
         if decimals is not None:
             self._check_decimals(decimals, real)
@@ -328,15 +330,16 @@ class Interval:
             )
         if real and decimals == 0:
             raise ValueError(
-                "decimals=0 (whole numbers) contradicts real=True (numbers with fractions). "
-                "Omit one of them"
+                "decimals=0 (whole numbers) contradicts real=True (numbers with "
+                "fractions). Omit one of them"
             )
         largest = max(abs(self.edges[0]), abs(self.edges[-1]))
         # Floats represent all multiples of half a step up to 2**52 steps.
         if decimals > 0 and largest * 10.0 ** int(decimals) > 2.0**52:
             raise ValueError(
-                f"decimals={decimals} of an Interval with the bound {format_edge(largest)} "
-                "exceeds the precision of floats. Use fewer decimals, or real=True"
+                f"decimals={decimals} of an Interval with the bound "
+                f"{format_edge(largest)} exceeds the precision of floats. Use fewer "
+                "decimals, or real=True"
             )
 
     def __len__(self) -> int:
@@ -455,7 +458,7 @@ def is_whole_by_default(edges: Sequence[Any], has_bounds: bool) -> bool:
     if is_whole or not has_bounds:
         return is_whole
     # The edges between whole bounds may have fractions, such as for 20 bins of ages.
-    are_wide = all(right - left >= 1 for left, right in pairwise(edges))
+    are_wide = all(upper - lower >= 1 for lower, upper in pairwise(edges))
     return are_wide and edges[0].is_integer() and edges[-1].is_integer()
 
 

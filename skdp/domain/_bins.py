@@ -47,9 +47,9 @@ def cut_evenly(low: float, high: float, bins: int) -> NDArray[np.float64]:
     # Edge i is (low * (bins - i) + high * i) / bins for the decimal fractions of the texts
     # of both bounds, so edge 3 of 10 bins from 0 to 1 is 0.3. Float steps would give
     # 3 * 0.1 = 0.30000000000000004.
-    first, last = Fraction(repr(float(low))), Fraction(repr(float(high)))
-    unit = math.lcm(first.denominator, last.denominator)
-    start, end = int(first * unit), int(last * unit)
+    exact_low, exact_high = Fraction(repr(float(low))), Fraction(repr(float(high)))
+    unit = math.lcm(exact_low.denominator, exact_high.denominator)
+    start, end = int(exact_low * unit), int(exact_high * unit)
     # Floats give the same result as Python integers if all products are exact.
     largest = bins * max(abs(start), abs(end), unit)
     index = np.arange(bins + 1, dtype=float if largest <= MAX_EXACT else object)

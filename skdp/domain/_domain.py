@@ -237,7 +237,8 @@ class Domain:
         absent = [column for column in columns if column not in self._attributes]
         if absent:
             raise ValueError(
-                f"columns must be columns of the domain, {list(self.columns)}, got {absent}"
+                f"columns must be columns of the domain, {list(self.columns)}, got "
+                f"{absent}"
             )
         if len(set(columns)) < len(columns):
             raise ValueError(f"columns must be distinct, got {columns}")
@@ -484,10 +485,10 @@ class Domain:
         array([ True, False])
         """
         table = X if isinstance(X, Table) else wrap_table(X)
-        read = self._make_reader(table)
+        get_operand = self._make_reader(table)
         is_valid = np.ones(len(table.columns[0]), bool)
         for constraint in self._constraints:
-            is_valid &= constraint.evaluate(read).to_truth()
+            is_valid &= constraint.evaluate(get_operand).to_truth()
         return is_valid
 
     def add_derived(self, X: Any) -> Any:
@@ -523,12 +524,12 @@ class Domain:
         table = wrap_table(X)
         if not self._derived:
             return X
-        read = self._make_reader(table)
+        get_operand = self._make_reader(table)
         columns = dict(zip(table.names, table.columns, strict=True))
         library = library_of(table.columns[0])
         for name, expression in self._derived.items():
             columns.pop(name, None)
-            columns[name] = to_column(expression.compute(read), library)
+            columns[name] = to_column(expression.compute(get_operand), library)
         return table.rebuild(list(columns.values()), list(columns))
 
     def _make_reader(self, table: Table) -> Callable[[Any], Operand]:
@@ -536,9 +537,9 @@ class Domain:
         columns = dict(zip(table.names, table.columns, strict=True))
 
         @cache
-        def read(name: Any) -> Operand:
+        def get_operand(name: Any) -> Operand:
             if name in self._derived:
-                return self._derived[name].evaluate(read)
+                return self._derived[name].evaluate(get_operand)
             if name not in columns:
                 raise ValueError(
                     f"X lacks column {name!r} of an expression of the domain, got "
@@ -547,7 +548,7 @@ class Domain:
             with name_column_in_errors(name):
                 return call_safely(self._operands[name].with_column, columns[name])
 
-        return read
+        return get_operand
 
     def encode(self, columns: Iterable[Any]) -> list[Codes]:
         """Encode the columns of a table.
@@ -644,8 +645,8 @@ class Domain:
         if undeclared:
             declared = [name for name in self.columns if name in table.names]
             raise ValueError(
-                f"X must have columns of the domain only, got {undeclared}. Select declared "
-                f"columns, such as X[{declared or list(self.columns)}]"
+                f"X must have columns of the domain only, got {undeclared}. Select "
+                f"declared columns, such as X[{declared or list(self.columns)}]"
             )
         domain = self.select(table.names)
         codes = domain.encode(table.columns)

@@ -109,7 +109,8 @@ def _draft_list(column: Any, values: list[Any], bins: int, max_values: int) -> V
         return values
     if value_type == "string":
         raise ColumnError(
-            f"has more than {max_values} distinct values; group them, or drop the column"
+            f"has more than {max_values} distinct values; group them, or drop the "
+            "column"
         )
     return _cut_dates(to_dates(column, np.dtype("datetime64[us]")), bins)
 
@@ -127,16 +128,16 @@ def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
     # Edges are multiples of the width, so a range around 0 has at least two bins.
     max_bins = max(bins, 2)
     for width in _round_widths((high - low) / max_bins, is_whole):
-        first, last = math.floor(low / width), math.ceil(high / width)
-        # The last bin includes its upper edge. A further bin beyond the largest whole
+        first, stop = math.floor(low / width), math.ceil(high / width)
+        # The stop bin includes its upper edge. A further bin beyond the largest whole
         # number gives all bins the same number of whole numbers.
         if is_whole:
-            last = math.floor(high / width) + 1
-        if last - first <= max_bins:
+            stop = math.floor(high / width) + 1
+        if stop - first <= max_bins:
             break
     try:
-        bounds = float(first * width), float(last * width)
-        n_bins = min(last - first, bins)
+        bounds = float(first * width), float(stop * width)
+        n_bins = min(stop - first, bins)
         with np.errstate(all="ignore"):
             return Interval(*bounds, bins=n_bins, real=not is_whole)
     except (ValueError, OverflowError):
@@ -170,6 +171,6 @@ def _cut_dates(times: NDArray[np.datetime64], bins: int) -> Interval:
     else:
         indices = np.linspace(0, edges.size - 1, bins + 1).astype(int)
         edges = edges[indices]
-    # The last edge may be after the year 9999.
+    # The stop edge may be after the year 9999.
     days = np.minimum(edges.astype("datetime64[D]"), np.datetime64(date.max))
     return Interval(edges=days.tolist())

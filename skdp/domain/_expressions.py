@@ -146,12 +146,13 @@ class Expression:
         def get_operand(name: Any) -> Operand:
             if name not in operands:
                 raise ValueError(
-                    f"{name!r} is not a column of the domain, which has {list(operands)}"
+                    f"{name!r} is not a column of the domain, which has "
+                    f"{list(operands)}"
                 )
             if operands[name].family not in _FAMILIES.values():
                 raise ValueError(
-                    f"column {name!r} must declare numbers, text, truth values or dates, "
-                    f"got {operands[name].family}"
+                    f"column {name!r} must declare numbers, text, truth values or "
+                    f"dates, got {operands[name].family}"
                 )
             return operands[name]
 
@@ -165,17 +166,17 @@ class Expression:
             )
         return result
 
-    def evaluate(self, read: Reader) -> Operand:
-        """Evaluate the expression on the columns that `read` returns."""
+    def evaluate(self, get_operand: Reader) -> Operand:
+        """Evaluate the expression on the columns that `get_operand` returns."""
         with np.errstate(all="ignore"):
-            return _evaluate(self._tree, read)
+            return _evaluate(self._tree, get_operand)
 
-    def compute(self, read: Reader) -> NDArray[Any]:
+    def compute(self, get_operand: Reader) -> NDArray[Any]:
         """Return the values of a derived column, of shape (n_rows,).
 
         Numbers are integers if they are whole by declaration and none is missing.
         """
-        result = self.evaluate(read)
+        result = self.evaluate(get_operand)
         if result.family == _TRUTH:
             return result.to_truth()
         values: NDArray[Any] = result.data
@@ -209,8 +210,8 @@ def parse_derived(
     declared = [name for name in texts if name in operands]
     if declared:
         raise ValueError(
-            f"derived columns must not be declared columns, got {declared}. Remove them from "
-            "the declared columns"
+            f"derived columns must not be declared columns, got {declared}. Remove "
+            "them from the declared columns"
         )
     derived = {}
     for name, text in texts.items():
@@ -225,31 +226,33 @@ def parse_derived(
     return derived
 
 
-def _evaluate(node: ast.expr, read: Reader) -> Operand:
+def _evaluate(node: ast.expr, get_operand: Reader) -> Operand:
     """Evaluate a node of a syntax tree; all forms that are not listed here raise an error."""
     match node:
         case ast.Name(id=name):
-            return read(name)
+            return get_operand(name)
         case ast.Constant(value=bool() | str() | int() | float() as value):
             return _make_constant(value)
         case ast.UnaryOp(op=ast.Not(), operand=part):
-            return Operand(_TRUTH, ~_evaluate(part, read).to_truth())
+            return Operand(_TRUTH, ~_evaluate(part, get_operand).to_truth())
         case ast.UnaryOp(op=op, operand=part) if type(op) in _SIGNS:
-            number = _evaluate(part, read)
+            number = _evaluate(part, get_operand)
             if number.family != _NUMBER:
                 raise ValueError(f"a sign requires a number, got {number.family}")
             return number._replace(data=_SIGNS[type(op)](number.data))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
             calculate = _ARITHMETIC[type(op)]
-            return _calculate(calculate, _evaluate(left, read), _evaluate(right, read))
+            return _calculate(
+                calculate, _evaluate(left, get_operand), _evaluate(right, get_operand)
+            )
         # `a and b and c` is one node with three parts.
         case ast.BoolOp(op=op, values=parts):
-            truths = [_evaluate(part, read).to_truth() for part in parts]
+            truths = [_evaluate(part, get_operand).to_truth() for part in parts]
             return _combine(truths, isinstance(op, ast.And))
         # `a < b < c` is `a < b and b < c`.
         case ast.Compare(left=left, ops=ops, comparators=rights):
             if {type(op) for op in ops} <= _COMPARISONS.keys():
-                operands = [_evaluate(part, read) for part in (left, *rights)]
+                operands = [_evaluate(part, get_operand) for part in (left, *rights)]
                 pairs = zip(ops, pairwise(operands), strict=True)
                 truths = [_compare(_COMPARISONS[type(op)], *pair) for op, pair in pairs]
                 return _combine(truths, True)
@@ -312,6 +315,6 @@ def _calculate(calculate: Callable[..., Any], left: Operand, right: Operand) -> 
     if families == (_NUMBER, _DATE) and is_sum:
         return _calculate(calculate, right, left)
     raise ValueError(
-        "arithmetic requires two numbers, a date minus a date, or a date plus or minus a "
-        f"number of days, got {families[0]} and {families[1]}"
+        "arithmetic requires two numbers, a date minus a date, or a date plus or minus "
+        f"a number of days, got {families[0]} and {families[1]}"
     )

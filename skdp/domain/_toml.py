@@ -177,8 +177,8 @@ def _parse(text: str) -> dict[str, Any]:
     except (RecursionError, ValueError):
         # The parser quotes the text in these errors.
         raise ValueError(
-            "not a domain file: it has deeply nested lists, or a number, date or time that "
-            "cannot be read"
+            "not a domain file: it has deeply nested lists, or a number, date or time "
+            "that cannot be read"
         ) from None
 
 

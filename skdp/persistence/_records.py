@@ -122,8 +122,8 @@ def _dump_estimator(estimator: Any) -> dict[str, Any]:
     parameters = estimator.get_params(deep=False)
     if parameters.get("secret_key") is not None:
         raise ValueError(
-            "`secret_key` must be None to be saved, because the noise of permanent reports "
-            "can be undone with the key. Save the protocol with `to_json`"
+            "`secret_key` must be None to be saved, because the noise of permanent "
+            "reports can be undone with the key. Save the protocol with `to_json`"
         )
     fitted = {}
     if isinstance(estimator, ReportTransformer):
@@ -188,8 +188,8 @@ def _check_guarantee(estimator: Any) -> None:
     follows = getattr(estimator, "_follows_from_parameters", lambda guarantee: True)
     if not isinstance(guarantee, PrivacyGuarantee) or not follows(guarantee):
         raise ValueError(
-            "guarantee_ does not follow from the parameters, because they or the file were "
-            "changed after fit. Fit the estimator again"
+            "guarantee_ does not follow from the parameters, because they or the file "
+            "were changed after fit. Fit the estimator again"
         )
 
 

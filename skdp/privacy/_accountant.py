@@ -60,14 +60,7 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     Losses that fail with a larger probability than delta have no epsilon.
     """
     losses = merge_losses(losses)
-    # The probability that at least one release fails is 1 minus the product of the
-    # success probabilities, and at most the sum of the failure probabilities.
-    failure = Fraction(0)
-    exponent = 0.0
-    for loss in losses:
-        failure += loss.count * loss._failure
-        exponent += loss.count * math.log1p(-float(loss._failure))
-    failure = min(failure, Fraction(-math.expm1(exponent) * (1 + 2.0**-40)))
+    failure = _find_failure(losses)
     if failure > delta:
         return None
     # Without a failure, this delta remains: delta = failure + (1 - failure) * remaining.
@@ -95,8 +88,20 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     # Each change of the grid moves points by a few units in the last place, and there are
     # at most two changes for each bit of a count and each different loss.
     slack = (epsilon_sum + Fraction(mu)) * (64 + len(pure)) / (1 << 50)
-    found = _search_epsilon(pure, mu, float(remaining), round_up(basic))
-    return round_up(min(basic, Fraction(found) + slack))
+    searched = _search_epsilon(pure, mu, float(remaining), round_up(basic))
+    return round_up(min(basic, Fraction(searched) + slack))
+
+
+def _find_failure(losses: Iterable[Loss]) -> Fraction:
+    """Return an upper bound of the probability that at least one release fails."""
+    # It is 1 minus the product of the success probabilities, and at most the sum of the
+    # failure probabilities.
+    total = Fraction(0)
+    log_success = 0.0
+    for loss in losses:
+        total += loss.count * loss._failure
+        log_success += loss.count * math.log1p(-float(loss._failure))
+    return min(total, Fraction(-math.expm1(log_success) * (1 + 2.0**-40)))
 
 
 def _search_epsilon(
@@ -195,20 +200,20 @@ class Distribution:
         if self.step != other.step:
             finest /= N_SUBSTEPS
         step = max(finest, width / MAX_POINTS)
-        one, another = self._to_grid(step), other._to_grid(step)
+        first, second = self._to_grid(step), other._to_grid(step)
         count = self.count + other.count
-        masses = np.convolve(one.masses, another.masses)
+        masses = np.convolve(first.masses, second.masses)
         # The upper tail becomes an infinite loss.
         above = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
         n_kept = max(int(np.searchsorted(-above, -tail_mass * count)), 1)
         # The lower tail moves up.
         below = np.cumsum(masses[:n_kept])
         start = min(int(np.searchsorted(below, tail_mass * count)), n_kept - 1)
-        kept = masses[start:n_kept].copy()
-        kept[0] = below[start]
+        masses = masses[start:n_kept].copy()
+        masses[0] = below[start]
         infinite = self.infinite + other.infinite + float(above[n_kept])
-        first = one.first + another.first + start
-        return Distribution(step, first, kept, infinite, count)
+        start += first.first + second.first
+        return Distribution(step, start, masses, infinite, count)
 
     def _to_grid(self, step: float) -> Distribution:
         """Divide the mass of each loss between its neighbors on another grid such that E[e**-loss] stays."""

@@ -254,11 +254,11 @@ class Account:
         budget = self.budget
         if budget.relation is None:
             budget = replace(budget, relation=converted.relation)
-        added = get_amounts(converted)
-        after = self.sums.plus(added)
+        charged = get_amounts(converted)
+        after = self.sums.plus(charged)
         for name, amount, limit in zip(Sums._fields, after, budget.limits, strict=True):
             if amount > limit:
-                self._raise_exceeded(what, guarantee, name, getattr(added, name))
+                self._raise_exceeded(what, guarantee, name, getattr(charged, name))
         return Account(budget, after)
 
     def _convert(self, what: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
@@ -280,23 +280,23 @@ class Account:
             ) from None
 
     def _raise_exceeded(
-        self, what: str, guarantee: PrivacyGuarantee, name: str, added: Total
+        self, what: str, guarantee: PrivacyGuarantee, name: str, charged: Total
     ) -> None:
         """Raise `BudgetExceeded` for a charge that exceeds the limit of the sum `name`."""
-        if added == math.inf:
+        if charged == math.inf:
             measure = "rho" if self.budget.mu is None else "mu"
             raise BudgetExceeded(
-                f"{what} has no {measure} (delta={guarantee.delta}), but the ledger has a "
-                f"budget of {measure}."
+                f"{what} has no {measure} (delta={guarantee.delta}), but the ledger "
+                f"has a budget of {measure}."
             )
         limit = getattr(self.budget.limits, name)
-        left = round_down(limit - getattr(self.sums, name))
-        required = f"{name}={float(added)}"
+        remaining = round_down(limit - getattr(self.sums, name))
+        required = f"{name}={float(charged)}"
         if self._convert(what, guarantee).relation != guarantee.relation:
             required = f"{required} for relation={self.budget.relation!r}"
         raise BudgetExceeded(
-            f"{what} requires {required}, but the ledger has {left} of {float(limit)} "
-            "left."
+            f"{what} requires {required}, but the ledger has {remaining} of "
+            f"{float(limit)} left."
         )
 
     @property
@@ -314,12 +314,12 @@ class Account:
 
     def largest_charge(self) -> tuple[float, float]:
         """Return the largest epsilon and delta of one further charge that states no other loss."""
-        left = self.remaining()
+        remaining = self.remaining()
         if self.budget.mu is not None:
-            return pure_epsilon(round_down(left.mu_squared)), 0.0
+            return pure_epsilon(round_down(remaining.mu_squared)), 0.0
         if self.budget.rho is not None:
-            return _find_largest_epsilon(left.rho), 0.0
-        return round_down(left.epsilon), round_down(left.delta)
+            return _find_largest_epsilon(remaining.rho), 0.0
+        return round_down(remaining.epsilon), round_down(remaining.delta)
 
 
 def _find_largest_epsilon(rho: Total) -> float:
@@ -463,8 +463,8 @@ class Book:
                     return
                 if mode == "rw" and not self.path.exists():
                     raise FileNotFoundError(
-                        f"the ledger {self.path} does not exist; set epsilon (or rho or "
-                        "mu) to create it"
+                        f"the ledger {self.path} does not exist; set epsilon (or rho "
+                        "or mu) to create it"
                     )
                 with closing(_connect(f"{self.path.as_uri()}?mode={mode}")) as database:
                     # With FULL in place of EXTRA, a power failure could undo a commit.
@@ -476,8 +476,8 @@ class Book:
                 ) from error
             except sqlite3.DatabaseError as error:
                 raise ValueError(
-                    f"{self.path} is not a valid ledger: {error}. Open another path, or "
-                    "restore a backup."
+                    f"{self.path} is not a valid ledger: {error}. Open another path, "
+                    "or restore a backup."
                 ) from None
 
 

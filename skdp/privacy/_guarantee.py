@@ -90,8 +90,8 @@ TRUSTED = {
     "local": "only the process that randomizes each record; no one who receives reports",
     "shuffle": (
         "the process that randomizes each record, and those who shuffle or sum the "
-        "reports: they must not look at single reports, and must have the stated number "
-        "of honest ones"
+        "reports: they must not look at single reports, and must have the stated "
+        "number of honest ones"
     ),
     "central": "the curator: the process and the people that hold the table before noise is added",
 }
@@ -212,13 +212,13 @@ class PrivacyGuarantee(JsonRecord):
     def _check_total(self) -> None:
         """Check that epsilon is at most the sum of the losses; drop a loss that only repeats epsilon and delta."""
         # Gaussian losses have no epsilon, so there is then no sum to compare with.
-        epsilons = [
-            loss.count * loss._epsilon
-            for loss in self.losses
-            if loss._epsilon is not None
-        ]
-        total = sum(epsilons, Fraction(0))
-        has_total = 0 < len(epsilons) == len(self.losses)
+        total = Fraction(0)
+        has_total = bool(self.losses)
+        for loss in self.losses:
+            if loss._epsilon is None:
+                has_total = False
+            else:
+                total += loss.count * loss._epsilon
         # With a tolerance, because each loss is rounded.
         if has_total and self.epsilon > total * (1 + Fraction(1, 1 << 30)):
             raise ValueError(
@@ -274,8 +274,9 @@ class PrivacyGuarantee(JsonRecord):
             raise ValueError(str(error)) from None
 
     def _content(self) -> dict[str, Any]:
-        names = [field.name for field in dataclass_fields(self)]
-        fields = {name: getattr(self, name) for name in names}
+        fields = {}
+        for field in dataclass_fields(self):
+            fields[field.name] = getattr(self, field.name)
         return fields | {
             "scope": list(map(write_name, self.scope)),
             "mechanism": format_text(self.mechanism),
@@ -396,10 +397,11 @@ class PrivacyGuarantee(JsonRecord):
             excess = format_number(self.delta, 2)
             compared += f" (or its probability is larger by up to delta, {excess})"
         return (
-            f"Any result is {format_ratio(self.epsilon)} times as likely for the data as "
-            f"{compared}. An attacker who knows all other data, and is right about 50 times "
-            "in 100 when guessing between the two, is right "
-            f"{format_guess(self.epsilon, self.delta)} times in 100 after seeing the release."
+            f"Any result is {format_ratio(self.epsilon)} times as likely for the data "
+            f"as {compared}. An attacker who knows all other data, and is right about "
+            "50 times in 100 when guessing between the two, is right "
+            f"{format_guess(self.epsilon, self.delta)} times in 100 after seeing the "
+            "release."
         )
 
     def _to_loss(self) -> StatedLoss:
@@ -547,14 +549,15 @@ def convert_to_common_relation(
 
 def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | None:
     """Return the columns that are in the scopes of all "replace_values" guarantees; None without such guarantees."""
-    scopes = [
-        release.scope for release in releases if release.relation == "replace_values"
-    ]
+    scopes = []
+    for release in releases:
+        if release.relation == "replace_values":
+            scopes.append(release.scope)
     if not scopes:
         return None
-    common = list(scopes[0])
-    for scope in scopes[1:]:
-        common = [name for name in common if name in scope]
+    # In the order of the first scope.
+    shared_names = set(scopes[0]).intersection(*scopes)
+    common = [name for name in scopes[0] if name in shared_names]
     if not common:
         texts = " and ".join(join_names(scope) for scope in dict.fromkeys(scopes))
         raise ValueError(

@@ -334,7 +334,9 @@ class PrivacyLedger:
         _, charges = self._book.snapshot()
         # Charges are stored as JSON, in which some column names become text.
         request = format_text(what), guarantee.to_json()
-        return any(request == (one.what, one.guarantee.to_json()) for one in charges)
+        return any(
+            request == (charge.what, charge.guarantee.to_json()) for charge in charges
+        )
 
     def __repr__(self) -> str:
         # **Privacy.** Without the path, because the HTML of estimators contains this text.

@@ -74,7 +74,7 @@ class Loss(ABC):
 
     def _to_fields(self) -> dict[str, Any]:
         """Return the fields of a JSON record."""
-        numbers = {one.name: getattr(self, one.name) for one in fields(self)}
+        numbers = {number.name: getattr(self, number.name) for number in fields(self)}
         return {"kind": self.kind} | numbers
 
 
@@ -251,7 +251,7 @@ def parse_loss(content: Any) -> Loss:
     loss_class = _LOSSES.get(kind) if isinstance(kind, str) else None
     if loss_class is None:
         raise ValueError(f"losses must have a kind of {list(_LOSSES)}")
-    names = ["kind", *(one.name for one in fields(loss_class))]
+    names = ["kind", *(number.name for number in fields(loss_class))]
     check_fields(content, names, "a loss")
     return loss_class(**{name: content[name] for name in names[1:]})
 

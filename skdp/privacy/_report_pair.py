@@ -342,6 +342,6 @@ class ReportPair:
         for probability, pair in parts:
             if pair.beside:
                 raise ValueError("parts must be pairs without further reports")
-            for one in pair.classes:
-                classes.append(tuple(probability * number for number in one))
+            for sums in pair.classes:
+                classes.append(tuple(probability * number for number in sums))
         return cls(tuple(classes))

@@ -38,8 +38,8 @@ _COLUMNS = (
 )
 
 _NOT_COVERED = (
-    "Further calls of steps without a ledger, releases that are charged to no ledger listed "
-    "here, and other releases about the same persons.",
+    "Further calls of steps without a ledger, releases that are charged to no ledger "
+    "listed here, and other releases about the same persons.",
     "Information about the protected columns in other columns and other sources.",
     "Facts about the population, which hold whether or not a record is in the data.",
     "Sample weights, sensitive features and other parameters of fit, which may be true "
@@ -48,9 +48,10 @@ _NOT_COVERED = (
     "For replacing a record: the number of records, their order and their index. For "
     "replacing values: also all other columns, from which the protected values may be "
     "predicted.",
-    "In the local and the shuffle model: true values on the machine that randomizes them. "
-    "In the shuffle model: reports that still have their order, an index or an id, which "
-    "have the local guarantee only. In the central model: the table of the curator.",
+    "In the local and the shuffle model: true values on the machine that randomizes "
+    "them. In the shuffle model: reports that still have their order, an index or an "
+    "id, which have the local guarantee only. In the central model: the table of the "
+    "curator.",
 )
 
 
@@ -238,8 +239,8 @@ def _describe_total(total: PrivacyGuarantee) -> dict[str, Any]:
     unit = f"{total._format_unit()}. A person with more records is protected less"
     if total.unit != "record":
         unit = (
-            f"{total._format_unit()}. A single record of a person with several is protected "
-            "less, because it may replace another record of the person"
+            f"{total._format_unit()}. A single record of a person with several is "
+            "protected less, because it may replace another record of the person"
         )
     return {
         "protected": total._format_scope(),

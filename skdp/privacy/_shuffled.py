@@ -318,8 +318,8 @@ def _inspect_reporter(
         local = _get_local_guarantee(reporter)
         if getattr(protocol, "permanent_key", None) is not None:
             raise ValueError(
-                "reporter must not make permanent reports: two sums of them may differ by "
-                "a single report"
+                "reporter must not make permanent reports: two sums of them may differ "
+                "by a single report"
             )
         if hasattr(protocol, "shuffle_pairs"):
             pairs = tuple(protocol.shuffle_pairs(released))

@@ -46,9 +46,10 @@ _LEDGER_NOTES = (
     "releases gave. A ledger contains neither columns that were released without a "
     "charge, nor whether a release kept its guarantee.",
     "The total is the sum of the charges, with the delta of the budget if it has one. "
-    "For a budget of rho or mu and charges with a delta, it is the epsilon of the whole "
-    "budget at delta = 0.000001, because deltas of charges that depend on earlier "
-    "results do not add up. For all charges, also future ones, the budget holds.",
+    "For a budget of rho or mu and charges with a delta, it is the epsilon of the "
+    "whole budget at delta = 0.000001, because deltas of charges that depend on "
+    "earlier results do not add up. For all charges, also future ones, the budget "
+    "holds.",
 )
 
 # Delta for the epsilon of a budget of rho or mu. It is constant, because a delta that
@@ -154,7 +155,9 @@ def privacy_statement(
     if isinstance(estimator, PrivacyLedger):
         return _state_ledger(estimator)
     estimators = _check_estimators(estimator)
-    if isinstance(trusted, type) or not all(isinstance(one, type) for one in trusted):
+    if isinstance(trusted, type) or not all(
+        isinstance(trusted_class, type) for trusted_class in trusted
+    ):
         raise TypeError("trusted must be a sequence of classes")
     names_of_X = column_names_of(X)
     tables = [_find_columns(part, names_of_X) for part in estimators]
@@ -188,11 +191,14 @@ def _check_estimators(estimator: Any) -> list[Any]:
     for part in estimators:
         if not is_estimator(part):
             is_class = isinstance(part, type)
-            found = f"the class {part.__name__}" if is_class else type(part).__name__
+            description = (
+                f"the class {part.__name__}" if is_class else type(part).__name__
+            )
             raise TypeError(
-                f"estimator must be an estimator, got {found}. For reports, pass the "
-                "result of skdp.read_protocol, or use skdp statement FILE. A ReportDesign "
-                "states no guarantee; its `epsilon` is what the instructions imply."
+                f"estimator must be an estimator, got {description}. For reports, pass the "
+                "result of skdp.read_protocol, or use skdp statement FILE. A "
+                "ReportDesign states no guarantee; its `epsilon` is what the "
+                "instructions imply."
             )
     return estimators
 
@@ -231,7 +237,9 @@ def _list_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
     # The placeholder of unknown columns is listed only if something is released.
     released |= {ALL_COLUMNS} if len(walk.columns) > 1 else set()
     facts += [Fact(x, "", NOT_RELEASED) for x in walk.columns if x not in released]
-    facts.sort(key=lambda one: (walk.columns.index(one.column), one.guarantee is None))
+    facts.sort(
+        key=lambda fact: (walk.columns.index(fact.column), fact.guarantee is None)
+    )
     unseen = [name for name in names_of_X if name not in walk.columns]
     return facts + [Fact(name, "", NOT_SEEN) for name in unseen]
 

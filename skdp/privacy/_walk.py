@@ -32,8 +32,8 @@ COUNTED = "transform returns as many rows as its input, which reveals their numb
 # Notes about steps, in the order of a statement.
 NOTES = {
     "counted": (
-        f"{COUNTED}: {{steps}}. If only fit and sample are used, its guarantee for adding "
-        "or removing remains valid."
+        f"{COUNTED}: {{steps}}. If only fit and sample are used, its guarantee for "
+        "adding or removing remains valid."
     ),
     "inferred": (
         "Categories were inferred from the data, which reveals the observed values: "
@@ -245,8 +245,8 @@ class Walk:
             yield name, part, self._select(flow, columns)
         # A fitted transformer lists its remainder as a part.
         if not is_fitted and estimator.remainder != "drop":
-            rest = [name for name in flow.names if name not in named]
-            columns = (OTHER_COLUMNS,) if flow.is_unknown else tuple(rest)
+            remainder = [name for name in flow.names if name not in named]
+            columns = (OTHER_COLUMNS,) if flow.is_unknown else tuple(remainder)
             yield "remainder", estimator.remainder, self._select(flow, columns)
 
     def _select(self, flow: Flow, columns: tuple[Any, ...] | None) -> Flow:
@@ -319,8 +319,9 @@ class Walk:
         self._add_step(stated, _PROTECTIONS[protects], targets)
         if _steps.find_inferred(estimator):
             self._expose_inferred(estimator, flow, step)
-        for release, found in _steps.find_domains(estimator).items():
-            _, columns = self._domains.setdefault(release, (found, set(found.scope)))
+        for release, of_domain in _steps.find_domains(estimator).items():
+            entry = of_domain, set(of_domain.scope)
+            _, columns = self._domains.setdefault(release, entry)
             columns.update(scope)
 
         has_rows = hasattr(estimator, "transform")
@@ -413,7 +414,7 @@ def _select_columns(
     listed = [selected] if isinstance(selected, str) else selected
     if not isinstance(listed, list | tuple):
         return None
-    is_named = all(isinstance(one, str) for one in listed)
+    is_named = all(isinstance(name, str) for name in listed)
     if is_named and (flow.is_unknown or set(listed) <= set(flow.names)):
         return tuple(listed)
     return None

@@ -219,7 +219,8 @@ class RowStreams(ByteSource):
         indices = self._rows[rows]
         if indices.size == 0 or size % indices.size:
             raise ValueError(
-                f"size must be a multiple of the number of rows, {indices.size}, got {size}"
+                f"size must be a multiple of the number of rows, {indices.size}, got "
+                f"{size}"
             )
         width = size // indices.size
         start = self._n_read[rows]

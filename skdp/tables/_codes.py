@@ -88,13 +88,13 @@ class ValueCoder:
         if library == "polars":
             import polars
 
-            found = column.cast(polars.String).replace_strict(
+            replaced = column.cast(polars.String).replace_strict(
                 [*texts, None],
                 [*codes, self.missing_code],
                 default=self.unknown_code,
                 return_dtype=polars.UInt32,
             )
-            return np.asarray(found.to_numpy(), self.dtype)
+            return np.asarray(replaced.to_numpy(), self.dtype)
         import pyarrow
         from pyarrow import compute
 

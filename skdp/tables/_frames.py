@@ -317,8 +317,8 @@ def get_protocol_text(table: Any) -> str | None:
 def get_arrow_protocol(metadata: Mapping[bytes, bytes]) -> str | None:
     """Return the JSON of the protocol in the metadata of an Arrow schema; None if there is none."""
     # skdp, pandas and pyarrow write the protocol into different fields.
-    written = metadata.get(PROTOCOL_KEY.encode())
-    texts = {None if written is None else written.decode(errors="replace")}
+    content = metadata.get(PROTOCOL_KEY.encode())
+    texts = {None if content is None else content.decode(errors="replace")}
     attributes = parse_pandas_metadata(metadata).get("attributes")
     for fields in (attributes, _parse_json(metadata.get(ATTRS_KEY.encode()))):
         if isinstance(fields, dict):
