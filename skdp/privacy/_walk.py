@@ -314,15 +314,8 @@ class Walk:
             replace(guarantee, scope=tuple(scope)),
             fitted=hasattr(estimator, "guarantee_"),
         )
-        if _steps.library_of(estimator) != "skdp":
-            self.notes["foreign"].append(step)
         self._add_step(stated, _PROTECTIONS[protects], targets)
-        if _steps.find_inferred(estimator):
-            self._expose_inferred(estimator, flow, step)
-        for release, of_domain in _steps.find_domains(estimator).items():
-            entry = of_domain, set(of_domain.scope)
-            _, columns = self._domains.setdefault(release, entry)
-            columns.update(scope)
+        self._add_origins(estimator, stated, flow)
 
         has_rows = hasattr(estimator, "transform")
         is_resampler = hasattr(estimator, "fit_resample")
@@ -363,6 +356,17 @@ class Walk:
             self.facts[fact] = None
         protects_rows = protection != STATISTICS
         self.notes["rows" if protects_rows else "statistics"].append(stated.step)
+
+    def _add_origins(self, estimator: Any, stated: StatedStep, flow: Flow) -> None:
+        """Add facts about the origin of a guarantee, of inferred categories and of discovered domains."""
+        if _steps.library_of(estimator) != "skdp":
+            self.notes["foreign"].append(stated.step)
+        if _steps.find_inferred(estimator):
+            self._expose_inferred(estimator, flow, stated.step)
+        for release, of_domain in _steps.find_domains(estimator).items():
+            entry = of_domain, set(of_domain.scope)
+            _, columns = self._domains.setdefault(release, entry)
+            columns.update(stated.guarantee.scope)
 
     def _expose_inferred(self, estimator: Any, flow: Flow, step: str) -> None:
         """Expose the columns whose categories are inferred from the data."""

@@ -264,8 +264,9 @@ def restrict_source(source: ByteSource, rows: NDArray[np.intp]) -> ByteSource:
 
     Sources without rows return themselves.
     """
-    has_rows = isinstance(source, RowStreams | StreamsOfRows)
-    return source.select(rows) if has_rows else source
+    if isinstance(source, RowStreams | StreamsOfRows):
+        return source.select(rows)
+    return source
 
 
 # Audits and replays of `skdp.testing` and `skdp.evaluation` pass each draw through a

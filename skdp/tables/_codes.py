@@ -331,7 +331,7 @@ def make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
             if np.array_equal(coder.encode(column), codes):
                 return decode
     raise ColumnError(
-        f"no dtype of {library} represents all declared values ({coder.kind})"
+        f"no dtype of {library} represents all declared values ({coder.value_type})"
     )
 
 

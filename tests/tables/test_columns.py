@@ -35,6 +35,11 @@ def column(frame):
     return wrap_table(frame).columns[0]
 
 
+def test_values_without_a_dtype_of_the_library_are_an_error():
+    with pytest.raises(ValueError, match=r"column 'x': no dtype of pyarrow represents all declared values \(number\)"):
+        decode(np.array([0]), [2**70, -1], pa.chunked_array([[1]]))
+
+
 @each(
     "values, data",
     [
