@@ -45,16 +45,6 @@ class TestAnswers:
             np.testing.assert_allclose(found[f"{column}_{statistic}"][:4], wanted[:4], rtol=1e-4)
         assert (found["pay_mean_std_error"][4:] > 50).all()  # nobody is there
 
-    def test_all_groups_are_answered_also_of_an_empty_table(self):
-        for table in (PEOPLE[:0], PEOPLE[:1]):
-            for seed in range(2):
-                fitted = grouped(epsilon=0.3, random_state=seed, statistics=["mean", "sum", "count"]).fit(table)
-                found = fitted.to_frame()
-                assert len(found) == 6
-                assert np.isfinite(found.to_numpy()).all()
-                assert found["age_mean"].between(0, 100).all()
-                assert (found["age_mean_lower"] >= 0).all()
-
     @pytest.mark.parametrize(
         ("epsilon", "level"), [(1.0, 0.95), (Rho(0.05, delta=1e-6), 0.95), (0.1, 0.95), (1.0, 0.5), (1.0, 0.99)]
     )

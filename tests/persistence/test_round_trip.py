@@ -9,6 +9,7 @@ import zipfile
 from datetime import date
 from fractions import Fraction
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -49,7 +50,6 @@ from skdp.privacy import Rho
 from tests.conftest import each
 from tests.local.test_protocol_file import FITTED
 from tests.persistence.forgery import saved
-from tests.persistence.same import assert_same
 from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 
 pytestmark = pytest.mark.filterwarnings(
@@ -146,13 +146,24 @@ def releases(estimator, X):
     return {name: value.toarray() if hasattr(value, "toarray") else value for name, value in made.items()}
 
 
+def parameters_of(estimator):
+    """Return a hash of all parameters with their types; parts and ledgers by their types, lists of steps as text."""
+    hashed = {}
+    for name, value in estimator.get_params().items():
+        is_steps = isinstance(value, list) and isinstance(value[0], tuple)
+        hashed[name] = type(value) if isinstance(value, BaseEstimator | PrivacyLedger) else value
+        hashed[name] = str(value) if is_steps else hashed[name]
+    return joblib.hash(hashed)
+
+
 def check_round_trip(estimator, X):
     again = passed_through(estimator)
-    assert_same(again.get_params(), estimator.get_params())
-    assert_same(releases(again, X), releases(estimator, X))
+    assert parameters_of(again) == parameters_of(estimator)
+    made = joblib.hash(releases(estimator, X))
+    assert joblib.hash(releases(again, X)) == made
     if hasattr(estimator, "guarantee_"):
         assert again.guarantee_ == estimator.guarantee_
-    assert_same(releases(passed_through(again), X), releases(estimator, X))
+    assert joblib.hash(releases(passed_through(again), X)) == made
 
 
 @pytest.mark.parametrize(("estimator", "X"), [pair[1:] for pair in OURS], ids=[name for name, *_ in OURS])
@@ -209,7 +220,9 @@ def test_dtypes_of_ordered_categories_stay():
     ],
 )
 def test_before_fit(estimator):
-    assert_same(passed_through(estimator), estimator)
+    again = passed_through(estimator)
+    assert parameters_of(again) == parameters_of(estimator)
+    assert vars(again).keys() == vars(estimator).keys()
 
 
 def test_output():
