@@ -31,7 +31,6 @@ from skdp.privacy import (
     gaussian_epsilon,
     zcdp_epsilon,
 )
-from skdp.randomness import SecureSource
 from tests.conftest import each
 
 
@@ -149,21 +148,6 @@ def test_worker_processes_share_a_file_and_get_no_budget_of_a_pickled_memory(tmp
     with pytest.raises(ValueError, match=r"(?s)All the 5 fits failed.*in memory belongs to one process .* n_jobs=1"):
         cross_val_score(model(in_memory), FRAME, ILL, cv=5, n_jobs=2)
     assert in_memory.spent == (0, 0)
-
-
-def test_over_the_budget_no_coin_is_drawn(make, monkeypatch):
-    encoder = RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]}, ledger=make(epsilon=0.5)).fit(FRAME)
-    drawn = []
-    monkeypatch.setattr(SecureSource, "bytes", lambda source, size: drawn.append(size))
-    with pytest.raises(BudgetExceeded):
-        encoder.transform(FRAME)
-    assert drawn == []
-    # A failure after the charge does not refund.
-    ledger, left = make(epsilon=2), iter(())
-    monkeypatch.setattr(SecureSource, "bytes", lambda source, size: next(left))
-    with pytest.raises(StopIteration):
-        encoder.set_params(ledger=ledger).fit(FRAME).transform(FRAME)
-    assert ledger.spent == (1, 0)
 
 
 @each("spent", [1e-20, 1e-300, 1 / 3, 0.7])
