@@ -282,10 +282,3 @@ def _column(frame, name):
 def values_of():
     """Read a column of any frame as plain Python values, None for missing."""
     return _column
-
-
-def without_weak(caught):
-    """Return the warnings besides those of a large epsilon or delta, which stands for little noise in a test."""
-    from skdp import WeakGuaranteeWarning
-
-    return [warning for warning in caught if not issubclass(warning.category, WeakGuaranteeWarning)]

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 from skdp import DPMarginalSynthesizer, Interval
-from tests.conftest import each, often
+from tests.conftest import counted_draws, each, often
 
 FALSE_ALARM = 1e-6
 N = 1500
@@ -80,6 +80,13 @@ class TestSample:
         expected /= synthesizer.n_rows_
         seen = np.histogram(made, bins=range(81))[0]
         assert ((seen - expected) ** 2 / np.maximum(expected, 1e-9)).sum() < chi2.isf(FALSE_ALARM, 79)
+
+    def test_sampling_draws_none_of_the_coins_of_the_noise(self):
+        for seed in (None, 0):
+            fit = fitted(random_state=seed)
+            with counted_draws() as drawn:
+                fit.sample(100), fit.transform(TABLE)
+            assert drawn[0] == 0
 
 
 class TestEstimates:
