@@ -458,14 +458,13 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
     columns: dict[Any, list[Any]] = {}
     declared = getattr(estimator, "domain_", parameters.get("categories"))
     if isinstance(declared, list | tuple):
-        names = [f"x{position}" for position in range(len(declared))]
-        declared = dict(zip(names, declared, strict=True))
+        declared = dict(zip(_name_columns(len(declared)), declared, strict=True))
     if isinstance(declared, Mapping | Domain):
         domain = declared if isinstance(declared, Domain) else Domain(declared)
         columns = {name: list(domain[name].values) for name in domain.columns}
     bounds = parameters.get("bounds")
     if bounds is not None:
-        names = [f"x{position}" for position in range(len(np.atleast_2d(bounds)))]
+        names = _name_columns(len(np.atleast_2d(bounds)))
         names = list(bounds) if isinstance(bounds, Mapping) else names
         for name, (low, high) in zip(names, parse_bounds(bounds, names), strict=True):
             # The last number is outside the bounds, to which it must be clipped.
@@ -477,6 +476,11 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
             "it, or declare `categories` or `bounds`"
         )
     return columns
+
+
+def _name_columns(n_columns: int) -> list[str]:
+    """Return scikit-learn's default names of the columns of an array: x0, x1, ..."""
+    return [f"x{position}" for position in range(n_columns)]
 
 
 def _choose_values(values: list[Any]) -> list[Any]:

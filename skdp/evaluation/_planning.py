@@ -28,11 +28,8 @@ LEVEL = 0.95
 Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 # Candidates: all numbers with three significant digits from 0.001 to 64.
-EPSILONS = [
-    epsilon
-    for epsilon in (np.arange(100, 1000) * 10.0 ** np.arange(-5, 0)[:, None]).ravel()
-    if epsilon <= 64
-]
+EPSILONS = (np.arange(100, 1000) * 10.0 ** np.arange(-5, 0)[:, None]).ravel()
+EPSILONS = EPSILONS[EPSILONS <= 64]
 
 
 def plan_epsilon(

@@ -415,12 +415,11 @@ def _pair_draws(
     draws: Sequence[Draw], other_draws: Sequence[Draw]
 ) -> tuple[list[tuple[Draw, Draw]], list[str]]:
     """Pair the draws of the two runs; return no pairs and findings if the draws do not match."""
-    # Draws for each row have no privacy loss.
-    noise = [draw for draw in draws if draw.sampler not in ROWS]
-    other_noise = [draw for draw in other_draws if draw.sampler not in ROWS]
-    if [draw.sampler for draw in noise] != [draw.sampler for draw in other_noise]:
+    noise, other_noise = _select_noise(draws), _select_noise(other_draws)
+    pairs = list(zip(noise, other_noise, strict=False))
+    n_matching = sum(draw.sampler == other.sampler for draw, other in pairs)
+    if not n_matching == len(noise) == len(other_noise):
         return [], ["which samplers are used depends on the rows"]
-    pairs = list(zip(noise, other_noise, strict=True))
     findings = []
     for draw, other_draw in pairs:
         n_scores, n_other_scores = len(list_scores(draw)), len(list_scores(other_draw))
@@ -434,6 +433,11 @@ def _pair_draws(
                 findings.append(f"the scale of {draw.sampler} depends on the rows")
     # Each finding is listed once.
     return ([] if findings else pairs), list(dict.fromkeys(findings))
+
+
+def _select_noise(draws: Sequence[Draw]) -> list[Draw]:
+    """Select the draws with a privacy loss: all except draws of a value for each row."""
+    return [draw for draw in draws if draw.sampler not in ROWS]
 
 
 def _find_understatements(

@@ -105,6 +105,14 @@ class BaseSubject(ABC):
         if not self.accepts(name):
             raise SkipTest(f"{type(self.estimator).__name__} has no parameter {name!r}")
 
+    def clone_estimator(self, parameters: Mapping[str, Any]) -> Any:
+        """Return an unfitted clone with those parameters that the estimator accepts."""
+        estimator = clone(self.estimator)
+        for name, value in parameters.items():
+            if self.accepts(name):
+                estimator.set_params(**{name: value})
+        return estimator
+
     def prepare_noisy(self, **parameters: Any) -> Any:
         """Return a clone that can release a table with much noise (a small epsilon)."""
         return self.prepare(**self.small_epsilon(), **parameters)
@@ -184,8 +192,7 @@ class Privatizer(BaseSubject):
         """Return a clone with declared columns and those `parameters` that it accepts."""
         if self.declared is not None:
             parameters = {str(self.parameter): dict(self.declared)} | parameters
-        accepted = {name: parameters[name] for name in parameters if self.accepts(name)}
-        return clone(self.estimator).set_params(**accepted)
+        return self.clone_estimator(parameters)
 
     def prepare_again(self, prepared: Any) -> Any:
         """Fit a clone of a prepared transformer."""
@@ -270,8 +277,7 @@ class Curator(BaseSubject):
 
     def prepare(self, **parameters: Any) -> Any:
         """Return an unfitted clone with those `parameters` that it accepts."""
-        accepted = {name: parameters[name] for name in parameters if self.accepts(name)}
-        return clone(self.estimator).set_params(**accepted)
+        return self.clone_estimator(parameters)
 
     def prepare_again(self, prepared: Any) -> Any:
         """Return a clone of a prepared estimator."""

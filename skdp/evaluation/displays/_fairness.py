@@ -150,10 +150,10 @@ class FairnessDisplay(PanelDisplay):
             label_rows(axes, list(dict.fromkeys(rows["label"])))
             if title in PARITY:
                 axes.axvline(PARITY[title], color=INK, lw=1.2)
-        handles = [
-            make_legend_entry(name, ls="none", **choose_series_style(position))
-            for position, name in enumerate(names)
-        ]
+        handles = []
+        for position, name in enumerate(names):
+            style = choose_series_style(position)
+            handles.append(make_legend_entry(name, ls="none", **style))
         if self.table["lower"].notna().any():
             handles.append(make_legend_entry("95 % interval", lw=2, alpha=0.6))
         self._draw_legend(ax, handles)

@@ -178,9 +178,9 @@ class MarginalDisplay(PanelDisplay):
             else:
                 _draw_bars(axes, table)
             tidy_axes(axes, f"{names[0]}, {title}")
-        handles = [
-            make_legend_entry(side, color=color, lw=6) for side, color in SIDES.items()
-        ]
+        handles = []
+        for side, color in SIDES.items():
+            handles.append(make_legend_entry(side, color=color, lw=6))
         if any(len(names) == 1 for names in self.marginals):
             self._draw_legend(ax, handles)
         return self
@@ -232,11 +232,11 @@ def _draw_steps(axes: Any, edges: Any, table: pd.DataFrame) -> None:
         axes.stairs(heights, edges, color=SIDES[side], **style)
     axes.locator_params(axis="x", nbins=5)
     axes.set_ylabel("proportion")
-    lines = [
-        f"{format_label(label)}: {row['real']:.1%} | {row['synthetic']:.1%}"
-        for label, row in table[n_bins:].iterrows()
-        if row.any()
-    ]
+    lines = []
+    for label, row in table[n_bins:].iterrows():
+        if row.any():
+            proportions = f"{row['real']:.1%} | {row['synthetic']:.1%}"
+            lines.append(f"{format_label(label)}: {proportions}")
     axes.set_xlabel("\n".join(lines), fontsize="small")
 
 

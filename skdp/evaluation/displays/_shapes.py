@@ -162,10 +162,9 @@ class ShapeDisplay(PanelDisplay):
                 axes.set_xlabel(axis_label)
                 axes.axvline(0, color=INK, lw=1)
             tidy_axes(axes, str(name))
-        handles = [
-            make_legend_entry(label, **choose_series_style(position))
-            for position, label in enumerate(labels)
-        ]
+        handles = []
+        for position, label in enumerate(labels):
+            handles.append(make_legend_entry(label, **choose_series_style(position)))
         if any(patch.get_hatch() for axes in panels for patch in axes.patches):
             from matplotlib.patches import Patch
 
