@@ -88,12 +88,12 @@ class Table:
         )
 
     def features(self, frame: pd.DataFrame) -> NDArray[np.int64]:
-        """Codes of all columns but the target."""
+        """Codes of all columns except the target."""
         codes = self.encode(frame)
         return np.column_stack([codes[n] for n in self.columns if n != self.target])
 
     def is_positive(self, frame: pd.DataFrame) -> NDArray[np.bool_]:
-        """Whether the target has its second declared value."""
+        """Return True for rows with the second declared value of the target."""
         return encode_column(frame[self.target], self.domain[self.target]) == 1
 
 
@@ -105,7 +105,7 @@ def count_values(declared: Any) -> int:
 
 
 def encode_column(column: pd.Series, declared: Any) -> Codes:
-    """Code a column by its declared values or bins; missing values have the code of None."""
+    """Replace values by the index of their declared value or bin; missing values have the index of None."""
     if isinstance(declared, Interval):
         edges = np.asarray(declared.edges, dtype=float)
         numbers = column.to_numpy(float)
@@ -128,7 +128,7 @@ def decode_column(codes: Codes, declared: Any) -> NDArray[Any]:
 
 
 def score_trees(table: Table, rows: pd.DataFrame) -> float:
-    """Area under the ROC curve of boosted trees that learn from `rows`, on test rows."""
+    """Compute the area under the ROC curve of boosted trees that are trained on `rows`, on test rows."""
     if len(rows) > MAX_TREE_ROWS:
         rows = rows.sample(MAX_TREE_ROWS, random_state=0)
     test = table.test[:MAX_TREE_ROWS]
@@ -152,7 +152,7 @@ def score_trees(table: Table, rows: pd.DataFrame) -> float:
 
 
 def is_ordered(declared: Any) -> bool:
-    """Whether neighboring values of a column are alike."""
+    """Return True if neighboring values of a column are similar, as for numbers."""
     return isinstance(declared, Interval) or declared.ordered
 
 
@@ -166,7 +166,7 @@ def load_published() -> dict[str, Callable[[], Table]]:
 
 
 def is_available(load: Callable[[], Table]) -> bool:
-    """Try to load a table."""
+    """Return True if a table can be loaded."""
     try:
         load()
     except OSError:
@@ -186,7 +186,7 @@ def adult() -> Table:
 
 @functools.cache
 def acs() -> Table:
-    """ACS Public Coverage: whether a person has public health insurance."""
+    """ACS Public Coverage: the target is public health insurance."""
     return split(load_acs_public_coverage(data_file("acs_public_coverage.csv.gz")))
 
 
@@ -198,7 +198,7 @@ def compas() -> Table:
 
 @functools.cache
 def lsac() -> Table:
-    """LSAC: whether a student passes the bar exam."""
+    """LSAC: the target is passing the bar exam."""
     return split(load_lsac(data_file("lsac.csv.gz")))
 
 
@@ -255,14 +255,14 @@ def draw_given(rng: Rng, size: int, *parents: Codes, spread: float = 0.3) -> Cod
 
 
 def draw_rows(rng: Rng, probabilities: NDArray[np.float64]) -> Codes:
-    """Draw one value per row of probabilities."""
+    """Draw one value for each row of probabilities."""
     steps = probabilities.cumsum(axis=1)
     uniforms = rng.random((len(steps), 1)) * steps[:, -1:]
     return (uniforms > steps).sum(axis=1).clip(0, steps.shape[1] - 1)
 
 
 def draw_zipf(rng: Rng, n: int, size: int, power: float) -> Codes:
-    """Draw values with probabilities that fall as a power of their rank."""
+    """Draw values of a Zipf distribution: probabilities are a power of the rank."""
     weights = np.arange(1, size + 1) ** -power
     return rng.permutation(size)[rng.choice(size, n, p=weights / weights.sum())]
 
@@ -381,7 +381,7 @@ def payments(n: int = 50_000) -> Table:
 
 @functools.cache
 def parity(n: int = 30_000) -> Table:
-    """Return a label that is the parity of three bits, among five other columns."""
+    """Return five columns and a label that is the parity of three of their bits."""
     rng = np.random.default_rng(5)
     m = 2 * n
     bits = rng.integers(0, 2, (3, m))

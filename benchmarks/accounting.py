@@ -19,7 +19,7 @@ DELTA, SENSITIVITY = 1e-6, 1 << 20
 EPSILONS = {"total": (0.1, 0.02, 0.3), "admitted": (0.1, 1.0)}
 SEEDS = 1
 
-# Kind of release, number of releases; Gaussian noise has mu equal to epsilon.
+# Types and numbers of releases; Gaussian noise has mu equal to epsilon.
 LISTS: dict[str, list[tuple[str, int]]] = {
     "100 Laplace": [("laplace", 100)],
     "100 randomized response, 2 values": [("response 2", 100)],
@@ -76,7 +76,7 @@ def make_releases(table: list[tuple[str, int]], epsilon: float) -> list[Any]:
 
 
 def compose_releases(table: Any, epsilon: float, seed: int) -> float:
-    """Return the epsilon of the composition."""
+    """Return the epsilon of the composition of all releases."""
     from skdp.privacy import compose
 
     return compose(make_releases(table, epsilon), delta=DELTA).epsilon
@@ -169,7 +169,7 @@ def admitted_methods() -> dict[str, Any]:
 
 
 def load_kinds(quick: bool) -> dict[str, Any]:
-    """Return single kinds of release."""
+    """Return lists of releases of one type."""
     return {
         kind: partial(list, [(kind, 1)])
         for kind in ("response 2", "response 8", "laplace", "gaussian")

@@ -85,7 +85,7 @@ def score_audit(table: Any, audit: Any) -> dict[str, float]:
 
 
 def load_excess(quick: bool) -> dict[str, Any]:
-    """Return how many times the loss exceeds the claim, and the number of draws."""
+    """Return ratios of the loss to the claim, with numbers of draws."""
     n_draws = 1_000 if quick else 2_000
     factors = (2.0,) if quick else (1.5, 2.0)
     return {
@@ -143,7 +143,7 @@ def load_neighbours(quick: bool) -> dict[str, Any]:
 def replay(
     name: str, options: dict[str, Any], table: int, epsilon: float, seed: int
 ) -> Any:
-    """Replay the draws of a curator on a table without one row."""
+    """Replay the draws of an estimator on a table without one row."""
     import skdp
     from skdp.testing import replay_release
 
@@ -179,7 +179,7 @@ NAMES = ["age", "education", "hours-per-week", "occupation"]
 
 
 def load_people(quick: bool) -> dict[str, Any]:
-    """Return rows of Adult and the column to guess."""
+    """Return rows of Adult and the attacked column."""
     return {
         column: partial(load_adult_rows, column, 300 if quick else 1_500)
         for column in ("sex", "relationship")
@@ -198,7 +198,7 @@ def load_adult_rows(column: str, n_rows: int) -> tuple[pd.DataFrame, Any]:
 
 
 def attack_reports(name: str, table: Any, epsilon: float, seed: int) -> Any:
-    """Guess a reported column from its report and the other columns."""
+    """Predict a reported column from its report and the other columns."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder
@@ -246,7 +246,7 @@ def load_priors(quick: bool) -> dict[str, Any]:
 
 
 def make_prior(k: int) -> Any:
-    """Return shares that fall as one over the rank."""
+    """Return proportions that are inversely proportional to the rank."""
     shares = 1 / np.arange(1, k + 1)
     return shares / shares.sum()
 

@@ -84,7 +84,7 @@ class ModelTable:
 
 
 def convert(load: Callable[[], Table]) -> ModelTable:
-    """Take intervals and long scales as numbers, and other columns as categories."""
+    """Convert intervals and long scales to numbers, and other columns to categories."""
     table = load()
     frame = pd.concat([table.train, table.test], ignore_index=True)
     rows, bounds, categories = {}, {}, {}
@@ -108,7 +108,7 @@ def convert(load: Callable[[], Table]) -> ModelTable:
 
 
 def is_scale(values: tuple[Any, ...]) -> bool:
-    """Whether values are more than six numbers."""
+    """Return True for a column with more than six distinct numbers."""
     return len(values) > 6 and all(isinstance(value, int | float) for value in values)
 
 
@@ -133,7 +133,7 @@ def draw_classes(rng: np.random.Generator, logits: Numbers) -> Numbers:
 
 
 def skewed(n: int = 16_000) -> ModelTable:
-    """Draw 20 lognormal columns of several scales, in bounds that hold all of them."""
+    """Draw 20 lognormal columns of several scales, with common bounds."""
     rng = np.random.default_rng(101)
     normal, weights = rng.normal(size=(n, 20)), rng.normal(size=20)
     logits = 2.5 * normal @ weights / np.linalg.norm(weights)
@@ -142,7 +142,7 @@ def skewed(n: int = 16_000) -> ModelTable:
 
 
 def curves(n: int = 20_000) -> ModelTable:
-    """Draw ten columns that matter by curves, a step and a product."""
+    """Draw ten columns that affect the target by curves, a step and a product."""
     rng = np.random.default_rng(102)
     x = rng.uniform(-1, 1, (n, 10))
     logits = 1.5 * np.sin(4 * x[:, 0]) + np.abs(x[:, 1]) - x[:, 2] - 1
@@ -151,7 +151,7 @@ def curves(n: int = 20_000) -> ModelTable:
 
 
 def houses(n: int = 20_000) -> ModelTable:
-    """Draw districts like California's: incomes with a tail, and two towns."""
+    """Draw districts similar to the California housing data: skewed incomes and two towns."""
     rng = np.random.default_rng(104)
     is_south = rng.random(n) < 0.55
     latitude = np.where(is_south, 34.0, 37.7) + rng.normal(0, 0.7, n)
@@ -168,7 +168,7 @@ def houses(n: int = 20_000) -> ModelTable:
 
 
 def diamonds(n: int = 20_000) -> ModelTable:
-    """Draw stones with log prices that grow with the logarithm of the weight."""
+    """Draw diamonds whose log price is linear in the log weight."""
     rng = np.random.default_rng(105)
     carat = np.round(rng.lognormal(-0.4, 0.58, n), 2).clip(0.2, 5)
     length = 6.4 * np.cbrt(carat) + rng.normal(0, 0.05, n)
@@ -273,7 +273,7 @@ def fit_categorical(table: ModelTable, epsilon: float, seed: int) -> Prediction:
 
 
 def fit_ebm(table: ModelTable, epsilon: float, seed: int) -> Prediction:
-    """Fit DP-EBM of interpret, which takes the number of rows as public."""
+    """Fit DP-EBM of interpret, for which the number of rows is public."""
     from interpret import privacy
 
     train, test = table.split(seed)
@@ -348,13 +348,13 @@ def public_models() -> dict[str, Callable[..., Prediction]]:
 
 
 def score_classes(table: ModelTable, result: Prediction) -> dict[str, float]:
-    """Area under the ROC curve."""
+    """Compute the area under the ROC curve."""
     predicted, target = result
     return {"AUC": roc_auc_score(target, np.nan_to_num(predicted, nan=0.5))}
 
 
 def score_numbers(table: ModelTable, result: Prediction) -> dict[str, float]:
-    """Mean squared error over the variance."""
+    """Compute the mean squared error divided by the variance."""
     predicted, target = result
     return {"unexplained": np.mean((predicted - target) ** 2) / np.var(target)}
 
@@ -380,7 +380,7 @@ def digits() -> WideTable:
 
 
 def factors(n: int = 20_000) -> WideTable:
-    """Draw 50 columns of five hidden factors."""
+    """Draw 50 columns that depend on five latent factors."""
     rng = np.random.default_rng(1)
     scales = np.array([3, 2.5, 2, 1.5, 1])[:, np.newaxis]
     columns = rng.normal(size=(n, 5)) @ (rng.normal(size=(5, 50)) * scales)
@@ -389,7 +389,7 @@ def factors(n: int = 20_000) -> WideTable:
 
 
 def skewed_factors(n: int = 5_000) -> WideTable:
-    """Draw 20 skewed columns of three hidden factors, in different units."""
+    """Draw 20 skewed columns that depend on three latent factors, in different units."""
     rng = np.random.default_rng(2)
     logs = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 20)) / 2
     columns = np.exp(logs + rng.normal(size=logs.shape) / 4).clip(0, 30)
@@ -440,7 +440,7 @@ def fit_components(
 
 
 def score_components(table: WideTable, components: Numbers) -> dict[str, float]:
-    """Variance that components explain, over the largest one."""
+    """Compute the variance that components explain, divided by the largest possible variance."""
     covariance = np.cov(table.columns, rowvar=False)
     best = np.linalg.eigvalsh(covariance)[-len(components) :].sum()
     return {"explained": np.trace(components @ covariance @ components.T) / best}
@@ -466,7 +466,7 @@ def select_columns(
 def score_selection(
     table: WideTable, chosen: list[NDArray[np.int64]]
 ) -> dict[str, float]:
-    """Proportion of the k columns with the largest F statistics that are missed."""
+    """Compute the proportion of the k columns with the largest F statistics that are not selected."""
     statistics = np.nan_to_num(f_classif(table.columns, table.target)[0])
     best = np.argsort(-statistics)[: table.k]
     return {"missed": float(np.mean([1 - np.isin(best, one).mean() for one in chosen]))}

@@ -90,7 +90,7 @@ def adult_numbers(n: int | None = None) -> NumberTable:
 
 
 def skewed_numbers(n: int = N_ROWS) -> NumberTable:
-    """Eight skewed or heavy-tailed columns, between bounds that are far too wide."""
+    """Eight skewed or heavy-tailed columns with very wide bounds."""
     rng = np.random.default_rng(21)
     zeros = np.where(rng.random(n) < 0.9, 0, rng.geometric(0.1, n))
     return declare(
@@ -166,7 +166,7 @@ def release(
 def discover_means(
     table: NumberTable, epsilon: float, seed: int, *, n_repeats: int = N_SLOW_REPEATS
 ) -> Sample:
-    """Release bounds, and the means between them."""
+    """Release bounds, and then means with these bounds."""
     from skdp import DPMean
 
     means = []
@@ -178,10 +178,10 @@ def discover_means(
 
 
 def find_bounds(table: NumberTable, epsilon: float, seed: int) -> tuple[Any, float]:
-    """Return private bounds, and the epsilon that is left."""
+    """Return private bounds and the remaining epsilon."""
     try:
         from skdp import discover_domain
-    except ImportError:  # The estimator finds its bounds itself.
+    except ImportError:  # Older versions have private bounds in the estimator.
         return "private", epsilon
     spent = DISCOVERY_FRACTION * epsilon
     options = {"epsilon": spent, "delta": DELTA, "random_state": seed}
@@ -241,7 +241,7 @@ def mean_methods() -> dict[str, Callable[..., Sample]]:
 
 
 def bound_tables(quick: bool) -> dict[str, Callable[[], NumberTable]]:
-    """Twenty columns, real and generated, each in a table of its own."""
+    """Return twenty columns, real and generated, each in a separate table."""
     loaders: dict[str, Callable[[], Numbers]] = {
         name: partial(draw_column, name) for name in DRAWS
     }
@@ -351,7 +351,7 @@ def quantile_methods() -> dict[str, Callable[..., Sample]]:
 
 
 def pad_edges(edges: Any) -> Numbers:
-    """Repeat the last edge in place of equal edges, which are merged."""
+    """Repeat the last edge of a quantile transformer, because equal edges are merged."""
     n_edges = len(PROBABILITIES) + 2
     return np.array([(*e, *[e[-1]] * n_edges)[:n_edges] for e in edges])
 
@@ -381,7 +381,7 @@ def score_quantiles(table: NumberTable, sample: Sample) -> dict[str, float]:
 
 
 def rank_errors(values: Numbers, released: Numbers, targets: Numbers) -> Numbers:
-    """Distance of each target rank from the nearest rank of a released value."""
+    """Compute the distance of each target rank from the nearest rank of a released value."""
     ordered = np.sort(values)
     low = np.searchsorted(ordered, released, side="left") / ordered.size
     high = np.searchsorted(ordered, released, side="right") / ordered.size
@@ -437,13 +437,13 @@ def count_methods() -> dict[str, Callable[..., Sample]]:
 
 
 def release_bins(table: CountTable, epsilon: float, seed: int) -> Sample:
-    """Count an ordered column; ranges are sums of the same counts."""
+    """Release the counts of an ordered column; ranges are sums of these counts."""
     counts = fit_histograms(table, [table.ordered], epsilon, seed)
     return {"bins": counts, "ranges": counts}
 
 
 def release_cells(table: CountTable, epsilon: float, seed: int) -> Sample:
-    """Count combinations of two columns."""
+    """Release the counts of the combinations of two columns."""
     return {"cells": fit_histograms(table, list(table.keys), epsilon, seed)}
 
 
@@ -533,7 +533,7 @@ def select_texts(frame: pd.DataFrame) -> pd.DataFrame:
 def discover_categories(
     table: pd.DataFrame, epsilon: float, seed: int
 ) -> list[dict[str, set[Any]]]:
-    """Find the frequent values of all columns in each repeat."""
+    """Release the frequent values of all columns in each repeat."""
     found = []
     for one in list_seeds(seed, 2):
         options = {"epsilon": epsilon, "delta": DELTA, "random_state": one}

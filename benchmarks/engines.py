@@ -27,7 +27,7 @@ ENGINES = ("pyarrow", "duckdb", "polars", "dask")
 
 
 class Folder:
-    """A temporary folder with a file of rows and one of a single column; it goes with this object."""
+    """Temporary folder with a file of rows and a file of one column; it is deleted with this object."""
 
     def __init__(self, n_rows: int) -> None:
         import pyarrow
@@ -47,7 +47,7 @@ class Folder:
             pyarrow.parquet.write_table(part, path, row_group_size=1 << 17)
 
     def remove_target(self) -> None:
-        """Remove what was written."""
+        """Remove the written file or directory."""
         if self.target.is_dir():
             shutil.rmtree(self.target)
         else:
@@ -132,7 +132,7 @@ def make_encoder(names: list[str], epsilon: float) -> Any:
 def time_in_turns(
     own: Callable[[], object], rival: Callable[[], object]
 ) -> dict[str, float]:
-    """Return the shortest CPU time of a call, and its ratio to the rival's."""
+    """Return the shortest CPU time of a call, and its ratio to the time of the reference."""
     times: dict[Callable[[], object], float] = {own: math.inf, rival: math.inf}
     for _ in range(3):
         for call in times:
@@ -175,7 +175,7 @@ def time_privatize(
 def time_histogram(
     engine: str, table: Folder, epsilon: float, seed: int
 ) -> dict[str, float]:
-    """Time a curator's histogram of a column."""
+    """Time a histogram of a column in the central model."""
     from skdp import DPHistogram
 
     histogram = DPHistogram(epsilon, domain={COLUMNS[0]: LABELS})

@@ -250,7 +250,7 @@ def choose(
 
 
 def encode_features(data: FairTable, rows: pd.DataFrame) -> Numbers:
-    """Build indicators of all columns but the group and the target."""
+    """Build indicators of all columns except the group and the target."""
     names = [n for n in data.table.columns if n not in (data.group, data.table.target)]
     return one_hot_codes(data.table, rows, names)
 
@@ -258,7 +258,7 @@ def encode_features(data: FairTable, rows: pd.DataFrame) -> Numbers:
 def reduce(
     data: FairTable, rows: pd.DataFrame, groups: Any, constraints: Any
 ) -> Numbers:
-    """Learn from rows by fairlearn's reduction, and return chances of test rows."""
+    """Train with fairlearn's reduction, and return the probabilities of test rows."""
     from fairlearn.reductions import ExponentiatedGradient
 
     model = ExponentiatedGradient(
@@ -387,7 +387,7 @@ def trace_curve(table: Table, epsilon: float, seed: int) -> dict[str, float]:
     return {"AUC": curve["value"].mean(), "time ratio": ratio}
 
 
-# The study of reports beside the baselines
+# The study of reports and baselines
 
 # The protected columns of arXiv 2304.12845 and 2312.04404; the first has the groups.
 PROTECTED = {
@@ -405,7 +405,7 @@ GENERATED = "generated"
 
 @dataclass(frozen=True, eq=False)
 class StudyTable:
-    """A table and its protected columns, of which the first has the groups."""
+    """A table and its protected columns, the first of which has the groups."""
 
     table: Table
     protected: list[str]
@@ -430,8 +430,8 @@ def protect(load: Callable[[], Table], protected: list[str]) -> StudyTable:
 
 
 def generate_groups(n_rows: int) -> StudyTable:
-    """Generate a table in which the group matters for the label beside its traces in other columns."""
-    # Three in ten are of the minority, whose labels are lower at the same merit.
+    """Generate a table in which the label depends on the group, and other columns are correlated with the group."""
+    # 30 % are in the minority group, whose labels are lower at the same merit.
     rng = np.random.default_rng(0)
     group = (rng.random(n_rows) < 0.7).astype(int)
     merit = rng.normal(size=n_rows)
@@ -451,7 +451,7 @@ def generate_groups(n_rows: int) -> StudyTable:
 
 
 def study_reports(data: StudyTable, epsilon: float, seed: int) -> dict[str, float]:
-    """Compare trees that learn from reports with trees that have the columns, and without them."""
+    """Compare trees that are trained on reports with trees with and without the true columns."""
     from skdp import RandomizedResponseEncoder
     from skdp.evaluation import compare_to_baseline, fairness_study
 

@@ -36,7 +36,7 @@ def load_settings(quick: bool) -> dict[str, Any]:
 def draw_predictors(
     sizes: tuple[int, ...], n_rows: int, seed: int
 ) -> tuple[pd.DataFrame, Any, list[float]]:
-    """Return a true predictor and hidden ones that depend on it, their linear sum and its coefficients."""
+    """Return a predictor and reported predictors that depend on it, their linear sum and its coefficients."""
     rng = np.random.default_rng(seed)
     age = rng.normal(size=n_rows)
     columns: dict[str, Any] = {"age": age}
@@ -54,7 +54,7 @@ def draw_predictors(
 def draw_reports(
     encoder_name: str, table: Any, epsilon: float, seed: int
 ) -> tuple[Any, pd.DataFrame, Any, list[float]]:
-    """Return a fitted encoder, predictors with reports in place of hidden columns, the linear sum and coefficients."""
+    """Return a fitted encoder, predictors with reports, the linear sum and its coefficients."""
     import skdp
 
     sizes, n_rows = table
@@ -91,7 +91,7 @@ def fit_reports(
 
 
 def fit_naively(logistic: bool, table: Any, epsilon: float, seed: int) -> Any:
-    """Return the coefficients of a regression that takes reports for the truth."""
+    """Return the coefficients of a regression that uses reports as true values."""
     from sklearn.linear_model import LinearRegression, LogisticRegression
 
     _, X, linear, truth = draw_reports(
@@ -113,7 +113,7 @@ def report_methods(logistic: bool) -> dict[str, Any]:
 
 
 def score_reports(table: Any, result: Any) -> dict[str, float]:
-    """Return coverage, width, error and the proportion of the effect that is found."""
+    """Return coverage, width, error and the relative effect."""
     summary, truth = result
     estimates = summary["estimate"].to_numpy()
     scores = {

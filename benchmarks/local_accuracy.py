@@ -45,7 +45,7 @@ N_ROWS = 5_000
 
 
 def load_categories(name: str, n_rows: int) -> tuple[pd.DataFrame, Domain]:
-    """Return a table of categories and its domain; skewed columns, of which neighbours depend on each other."""
+    """Return a table of categories and its domain, with skewed columns that depend on the previous column."""
     if name == "adult":
         adult = load_adult()
         rows = adult.data[NAMES].dropna().astype(str)
@@ -131,7 +131,7 @@ def score_estimates(
 
 
 def score_counts(table: Any, estimates: pd.DataFrame) -> dict[str, float]:
-    """Compare counts of values with the truth."""
+    """Compute errors and coverage of estimated counts of values."""
     rows, _ = table
     truth = pd.concat({name: rows[name].value_counts() for name in rows})
     return score_estimates(
@@ -355,7 +355,7 @@ def set_methods() -> dict[str, Any]:
 
 
 def score_sets(table: Any, estimates: pd.DataFrame) -> dict[str, float]:
-    """Compare counts of values with the truth."""
+    """Compute errors and coverage of estimated counts of values."""
     rows, _, _ = table
     truth = rows["list"].explode().value_counts().reindex(estimates.index, fill_value=0)
     return score_estimates(truth, estimates, len(rows))
@@ -421,7 +421,7 @@ def find_words(table: Any, epsilon: float, seed: int) -> Any:
 
 
 def score_words(table: Any, top: pd.DataFrame) -> dict[str, float]:
-    """Return how many of the twenty most frequent words are found, and how many found words do not occur."""
+    """Return the number of the twenty most frequent words that are found, and of found words that do not occur."""
     words, _ = table
     counts, found = words.value_counts(), set(top["value"])
     return {

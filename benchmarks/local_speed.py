@@ -1,8 +1,8 @@
 """Speed of the local model, compared with NumPy code that uses insecure floats, and with peers.
 
 `nanoseconds` is the CPU time per cell (record and column), per draw, or per call for guarantees and ledgers. It is the
-shortest of several runs, in which skdp and its rival alternate. `relative_time` is the time divided by the time of the
-rival:
+shortest of several runs, in which skdp and the reference alternate. `relative_time` is the time divided by the time of
+the reference:
 
 - vectorized randomized response in NumPy, for transformers and oracles;
 - one comparison of a float for each bit, for reports that are bits;
@@ -34,7 +34,7 @@ NAMES = [f"c{place}" for place in range(N_COLUMNS)]
 def time_in_turns(
     own: Callable[[], object], rival: Callable[[], object], size: int, turns: int = 5
 ) -> dict[str, float]:
-    """Return the shortest CPU time of a call per item, and its ratio to the rival's."""
+    """Return the shortest CPU time of a call per item, and its ratio to the time of the reference."""
     own()
     rival()
     times: dict[Callable[[], object], float] = {own: math.inf, rival: math.inf}
@@ -305,7 +305,7 @@ def noise_methods() -> dict[str, Any]:
 
 
 def count_in_python() -> int:
-    """Run a fixed loop."""
+    """Run a fixed loop in Python."""
     return sum(number % 7 for number in range(20_000))
 
 
@@ -328,7 +328,7 @@ def time_composition(table: int, epsilon: float, seed: int) -> dict[str, float]:
     from skdp import PrivacyGuarantee
     from skdp.privacy import GaussianLoss, compose, gaussian_epsilon
 
-    mu = 0.1 + 1e-6 * seed  # Another one each time, because results may be kept.
+    mu = 0.1 + 1e-6 * seed  # A new value for each call, because results may be cached.
     release = PrivacyGuarantee(
         gaussian_epsilon(mu, 1e-7), delta=1e-7, losses=(GaussianLoss(mu),)
     )

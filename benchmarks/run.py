@@ -80,7 +80,7 @@ class Cell(NamedTuple):
 
 
 def read_tasks(script: ModuleType) -> dict[str, tuple[Callable[..., Any], ...]]:
-    """Return the functions (tables, methods, score) of each task."""
+    """Return the functions (tables, methods, score) of each task of a script."""
     if hasattr(script, "TASKS"):
         return dict(script.TASKS)
     return {script.__name__: (script.tables, script.methods, script.score)}
@@ -117,7 +117,7 @@ def find_methods(script: ModuleType, task: str) -> dict[str, Callable[..., Any]]
 
 
 class TableCache:
-    """Keep the last table only, because cells come table by table."""
+    """Keeps only the last table in memory, because cells are run table by table."""
 
     def __init__(self, script: ModuleType, quick: bool) -> None:
         self.script, self.quick = script, quick
@@ -197,9 +197,9 @@ def run_git(*arguments: str, cwd: Path = HERE) -> str:
 
 
 def serve(name: str, quick: bool) -> None:
-    """Run the cells that arrive on standard input, as JSON, one a line."""
+    """Run cells that are read from standard input as JSON, one per line."""
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # What a script prints must not reach the answers.
+    os.dup2(2, 1)  # Output of a script must not be mixed with the results.
     warnings.simplefilter("ignore")
     import skdp
 
@@ -214,7 +214,7 @@ def serve(name: str, quick: bool) -> None:
 
 
 class Worker:
-    """A process that runs cells with the code of one commit."""
+    """Process that runs cells with the code of one commit."""
 
     def __init__(self, name: str, *, quick: bool, tree: Path | None = None) -> None:
         environment = dict.fromkeys(THREADS, "1") | os.environ
@@ -273,7 +273,7 @@ def check_out(commit: str) -> Iterator[Path]:
 
 
 class ResultFile:
-    """The rows of a benchmark, in a CSV file that grows cell by cell, or in memory alone if `path` is None."""
+    """Rows of a benchmark, appended cell by cell to a CSV file, or in memory if `path` is None."""
 
     def __init__(self, path: Path | None) -> None:
         self.path, self.rows, self.lock = path, [], Lock()
@@ -326,7 +326,7 @@ class ResultFile:
 
 
 def write_key(cell: Cell) -> tuple[str, ...]:
-    """Return a cell as it is written in a file."""
+    """Return a cell with the text of a result file."""
     return cell.task, cell.table, cell.method, f"{cell.epsilon:g}", str(cell.seed)
 
 
@@ -345,7 +345,7 @@ def run_cells(
     def run_one(cell: Cell) -> None:
         team = idle.get()
         try:
-            # The order changes with the seed, so that neither commit always comes first.
+            # The order changes with the seed, so that no commit is always first.
             for worker in team if cell.seed % 2 else team[::-1]:
                 answer = worker.run(cell)
                 reason = answer.get("skipped") or answer.get("failed")
@@ -370,7 +370,7 @@ def run_cells(
 
 
 def read_rows(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Return rows of results as a frame; of rows that repeat, the last one counts."""
+    """Return the rows of results as a DataFrame, with the last of repeated rows."""
     frame = pd.DataFrame(rows, columns=COLUMNS).drop_duplicates(
         [*CELL, "metric", "commit"], keep="last"
     )
@@ -406,7 +406,7 @@ def format_pivots(frame: pd.DataFrame) -> str:
 def estimate_precision(frame: pd.DataFrame) -> pd.DataFrame:
     """Estimate the standard error, in percent, of a comparison of means over all tables, methods and epsilons.
 
-    Each group of cells weighs the same, and the seeds of the two commits are taken as unpaired.
+    All groups of cells have the same weight, and the seeds of the two commits are independent.
     """
     summary = summarize(frame[frame["metric"] != "failed"])
     summary["percent"] = 100 * math.sqrt(2) * summary["error"] / summary["mean"].abs()

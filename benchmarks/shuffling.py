@@ -51,7 +51,7 @@ def amplify_columns(table: Any, epsilon: float, seed: int) -> float:
 
 
 def apply_closed_form(table: Any, epsilon: float, seed: int) -> float:
-    """Return the published bound, or the local epsilon where it does not hold."""
+    """Return the published bound, or the local epsilon if its conditions do not hold."""
     n, _ = table
     if epsilon > math.log(n / (16 * math.log(2 / DELTA))):
         return epsilon
@@ -77,7 +77,7 @@ def attack(table: Any, epsilon: float, seed: int) -> float:
 
 
 def attain_delta(p: float, q: float, k: int, n: int, epsilon: float) -> float:
-    """Return the delta that the attacker attains if all others hold one of the two values of the record."""
+    """Return the delta of the attack if all other records have one of the two values of the record."""
     ratio = math.exp(epsilon)
     spread = 9 * math.sqrt(n * (k - 1) * q * (1 - (k - 1) * q)) + 30
     middle = n * (k - 1) * q
@@ -115,7 +115,7 @@ def score_shuffled(table: Any, epsilon: float) -> dict[str, float]:
 
 
 def find_local(table: Any, epsilon: float, seed: int) -> float:
-    """Return the largest local epsilon of randomized response that reaches a central one."""
+    """Return the largest local epsilon of randomized response with a given epsilon after shuffling."""
     from skdp.oracles import RandomizedResponse
     from skdp.privacy import local_epsilon
 

@@ -91,7 +91,7 @@ def methods() -> dict[str, Callable[[Table, float, int], pd.DataFrame]]:
 
 
 def peers() -> dict[str, Callable[[Table, float, int], pd.DataFrame]]:
-    """Return our method, and other libraries'."""
+    """Return the methods of skdp and of other libraries."""
     names = "MST", "AIM"
     return {"auto": synthesize} | {
         f"{name} of dpmm": partial(synthesize_peer, name=name) for name in names
@@ -104,7 +104,7 @@ def references() -> dict[str, Callable[[Table, float, int], pd.DataFrame]]:
 
 
 def score(table: Table, rows: pd.DataFrame) -> dict[str, float]:
-    """Compare synthetic rows with the real rows, and the trees that learn from them."""
+    """Compute errors of marginals of synthetic rows, and scores of trees that are trained on them."""
     codes = table.encode(rows)
     singles = [measure_distance(table, codes, (name,)) for name in table.columns]
     pairs = [measure_distance(table, codes, pair) for pair in list_pairs(table.columns)]
@@ -128,7 +128,7 @@ def list_pairs(columns: list[str]) -> list[tuple[str, str]]:
 def measure_distance(
     table: Table, codes: dict[str, np.ndarray], names: tuple[str, ...]
 ) -> float:
-    """Total variation distance between a marginal of the synthetic and of the real rows."""
+    """Compute the total variation distance between a synthetic and a real marginal."""
     shape = tuple(table.sizes[name] for name in names)
     frequencies = []
     for side in (table.codes, codes):

@@ -90,7 +90,7 @@ def take_rows(load: Callable[[], Table], n_rows: int) -> Table:
 
 
 def cut_years(load: Callable[[], Table], age: str) -> Table:
-    """Load a table with one bin per year of age, as listed ages have already."""
+    """Load a table with one bin per year of age."""
     table = load()
     if not isinstance(table.domain[age], Interval):
         return table
@@ -151,7 +151,7 @@ def synthesize(data: ColumnTable, epsilon: float, seed: int) -> pd.DataFrame:
 
 
 def read_columns(data: ColumnTable, epsilon: float, seed: int) -> pd.DataFrame:
-    """Adapt a release of whole records until its cost for the private columns is epsilon."""
+    """Adjust a release of whole records until its cost for the private columns is epsilon."""
     from skdp.privacy import Mu
 
     check_parameters("redraw")
@@ -168,7 +168,7 @@ def read_columns(data: ColumnTable, epsilon: float, seed: int) -> pd.DataFrame:
 
 
 def redraw(data: ColumnTable, budget: Any, seed: int) -> tuple[pd.DataFrame, float]:
-    """Redraw the private columns from a release of whole records, and return its mu for them."""
+    """Resample the private columns from a release of whole records, and return its mu for them."""
     from skdp import DPMarginalSynthesizer
 
     synthesizer = DPMarginalSynthesizer(
@@ -214,12 +214,12 @@ def methods() -> dict[str, Callable[..., pd.DataFrame]]:
 
 
 def limits() -> dict[str, Callable[..., pd.DataFrame]]:
-    """Return the tables without noise, and without information."""
+    """Return two limits: the real rows, and permuted private columns."""
     return {"real rows": keep, "shuffled": shuffle}
 
 
 def score(data: ColumnTable, rows: pd.DataFrame) -> dict[str, float]:
-    """Compare pairs with a private column, and trees that predict one."""
+    """Compute errors of pairs with a private column, and scores of trees that predict the private column."""
     table, codes = data.table, data.table.encode(rows)
     distances = [
         measure_distance(table, codes, (first, second))

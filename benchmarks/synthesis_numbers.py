@@ -45,12 +45,12 @@ class NumberTable:
     domain: Domain
     spikes: dict[str, float]
     target: str | None = None
-    logs: tuple[str, ...] = ()  # Columns that the regression takes as logarithms.
+    logs: tuple[str, ...] = ()  # Columns whose logarithms are predictors.
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Numbers, their decimals (None for floats), declared ends, and a spike."""
+    """Numbers, their decimals (None for floats), declared bounds, and a spike."""
 
     numbers: Numbers
     decimals: int | None
@@ -108,7 +108,7 @@ def smooth_columns(n: int) -> NumberTable:
 
 
 def spiked_columns(n: int) -> NumberTable:
-    """Draw ten columns with values that many rows have."""
+    """Draw ten columns with a very frequent value."""
     rng = np.random.default_rng(12)
     z = rng.normal(size=n)
     minutes = np.rint(np.exp(4 + 0.7 * z))
@@ -170,7 +170,7 @@ def mix(
 
 
 def skewed_table(n: int) -> NumberTable:
-    """Draw skewed numbers of two hidden factors, and a nearly linear target."""
+    """Draw skewed numbers that depend on two latent factors, and a nearly linear target."""
     rng = np.random.default_rng(14)
     f, g = rng.normal(size=(2, n))
     a = 10 * np.exp(0.5 * mix(rng, 0.5, (1, f)))
@@ -245,7 +245,7 @@ def synthesize(
 
 
 def methods() -> dict[str, Callable[..., pd.DataFrame]]:
-    """Return both kinds of bins."""
+    """Return synthesizers with declared and with private bins."""
     return {
         f"{bins} bins": partial(synthesize, bins=bins)
         for bins in ("declared", "private")
@@ -253,7 +253,7 @@ def methods() -> dict[str, Callable[..., pd.DataFrame]]:
 
 
 def score_columns(table: NumberTable, rows: pd.DataFrame) -> dict[str, float]:
-    """Mean absolute errors of columns."""
+    """Compute mean absolute errors of columns."""
     real, made = table.train, rows
     errors = {
         "mean": (made.mean() - real.mean()).abs() / real.std(),
@@ -271,7 +271,7 @@ def score_columns(table: NumberTable, rows: pd.DataFrame) -> dict[str, float]:
 
 
 def measure_distance(real: pd.Series, made: pd.Series) -> float:
-    """Largest difference of the distribution functions at 99 quantiles."""
+    """Compute the largest difference of the distribution functions at 99 quantiles."""
     points = np.unique(np.quantile(real, np.linspace(0.01, 0.99, 99)))
     steps = [
         np.searchsorted(np.sort(x), points, side="right") / len(x) for x in (real, made)
@@ -280,7 +280,7 @@ def measure_distance(real: pd.Series, made: pd.Series) -> float:
 
 
 def score_tables(table: NumberTable, rows: pd.DataFrame) -> dict[str, float]:
-    """Errors of a regression, of correlations of ranks, and of columns."""
+    """Compute errors of a regression, of rank correlations, and of columns."""
     real, made = table.train, rows
     difference = (made.rank().corr() - real.rank().corr()).fillna(1).abs().to_numpy()
     errors = score_columns(table, rows)
@@ -293,7 +293,7 @@ def score_tables(table: NumberTable, rows: pd.DataFrame) -> dict[str, float]:
 
 
 def measure_regression(table: NumberTable, made: pd.DataFrame) -> float:
-    """Mean squared error over the variance of a regression that learns from `made`."""
+    """Compute the mean squared error, divided by the variance, of a regression that is trained on `made`."""
     test = table.test
     logs = list(table.logs)
     made, test = (
