@@ -361,6 +361,7 @@ def split_target(table: Any) -> tuple[Any, Any]:
 
 
 def _check_width(n_columns: int) -> None:
+    """Check that a table has a column besides the target."""
     if n_columns < 2:
         raise ValueError(
             "X must have two columns or more, the last of them the target, "

@@ -130,7 +130,11 @@ def _guess_bins(values: NDArray[Any], low: Any, scale: Any) -> NDArray[np.intp]:
 def encode_numbers(
     values: NDArray[Any], edges: NDArray[Any], outside: int, missing: int
 ) -> NDArray[np.unsignedinteger]:
-    """Return the bin of each value, or the code `outside`, or `missing` for NaN or NaT."""
+    """Return the bin of each value between ascending edges.
+
+    Values below the first or above the last edge get the code `outside`; NaN and NaT get
+    the code `missing`.
+    """
     out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
     n_bins = edges.size - 1
     is_even = False
@@ -150,7 +154,7 @@ def encode_numbers(
             codes += block >= edges[codes + 1]
         else:
             codes = np.searchsorted(edges, block, side="right") - 1
-        # The last bin is closed.
+        # The last bin contains its upper edge.
         np.minimum(codes, n_bins - 1, out=codes)
         is_inside = (block >= edges[0]) & (block <= edges[-1])
         if not is_inside.all():

@@ -261,6 +261,7 @@ def _dump_attribute(values: Categories | Interval) -> list[Any]:
 
 
 def _load_attribute(state: list[Any]) -> Categories | Interval:
+    """Return the declared values of a state of `_dump_attribute`."""
     content, ordered = state
     values = value_from_json(content)
     if isinstance(values, Interval):
@@ -269,6 +270,7 @@ def _load_attribute(state: list[Any]) -> Categories | Interval:
 
 
 def _load_domain(state: dict[str, Any]) -> Domain:
+    """Return the domain of a state of `_dump_domain`."""
     columns = {}
     for name, attribute, observed in state["columns"]:
         columns[name] = _load_attribute(attribute)
@@ -286,6 +288,7 @@ def _dump_guarantee(guarantee: PrivacyGuarantee) -> list[Any]:
 
 
 def _load_guarantee(state: list[Any]) -> PrivacyGuarantee:
+    """Return the guarantee of a state of `_dump_guarantee`."""
     # The JSON has text in place of column names of types that it lacks.
     guarantee = PrivacyGuarantee.from_json(state[0])
     return replace(guarantee, scope=tuple(state[1]))

@@ -274,6 +274,7 @@ class PrivacyGuarantee(JsonRecord):
             raise ValueError(str(error)) from None
 
     def _content(self) -> dict[str, Any]:
+        """Return the fields of the JSON record."""
         fields = {}
         for field in dataclass_fields(self):
             fields[field.name] = getattr(self, field.name)
@@ -693,9 +694,9 @@ def compose(
 
 
 def _sum_of_rhos(losses: Sequence[Loss]) -> Fraction | None:
-    """Return the sum of the rhos of losses; None if a loss has none, or no loss states rho only.
+    """Return the sum of the rhos of losses; None if a loss has no rho, or no loss states one.
 
-    Other rhos follow from losses that compose to a smaller epsilon.
+    If no loss states a rho, the composition of the losses has a smaller epsilon.
     """
     total = Fraction(0)
     for loss in losses:

@@ -113,6 +113,7 @@ class StatedLoss(Loss):
         return None if self.delta else super()._rho
 
     def _to_replacement(self) -> Self:
+        """Return the loss for replacing a record, from the loss for adding or removing a record."""
         # Group privacy for two records: (2 epsilon, (1 + e**epsilon) delta). With e**800,
         # the delta is at least 1 for every positive float delta.
         power = exp_bounds(min(self.epsilon, 800.0))[1]
@@ -181,6 +182,7 @@ class PureLoss(Loss):
         return Fraction(self.epsilon if self.share else 0)
 
     def _to_replacement(self) -> Self:
+        """Return the loss for replacing a record, from the loss for adding or removing a record."""
         # The total variations of two steps add up to 2 share tanh(epsilon / 2). Divided by
         # tanh(epsilon) of epsilon' = 2 epsilon, this is share (1 + tanh(epsilon / 2)**2).
         share = Fraction(self.share) * (1 + _tanh_of_half(self.epsilon) ** 2)
@@ -237,6 +239,7 @@ class GaussianLoss(Loss):
         return Fraction(self.mu) ** 2 / 2
 
     def _to_replacement(self) -> Self:
+        """Return the loss for replacing a record: twice the sensitivity."""
         return replace(self, mu=2 * self.mu)
 
 

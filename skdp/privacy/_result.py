@@ -152,6 +152,7 @@ class PrivacyStatement(JsonRecord):
         return f"{'. '.join(texts)}."
 
     def _content(self) -> dict[str, Any]:
+        """Return the fields of the JSON record."""
         total = self.total
         return {
             "headline": format_text(self._headline()),

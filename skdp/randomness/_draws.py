@@ -326,8 +326,8 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
     Examples
     --------
     >>> from skdp.randomness import SeededSource, bernoulli
-    >>> coins = bernoulli(SeededSource(0), 3 * 2**62, 10_000)
-    >>> round(float(coins.mean()), 2)
+    >>> draws = bernoulli(SeededSource(0), 3 * 2**62, 10_000)
+    >>> round(float(draws.mean()), 2)
     0.75
     """
     threshold = check_size(threshold, min_val=0, max_val=ONE, name="threshold")
@@ -369,8 +369,8 @@ def bernoulli_ratio(
     Examples
     --------
     >>> from skdp.randomness import SeededSource
-    >>> coins = bernoulli_ratio(SeededSource(0), 1, 3, 10_000)
-    >>> round(float(coins.mean()), 2)
+    >>> draws = bernoulli_ratio(SeededSource(0), 1, 3, 10_000)
+    >>> round(float(draws.mean()), 2)
     0.33
     """
     numerator = check_size(numerator, min_val=0, max_val=None, name="numerator")
@@ -389,9 +389,9 @@ def bernoulli_ratio(
             return None
         return (scaled << 8) // denominator & 255
 
-    coins = bernoulli_of_digits(source, digit, size)
+    draws = bernoulli_of_digits(source, digit, size)
     return notify_watcher(
-        "bernoulli_ratio", coins, numerator=numerator, denominator=denominator
+        "bernoulli_ratio", draws, numerator=numerator, denominator=denominator
     )
 
 

@@ -180,9 +180,10 @@ def library_of(column: Any) -> str:
 
 
 def unwrap(column: Any) -> tuple[str, Any]:
-    """Return the library that stores the values of a column, and the stored column.
+    """Return the library of the array in which a column is stored, and this array.
 
-    A pandas series may store NumPy or Arrow arrays; then the library is not pandas.
+    The result for a pandas series that stores a NumPy or Arrow array is this array; only
+    other series are returned with the library "pandas".
     """
     library = library_of(column)
     dtype = column.type if library == "pyarrow" else column.dtype
@@ -248,7 +249,7 @@ def name_of_dtype(column: Any) -> str:
 
 
 def can_contain(column: Any, types: Collection[str]) -> bool:
-    """Check if the dtype of a column allows values of one of some types, such as "number"."""
+    """Check if a column can contain values of one of some types, such as "number", by its dtype."""
     value_type = type_of_column(column)
     # The dtype of a column without values is arbitrary.
     is_allowed = value_type in types or value_type == ANY_TYPE

@@ -309,9 +309,9 @@ def get_protocol_text(table: Any) -> str | None:
     if isinstance(table, pd.DataFrame):
         text = table.attrs.get(PROTOCOL_KEY)
         return text if isinstance(text, str) else None
-    return (
-        get_arrow_protocol(table.schema.metadata or {}) if has_metadata(table) else None
-    )
+    if not has_metadata(table):
+        return None
+    return get_arrow_protocol(table.schema.metadata or {})
 
 
 def get_arrow_protocol(metadata: Mapping[bytes, bytes]) -> str | None:
