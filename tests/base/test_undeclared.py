@@ -67,25 +67,6 @@ def test_a_dtype_that_can_hold_none_of_the_declared_values_is_refused(make):
 
 
 @each(
-    "make, advice",
-    [
-        (local(RandomizedResponseEncoder), "Or set .*'uniform'.* equal counts"),
-        (SYNTHESIZER, "Or set .*value} replaces .*'ignore' excludes such rows.$"),
-    ],
-)
-def test_the_error_shows_what_is_declared_and_what_to_do(make, advice):
-    ledger = PrivacyLedger(epsilon=9)
-    people = pd.DataFrame({"age": ["young", "secret"]})
-    text = rf"column 'age' contains a value .* \['young', 'old'\]\. .*Declare .*, and None .*{advice}"
-    with pytest.raises(ValueError, match=text) as caught:
-        released(make(GROUPS, ledger, "error"), people)
-    assert not any(word in str(caught.value) for word in ("secret", "'clip'"))  # text has no bins
-    assert ledger.spent.epsilon == 0
-    with pytest.raises(ValueError, match="'clip' moves numbers"):
-        released(SYNTHESIZER(Interval(0, 50), ledger, "error"), AGES)
-
-
-@each(
     "declared, remedy",
     [
         (GROUPS, "Declare all values that can occur, in the same spelling, and None for missing values."),

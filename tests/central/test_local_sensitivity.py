@@ -12,7 +12,6 @@ import pytest
 from skdp import BudgetExceeded, PrivacyLedger
 from skdp.central import propose_test_release, smooth_sensitivity_release
 from skdp.randomness import watch_draws
-from skdp.testing import replay_release
 from tests.conftest import counted_draws
 
 WIDTH = 100
@@ -170,18 +169,6 @@ class TestMedian:
             for other in others:
                 assert smooth_delta(epsilon, smooth[table], smooth[other]) <= 0.05 * (1 + 1e-6)
                 assert proposal_delta(epsilon, proposed[table], proposed[other]) <= 0.05 * (1 + 1e-6)
-
-
-def test_a_proposal_is_replayed_on_neighbors():
-    ages = np.linspace(0, 100, 5000)
-
-    def release(X):
-        return propose_test_release(
-            "mean", X, sensitivity=0.05, bounds=(0, 100), epsilon=1.0, delta=DELTA, random_state=0
-        )
-
-    for X, neighbor in ((ages, ages[:-1]), (ages[:-1], ages)):
-        assert replay_release(release, X, neighbor).passed
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,6 @@ def test_a_plan_never_states_less_than_is_charged(estimator, X):
 SCALED = make_pipeline(scaler(), LogisticRegression())
 REPORTED = make_pipeline(response(), OneHotEncoder(), LogisticRegression())
 AT_FIT = make_pipeline(OnFitOnly(response()), OneHotEncoder(), LogisticRegression())
-TYPED = ("numbers", scaler(), make_column_selector(dtype_include="number"))
 GRID = {"logisticregression__C": [1, 2]}
 PIPELINES = {
     "response and model": (REPORTED, TEXT),

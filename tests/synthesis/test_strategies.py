@@ -30,28 +30,35 @@ def fitted(X=TABLE, domain=DOMAIN, **parameters):
     return DPMarginalSynthesizer(**{"random_state": 0, "domain": domain} | parameters).fit(X)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of workloads that are too large
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=4),
     st.sampled_from([*METHODS, "list"]),
     st.sampled_from([1e-6, 0.01, 0.3, 3, 1000, 1e4]),
     st.sampled_from([0, 1e-9, 0.1]),
     st.sampled_from([0, 1, 2, 40]),
+    st.sampled_from([2, 4, 30, 1000]),
     st.integers(0, 2**20),
+    st.data(),
 )
-def test_tiny_tables_never_hang_and_give_distributions(sizes, method, epsilon, delta, n, seed):
+def test_tiny_tables_never_hang_and_give_distributions(sizes, method, epsilon, delta, n, max_cells, seed, data):
     values = np.random.default_rng(seed)
     X = np.array([values.integers(0, size, n) for size in sizes]).T.reshape(n, len(sizes))
     domain = [list(range(size)) for size in sizes]
-    marginals = [tuple(f"x{place}" for place in range(len(sizes)))[-2:]] if method == "list" else method
-    synthesizer = DPMarginalSynthesizer(
-        epsilon, delta=delta, domain=domain, marginals=marginals, random_state=seed
-    ).fit(X)
+    names = [f"x{place}" for place in range(len(sizes))]
+    parameters = {"marginals": [tuple(names[-2:])] if method == "list" else method}
+    if method == "auto":
+        columns = st.sets(st.sampled_from(names), min_size=1, max_size=3).map(lambda one: tuple(sorted(one)))
+        workload = data.draw(st.none() | st.lists(columns, min_size=1, max_size=3, unique=True))
+        target = data.draw(st.none() | st.sampled_from(names))
+        parameters |= {"max_cells": max_cells, "workload": workload, "target": target}
+    synthesizer = DPMarginalSynthesizer(epsilon, delta=delta, domain=domain, random_state=seed, **parameters).fit(X)
     assert_sound(synthesizer.model_)
     assert synthesizer.n_rows_ >= 1
     assert math.isfinite(synthesizer.n_rows_std_error_)
     rows = synthesizer.sample(30)
     assert ((rows >= 0) & (rows < sizes)).all()
-    table = synthesizer.marginal([f"x{place}" for place in range(len(sizes))])
+    table = synthesizer.marginal(names)
     assert (table["count"] >= 0).all()
     assert table["count"].sum() == pytest.approx(synthesizer.n_rows_)
 

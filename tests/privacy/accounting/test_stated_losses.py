@@ -17,9 +17,6 @@ from skdp.privacy import compose
 from tests.conftest import each, often
 from tests.privacy.accounting.enumerated import exp, pair_of
 
-JOBS = [f"job {i}" for i in range(20)]
-FRAME = pd.DataFrame({"job": JOBS * 3, "sex": ["f", "m"] * 30})
-
 
 @each("strategy", ["split", "sample", "joint"])
 def test_the_channel_of_all_columns_is_dominated_by_the_losses(strategy):
