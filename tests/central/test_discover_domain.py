@@ -302,14 +302,10 @@ class TestErrors:
         "options, match",
         [
             ({"epsilon": 0}, "epsilon must be"),
-            ({"epsilon": "1"}, "epsilon must be"),
-            ({"delta": 1.0}, "delta must be"),
             ({"delta": 0}, r"delta must be in \(0, 1\), got 0: the columns \['t'\] have text"),
-            ({"max_rows_per_person": 0}, "max_rows_per_person must be"),
             ({"groups": [1]}, "groups has 1 entries"),
             ({"groups": [1, None]}, "groups must not contain missing"),
             ({"random_state": "0"}, "random_state must be"),
-            ({"ledger": 1.0}, "ledger must be"),
         ],
     )
     def test_parameters(self, options, match):

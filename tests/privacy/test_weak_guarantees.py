@@ -80,15 +80,6 @@ def test_the_success_of_an_attack_is_stated(epsilon):
     assert message.startswith(f"epsilon={epsilon:.6g} gives weak protection")
 
 
-@each("epsilon, reached", [(50, "49.9965"), (1000, "55.4518")])
-def test_the_requested_epsilon_of_an_encoder_is_stated(epsilon, reached):
-    (message,) = told(lambda: RandomizedResponseEncoder(epsilon, categories=DOMAIN, strategy="joint").fit(ROWS))
-    requested = f"the largest that this encoder reaches within the requested epsilon={epsilon}, gives weak protection"
-    assert message.startswith(f"epsilon={reached}, {requested}")
-    (message,) = told(lambda: RandomizedResponseEncoder(30, categories=DOMAIN, strategy="joint").fit(ROWS))
-    assert message.startswith("epsilon=30 gives weak protection")
-
-
 def test_a_curator_is_told_before_the_charge():
     assert not told(lambda: DPMean(10.0, bounds=(0, 1)).fit(NUMBERS))
     for mu, n_warnings in ((1.0, 0), (8.0, 1)):

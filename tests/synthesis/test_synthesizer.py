@@ -56,10 +56,6 @@ def whole(synthesizer):
     return total
 
 
-def bins(wages):
-    return np.minimum(np.asarray(wages, float) // 10, 7).astype(int)
-
-
 N_FITS = 25
 
 
