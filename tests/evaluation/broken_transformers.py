@@ -56,10 +56,6 @@ class TrueValueFirst(Broken):
         others[own, self.place] = values[own]
         return pd.DataFrame({"subset": list(others.tolist())})
 
-    def exact(self):
-        p = self.inclusion
-        return math.log(p * (self.k - 1) / (1 - p))
-
 
 class RedrawnReports(Broken):
     """multi-freq-ldpy, longitudinal: the permanent report is drawn anew at each call."""
@@ -97,28 +93,6 @@ class FloatLaplace(Broken):
         uniform = self.rng.random(len(values)) - 0.5
         noise = -np.sign(uniform) * np.log1p(-2 * np.abs(uniform)) / self.epsilon
         return pd.DataFrame({"value": values + noise})
-
-
-class InvertedBranch(Broken):
-    """ldp-fairness-impact, local hashing: the bucket is perturbed with the probability of keeping it."""
-
-    def __init__(self, epsilon=1.0, k=8, seed=0):
-        super().__init__(epsilon, k, seed)
-        self.buckets = round(math.exp(epsilon)) + 1
-
-    def hash(self, seeds, values):
-        return (seeds + values * (1 + seeds % 97)) % 101 % self.buckets
-
-    def report(self, values):
-        seeds = self.rng.integers(0, 1 << 40, len(values))
-        keep = math.exp(self.epsilon) / (math.exp(self.epsilon) + self.buckets - 1)
-        buckets = self.respond(self.hash(seeds, values), 1 - keep, self.buckets)
-        return pd.DataFrame({"seed": seeds, "bucket": buckets})
-
-    def supports(self, reports):
-        """What an attacker computes from the public seed: is this the bucket of 0, and of 1?"""
-        seeds, buckets = reports["seed"].to_numpy(), reports["bucket"].to_numpy()
-        return pd.DataFrame({value: self.hash(seeds, value) == buckets for value in (0, 1)})
 
 
 class MissingPassesThrough(Broken):

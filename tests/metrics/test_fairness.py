@@ -240,16 +240,3 @@ def test_missing_values_are_a_group_of_their_own(make):
     pd.testing.assert_frame_equal(
         swapped, fairness_report(true, predicted, [*"bbbbaaaabbbb"], privileged="a", positive_label=1)
     )
-
-
-@each(
-    "parameters, message",
-    [
-        ({"privileged": {"gender": "a"}}, "for a column without a name"),
-        ({"privileged": "c"}, "must have a row with a privileged value"),
-        ({"privileged": ["a", "b"]}, "must have a row with an unprivileged value"),
-    ],
-)
-def test_parameters_that_do_not_fit_are_refused(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        fairness_report(TRUE, PREDICTED, GROUPS, positive_label=1, **parameters)
