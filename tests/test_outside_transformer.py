@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
+import polars as pl
 import pyarrow.dataset as ds
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -52,19 +52,10 @@ def test_its_protocol_does_what_transform_does():
     assert (abs(table["count"] - truth.reindex(table.index)) < 5 * table["std_error"]).all()
 
 
-def frames(table, folder):
+def test_engines_take_it():
     dask = pytest.importorskip("dask.dataframe")
-    duckdb = pytest.importorskip("duckdb")
-    polars = pytest.importorskip("polars")
-    yield polars.from_arrow(table).lazy()
-    yield duckdb.from_arrow(table)
-    yield ds.dataset(table)
-    yield dask.from_pandas(table.to_pandas(), npartitions=3)
-
-
-def test_engines_take_it(tmp_path):
-    table, sums = pa.Table.from_pandas(people(), preserve_index=False), []
-    for frame in frames(table, tmp_path):
+    table, sums = pl.from_pandas(people()), []
+    for frame in (table.lazy(), ds.dataset(table.to_arrow()), dask.from_pandas(people(), npartitions=3)):
         ledger = PrivacyLedger(epsilon=5)
         fitted = said(ledger=ledger).fit(people(1))
         released = privatize(frame, fitted)
@@ -72,7 +63,7 @@ def test_engines_take_it(tmp_path):
         sums.append(tally(released, fitted))
         assert sums[-1].n_reports == N
     # Dask numbers no rows: its seeded reports follow from its partitions.
-    assert all(all(map(np.array_equal, one.sums(), sums[0].sums())) for one in sums[:-1])
+    assert all(map(np.array_equal, sums[0].sums(), sums[1].sums()))
 
 
 def test_a_statement_believes_it_only_if_it_is_told_to():

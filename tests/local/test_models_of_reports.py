@@ -11,7 +11,6 @@ import sklearn
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import check_estimator
 
 from skdp import BudgetExceeded, OnFitOnly, PrivacyLedger, RandomizedResponseEncoder, RapporEncoder
 from skdp.local import (
@@ -167,20 +166,6 @@ def test_mistakes_are_named_before_anything_is_charged(rows):
     with pytest.raises(ValueError, match="same name"):
         PosteriorFeatures(doubled).fit(pd.DataFrame({"a": ["b_c"], "a_b": ["c"]}))
     assert ledger.spent == (0, 0)
-
-
-NOT_THE_SAME = ["check_transformer_general", "check_transformer_data_not_an_array"]
-"""What fails as `fit_transform` privatizes and `transform` does not: that they differ is the point."""
-ROW_ORDER = ["check_methods_sample_order_invariance", "check_methods_subset_invariance"]
-"""What fails as every row draws its own coins: its output depends on its place in the call."""
-
-
-@pytest.mark.filterwarnings("ignore::skdp.PrivacyLeakWarning")
-@pytest.mark.parametrize(("kind", "failing"), [(OnFitOnly, NOT_THE_SAME), (PosteriorFeatures, ROW_ORDER)])
-def test_scikit_learn_checks(kind, failing):
-    estimator = kind(RandomizedResponseEncoder(random_state=0))
-    results = check_estimator(estimator, expected_failed_checks=dict.fromkeys(failing, "see above"), on_skip=None)
-    assert {one["check_name"] for one in results if one["status"] == "xfail"} == {*failing}
 
 
 def test_an_attribute_that_is_not_reported_keeps_its_prior(rows):
