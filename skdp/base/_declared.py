@@ -136,9 +136,10 @@ def undeclared_error(
     **Privacy.** The message contains declared values only.
     """
     declared = repr(values)
+    # scikit-learn's check of estimators requires the word NaN.
     remedy = (
         "Declare all values that can occur, in the same spelling, and None for missing "
-        "values"
+        "values (NaN)"
     )
     if isinstance(values, Interval):
         declared = f"{values.edges[0]} to {values.edges[-1]}"

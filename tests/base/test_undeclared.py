@@ -69,7 +69,7 @@ def test_a_dtype_that_can_hold_none_of_the_declared_values_is_refused(make):
 @each(
     "declared, remedy",
     [
-        (GROUPS, "Declare all values that can occur, in the same spelling, and None for missing values."),
+        (GROUPS, "Declare all values that can occur, in the same spelling, and None for missing values (NaN)."),
         (Interval(0, 5), "Widen the bounds, or clip the numbers to them, and declare missing=True for missing"),
     ],
 )
