@@ -10,7 +10,7 @@ import pytest
 
 from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
 from skdp.exact import exp_bounds, log_upper
-from skdp.privacy import GaussianLoss, PureLoss, gaussian_epsilon, pure_mu, zcdp_epsilon
+from skdp.privacy import GaussianLoss, gaussian_epsilon, pure_mu, zcdp_epsilon
 
 
 def answer(odds):
@@ -87,22 +87,6 @@ def test_no_strategy_exceeds_rho_or_mu(delta):
         assert of_ledger(answers, epsilon, **budget) <= Fraction(delta)
     more = of_ledger(answers, gaussian_epsilon(0.6, delta), mu=0.9)
     assert more > Fraction(delta) / 10  # a budget that is half as large again would show
-
-
-def rare(odds, share):
-    """With probability share an answer, and nothing otherwise: the worst report of one of many values."""
-    odds, share = Fraction(odds), Fraction(share)
-    _, results = answer(odds)
-    guarantee = PrivacyGuarantee(log_upper(odds), losses=(PureLoss(log_upper(odds), share=float(share)),))
-    return guarantee, [*((share * p, share * q) for p, q in results), (1 - share, 1 - share)]
-
-
-@pytest.mark.parametrize("delta", [1e-3, 0.05])
-def test_no_strategy_exceeds_rho_or_mu_with_reports_of_many_values(delta):
-    options = [rare("3/2", "1/4"), rare(4, "1/8")]
-    reached = of_ledger(options, zcdp_epsilon(0.15, delta), rho=0.15)
-    assert 0 < reached <= Fraction(delta)
-    assert of_ledger(options, gaussian_epsilon(0.6, delta), mu=0.6) <= Fraction(delta)
 
 
 def failing(odds, delta):

@@ -241,7 +241,6 @@ def of_estimators():
             "age:AA",
             None,
         ),
-        "an unknown class": Case(lambda: Keeper(always()).fit(SEX, Y), "sex:A", None, SEX),
         "an unknown class behind reports": Case(
             lambda: make_pipeline(sex(), Keeper(make_pipeline(OneHotEncoder(), LogisticRegression()))).fit(SEX, Y),
             "sex:R",

@@ -12,7 +12,6 @@ import pytest
 from scipy.stats import norm
 
 from skdp import PrivacyLedger
-from skdp.oracles import RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.privacy import GaussianLoss, PrivacyGuarantee, PureLoss, StatedLoss, compose, smallest_epsilon
 from tests.conftest import each, often
 from tests.privacy.accounting.enumerated import outcomes_of, pair_of, true_delta
@@ -79,41 +78,6 @@ def test_a_hundred_reports_of_many_values(k, most):
 def test_numbers_of_another_accountant(losses, published):
     """They were computed on a tilted grid by Fourier transforms; the first is dp-accounting's, too."""
     assert smallest_epsilon(losses, Fraction(1e-6)) == pytest.approx(published, rel=2e-4)
-
-
-def largest_divergence(channel, order):
-    return max(
-        sum(max(Fraction(0), first - order * second) for first, second in zip(*rows, strict=True))
-        for rows in itertools.permutations(channel, 2)
-    )
-
-
-@each("make", [RandomizedResponse, SubsetSelection, UnaryEncoding])
-def test_the_worst_pair_of_a_channel_is_that_of_its_total_variation(make):
-    oracle = make(4, 0.7)
-    channel = oracle.channel()
-    ratio = oracle.worst_ratio
-    variation = largest_divergence(channel, Fraction(1))
-    share = variation * (ratio + 1) / (ratio - 1)
-    assert share < 1
-    for step in range(11):
-        order = 1 + (ratio - 1) * Fraction(step, 10)
-        # With probability share, randomized response of two values.
-        assert largest_divergence(channel, order) == share * max(Fraction(0), (ratio - order) / (1 + ratio))
-
-
-@each("seed", range(20))
-def test_no_channel_is_worse_than_that_of_its_total_variation(seed):
-    drawn = random.Random(seed)
-    channel = []
-    for _ in range(3):
-        row = [Fraction(drawn.randint(1, 6)) for _ in range(4)]
-        channel.append([part / sum(row) for part in row])
-    ratio = max(a / b for one, other in itertools.permutations(channel, 2) for a, b in zip(one, other, strict=True))
-    share = largest_divergence(channel, Fraction(1)) * (ratio + 1) / (ratio - 1)
-    for step in range(11):
-        order = 1 + (ratio - 1) * Fraction(step, 10)
-        assert largest_divergence(channel, order) <= share * max(Fraction(0), (ratio - order) / (1 + ratio))
 
 
 @each("mu", [0.05, 0.3, 2.0])
