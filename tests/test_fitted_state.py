@@ -56,7 +56,7 @@ IDS = [f"{place}-{type(estimator).__name__}" for place, (estimator, _) in enumer
 # Without the permanent reports, and the scaler whose bounds are declared, which draw no random bits.
 RELEASES = [pair for pair in SUBJECTS[1:] if not getattr(pair[0], "memoize", False)]
 
-pytestmark = pytest.mark.filterwarnings("ignore:(the noise (exceeds|is about)|the edges of .* coincide):UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:(The noise (exceeds|is about)|.* fewer bins than):UserWarning")
 
 
 class Stop(BaseException):

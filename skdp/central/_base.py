@@ -1,4 +1,4 @@
-"""Parts shared by the estimators of the central model: checks, one charge, random bits, tables in and out."""
+"""Base classes of estimators of the central model: checks of parameters, one charge per fit, tables in and out."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ RECORD, TARGET = "record", "target"
 
 
 def charge(
-    what: str,
-    share: PrivacyBudget,
+    name: str,
+    budget: PrivacyBudget,
     ledger: PrivacyLedger | None,
     random_state: int | None,
     *,
@@ -80,7 +80,10 @@ def charge(
     losses: Sequence[Loss] = (),
     rho: Fraction | None = None,
 ) -> tuple[PrivacyGuarantee, ByteSource]:
-    """Charge a release; return its guarantee and its random bits."""
+    """Charge a ledger for a release; return its guarantee and a source of random bits for its noise.
+
+    `name` is the estimator or function, in the record of the ledger.
+    """
     check_ledger(ledger)
     check_random_state(random_state)
     guarantee = PrivacyGuarantee(
@@ -89,60 +92,60 @@ def charge(
         scope=tuple(scope),
         mechanism=mechanism,
         secure=random_state is None,
-        **share.unit,
-        **share.state_guarantee(losses, delta, rho),
+        **budget.unit,
+        **budget.state_guarantee(losses, delta, rho),
     )
     warn_of_release(guarantee)
     try:
-        charge_ledger(ledger, guarantee, what)
+        charge_ledger(ledger, guarantee, name)
     except BudgetExceeded as error:
         raise BudgetExceeded(
             f"{error} Decrease `epsilon`, or use a ledger with a larger budget."
         ) from None
-    return guarantee, make_source(random_state, what)
+    return guarantee, make_source(random_state, name)
 
 
-def refuse_large(X: Any, what: str) -> None:
-    """Raise an error for a table of an engine, which can only add up rows."""
+def check_in_memory(X: Any, name: str) -> None:
+    """Raise an error for a table in an engine, of which only sums over rows are computed; `name` is the estimator."""
     if open_large(X) is not None:
         raise TypeError(
-            f"{what} requires a table in memory, got {type(X).__name__}; skdp.engines "
-            "can only add up rows. Collect the columns first."
+            f"X must be in memory for {name}, got {type(X).__name__}. Collect the "
+            "columns first."
         )
 
 
-def check_column_names(
+def check_declared_columns(
     declared: Any, names: Sequence[Any], parameter: str = "bounds"
 ) -> None:
-    """Check that a declaration of some columns only names columns of X."""
+    """Check that a parameter which declares some columns names columns of X only."""
     if isinstance(declared, Mapping):
         check_declared({**dict.fromkeys(names), **declared}, names, parameter)
 
 
-def check_different(names: Sequence[Any]) -> None:
-    """Refuse a result with two columns of one name."""
+def check_unique_names(names: Sequence[Any]) -> None:
+    """Check that the columns of a result have different names."""
     for index, name in enumerate(names):
         if name in names[:index]:
             raise ValueError(
-                f"two columns of the result would be called {name!r}; rename a column "
-                "of X"
+                f"The columns of the result must have different names, got {name!r} "
+                "twice. Rename a column of X."
             )
 
 
 class CentralEstimator(OnSite, BaseEstimator):
-    """A statistic of a table held by a trusted curator, released once in `fit`."""
+    """Base class of estimators that release noisy statistics of a private table in `fit`."""
 
-    # `fit` checks everything, charges the ledger, draws, and sets attributes, in this
-    # order: an error costs nothing, and a charge is never refunded. Only noisy
-    # statistics stay on the estimator.
+    # `fit` checks all inputs, charges the ledger, draws noise, and sets attributes, in
+    # this order: an error costs nothing, and a charge is never refunded. Fitted
+    # attributes depend on the table through noisy statistics only.
 
-    # The statistics are private; rows that a `transform` returns are not.
+    # The guarantee does not cover the rows that `transform` returns.
     protects_rows = False
 
-    # True if a delta converts a numeric epsilon to mu, which pays for Gaussian noise.
+    # True if (epsilon, delta) is converted to mu for Gaussian noise.
     _delta_is_for_noise: ClassVar[bool] = False
-    # The delta of an epsilon that is a number, if there is none in the parameters.
-    _usual_delta: ClassVar[float | None] = None
+    # The delta of a numeric epsilon if the parameter `delta` is None.
+    _default_delta: ClassVar[float | None] = None
 
     # A number, `Rho` or `Mu`.
     epsilon: Any
@@ -151,47 +154,47 @@ class CentralEstimator(OnSite, BaseEstimator):
     max_rows_per_person: int
     guarantee_: PrivacyGuarantee
 
-    def _check_promise(self) -> PrivacyBudget:
-        """Check the common parameters, and return the budget."""
-        share = parse_budget(self.epsilon)
+    def _check_budget(self) -> PrivacyBudget:
+        """Check `epsilon`, `delta`, `ledger` and `random_state`; return the budget for noise."""
+        budget = parse_budget(self.epsilon)
         delta = getattr(self, "delta", None)
-        if share.given is not None and delta:
+        if budget.given is not None and delta:
             raise ValueError(
-                f"delta must be 0 with epsilon={self.epsilon}, which includes a delta, "
-                f"got {delta}"
+                f"`delta` must be 0 with epsilon={self.epsilon}, which includes a delta, "
+                f"got {delta}."
             )
         check_ledger(self.ledger)
         check_random_state(self.random_state)
-        if share.given is not None or not self._delta_is_for_noise:
-            return share
+        if budget.given is not None or not self._delta_is_for_noise:
+            return budget
         if delta is None:
-            delta = self._usual_delta
-        if delta is None or not (check_delta(delta) or self._usual_delta):
-            return share
+            delta = self._default_delta
+        if delta is None or not (check_delta(delta) or self._default_delta):
+            return budget
         return parse_budget(Mu.of(self.epsilon, delta))
 
     def _planned_guarantee(self) -> PrivacyGuarantee:
-        """Return the largest guarantee that the parameters allow.
+        """Return the largest guarantee that `fit` may state with these parameters.
 
         Returns
         -------
         PrivacyGuarantee
-            Used by `privacy_statement` before `fit`: at least `guarantee_`, without columns and mechanism. With
-            ``groups``, `guarantee_` is for all rows of one person.
+            The guarantee without columns and mechanism, which `privacy_statement` shows before `fit`. If `groups` is
+            given to `fit`, `guarantee_` is for all rows of one person.
 
         Raises
         ------
         TypeError, ValueError
             If `epsilon`, `delta`, `ledger` or `random_state` is out of range.
         """
-        share = self._check_promise()
-        numbers: dict[str, Any] = share.state_guarantee((), Fraction(0), None)
+        budget = self._check_budget()
+        numbers: dict[str, Any] = budget.state_guarantee((), Fraction(0), None)
         if parse_budget(self.epsilon).given is None:
-            # A number may pay for Gaussian noise with delta, or for noise without: some estimators
-            # decide by the columns.
+            # With a numeric epsilon, some estimators choose between Gaussian noise with
+            # delta and noise without a delta by the number of columns.
             delta = getattr(self, "delta", None) or 0
-            if isinstance(share.given, Rho | Mu):
-                delta = share.given.delta
+            if isinstance(budget.given, Rho | Mu):
+                delta = budget.given.delta
             numbers = {
                 "epsilon": check_epsilon(self.epsilon),
                 "delta": check_delta(delta),
@@ -211,23 +214,23 @@ class CentralEstimator(OnSite, BaseEstimator):
         )
 
     def _follows_from_parameters(self, guarantee: PrivacyGuarantee) -> bool:
-        """Return True if `fit` with these parameters may state a guarantee that was loaded from a file."""
+        """Return True if `fit` with these parameters may state this guarantee, which was loaded from a file."""
         planned = self._planned_guarantee()
         if not guarantee.epsilon and not guarantee.delta:
             return self._is_free(guarantee.scope)
-        share, budget = self._check_promise(), parse_budget(self.epsilon)
+        budget, requested = self._check_budget(), parse_budget(self.epsilon)
         epsilons = {planned.epsilon}
-        if share.given is not None:
-            stated = share.state_guarantee(guarantee.losses, Fraction(0), None)
+        if budget.given is not None:
+            stated = budget.state_guarantee(guarantee.losses, Fraction(0), None)
             epsilons.add(stated["epsilon"])
         deltas = {planned.delta}
-        # Noise without a delta may have the smaller error.
+        # Noise without a delta may have been smaller than Gaussian noise.
         if all(isinstance(loss, PureLoss) for loss in guarantee.losses):
             deltas.add(0.0 if guarantee.losses else planned.delta)
         return (
             guarantee.epsilon in epsilons
             and guarantee.delta in deltas
-            and (budget.given is None or guarantee.rho == planned.rho)
+            and (requested.given is None or guarantee.rho == planned.rho)
             and guarantee.relation == planned.relation
             and guarantee.trust == "central"
             and (planned.secure or not guarantee.secure)
@@ -236,7 +239,7 @@ class CentralEstimator(OnSite, BaseEstimator):
         )
 
     def _is_free(self, names: Sequence[Any]) -> bool:
-        """Return True if `fit` uses no values of columns."""
+        """Return True if `fit` reads no values of these columns, so that it spends no budget."""
         return False
 
     def _read_table(self, X: Any) -> Table:
@@ -244,12 +247,12 @@ class CentralEstimator(OnSite, BaseEstimator):
         return check_input(self, X, reset=True, min_rows=0)
 
     def _spend(
-        self, share: PrivacyBudget, columns: Sequence[Any], mechanism: str, **more: Any
+        self, budget: PrivacyBudget, columns: Sequence[Any], mechanism: str, **more: Any
     ) -> ByteSource:
-        """Charge the release of `fit`, set `guarantee_`, and return the random bits."""
+        """Charge the ledger for a release, set `guarantee_`, and return a source of random bits."""
         self.guarantee_, source = charge(
             type(self).__name__,
-            share,
+            budget,
             self.ledger,
             self.random_state,
             mechanism=mechanism,
@@ -266,7 +269,7 @@ class CentralEstimator(OnSite, BaseEstimator):
 class Plan:
     """A checked release before the charge and the draw."""
 
-    # The exact statistics, and other arguments of `_release`.
+    # The exact statistics and other inputs of `_release`.
     exact: Any = None
     # The noises that are known before the draw.
     noises: tuple[Noise, ...] = ()
@@ -275,33 +278,33 @@ class Plan:
     # Losses of the release. None takes them from `noises`; () if only the budget is
     # known.
     losses: tuple[Loss, ...] | None = None
-    # True if no value is used, so that nothing is charged.
+    # True if no value is read, so that nothing is charged.
     free: bool = False
-    # Columns whose values are protected; empty if whole records are.
+    # Columns whose values are protected; empty if whole records are protected.
     protected: tuple[Any, ...] = ()
 
     @classmethod
-    def of_quantiles(cls, quantiles: QuantilePlan) -> Plan:
+    def from_quantiles(cls, quantiles: QuantilePlan) -> Plan:
         """Plan the release of quantiles of columns."""
         return cls(quantiles, mechanism=quantiles.mechanism, losses=quantiles.losses)
 
     @classmethod
-    def of_gaussian(cls, exact: Any, share: PrivacyBudget, mechanism: str) -> Plan:
-        """Plan releases with Gaussian noise alone: the squares of mu add up to the square of the budget."""
+    def from_gaussian(cls, exact: Any, budget: PrivacyBudget, mechanism: str) -> Plan:
+        """Plan several measurements with Gaussian noise, whose squares of mu add up to the square of the budget."""
         losses: tuple[Loss, ...] = ()
-        if share.kind == "rho":
-            losses = (Noise("mu", share.mu_squared).loss,)
+        if budget.kind == "rho":
+            losses = (Noise.gaussian(budget.mu_squared).loss,)
         return cls(exact, mechanism=f"{mechanism}, rounded Gaussian", losses=losses)
 
 
 class CentralStatistic(CentralEstimator):
-    """An estimator whose `fit` reads a table, plans its release, charges it, and releases."""
+    """Base class of estimators whose `fit` reads a table, plans a release, charges the ledger, and draws noise."""
 
-    # True if `fit` reads the rows several times, and so requires them in memory.
+    # True if `fit` reads the rows several times, which requires them in memory.
     _requires_rows: ClassVar[bool] = False
     # True if missing numbers are excluded.
     _takes_missing: ClassVar[bool] = True
-    # True if columns hold declared values of any type.
+    # True if columns have declared values of any type instead of numbers.
     _takes_categories: ClassVar[bool] = False
 
     @restore_on_error
@@ -317,15 +320,15 @@ class CentralStatistic(CentralEstimator):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            The private table: numbers, which may be missing or infinite (clipped to the bounds), or declared values.
-            In a column of Python objects, a value that is not a number counts as missing, because an error would reveal
-            that the record exists. Estimators whose tag ``allow_nan`` is False, such as `DPPCA`, raise an error for
-            both. Large tables that `skdp.engines` supports, such as a Polars LazyFrame, are also accepted; only sums
-            and counts of them are read.
+            Private table of numbers or of declared values. Infinite numbers are clipped to the bounds, and missing
+            values are allowed. In a column of Python objects, a value that is not a number is read as missing, because
+            an error would reveal that the record exists. Estimators whose tag ``allow_nan`` is False, such as `DPPCA`,
+            raise an error for missing values. Large tables that `skdp.engines` supports, such as a Polars LazyFrame,
+            are also accepted; only sums and counts of them are read.
         y : None
             Ignored.
-        groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row. At most `max_rows_per_person` rows of each person are used, chosen at random, and
+        groups : array-like of shape (n_samples,) or column name, optional
+            Person of each row. At most `max_rows_per_person` rows of each person are used, chosen at random, and
             the guarantee covers all rows of one person. For a large table, the name of a column, which is excluded from
             the statistics; the rows with the smallest hashes are used.
 
@@ -341,40 +344,39 @@ class CentralStatistic(CentralEstimator):
             where it must be, or contains values that the estimator does not accept; or if `groups` is a series with the
             row labels of X in another order.
         BudgetExceeded
-            If the ledger does not cover it.
+            If the ledger does not cover the release.
 
         Warns
         -----
         UserWarning
-            If a statistic is not released, or is smaller than its noise; if a numeric column has dtype object.
+            If a statistic is not released or is smaller than its noise, or if a numeric column has dtype object.
         """
         return self._fit(X, None, groups)
 
     def _fit(self, X: Any, y: Any, groups: Any) -> Self:
         # Read.
-        n_most = check_size(
+        max_rows = check_size(
             self.max_rows_per_person, name="max_rows_per_person", min_val=1
         )
-        share = replace(
-            self._check_promise(), rows=n_most, by_person=groups is not None
+        budget = replace(
+            self._check_budget(), rows=max_rows, by_person=groups is not None
         )
-        rows = self._read(X, y, groups, n_most)
-        share = self._choose_share(share, rows)
+        rows = self._read(X, y, groups, max_rows)
+        budget = self._choose_budget(budget, rows)
 
         # Plan.
         handle_unknown = getattr(self, "handle_unknown", "error")
         check_choice("handle_unknown", handle_unknown, get_args(Unknown))
-        names = self._bounded(rows).names
+        names = self._select_bounded(rows).names
         bounds = self._declared_bounds(names)
-        plan = self._plan(rows, share, bounds)
+        plan = self._plan(rows, budget, bounds)
         if plan.protected and rows.n_rows == 0:
             raise ValueError(
-                "X must have at least one row if `protect` names the private columns, "
-                "got 0"
+                "X must have at least one row if the number of rows is public, got 0."
             )
 
         # Charge.
-        source = self._charge(plan, share, rows)
+        source = self._charge(plan, budget, rows)
 
         # Release.
         self._release(plan, source)
@@ -384,30 +386,32 @@ class CentralStatistic(CentralEstimator):
             self.bounds_ = parse_bounds(bounds, names)
         return self
 
-    def _read(self, X: Any, y: Any, groups: Any, most: int) -> Batches:
-        """Read the columns of a table, and at most some rows of each person."""
+    def _read(self, X: Any, y: Any, groups: Any, max_rows: int) -> Batches:
+        """Read the columns of a table, with at most `max_rows` rows of each person."""
         if self._requires_rows:
-            refuse_large(X, type(self).__name__)
+            check_in_memory(X, type(self).__name__)
         large = open_large(X)
         if large is not None:
-            columns = large.sample  # the names and dtypes
+            columns = large.sample  # a table without rows
             if groups is not None:
-                large, columns = limit_persons(large, groups, most, self._chooser())
+                large, columns = limit_persons(
+                    large, groups, max_rows, self._make_row_generator()
+                )
             return Batches(self._read_columns(columns, y, large), large)
         table = self._read_columns(X, y, None)
         if groups is None:
             return Batches(table)
         persons = read_persons(groups, table)
-        is_within = rows_within(persons, most, self._chooser())
+        is_within = rows_within(persons, max_rows, self._make_row_generator())
         table = replace(table, persons=persons)
         return Batches(table.take(np.flatnonzero(is_within)))
 
-    def _chooser(self) -> np.random.Generator:
-        """Return a generator to select rows of persons, independent of the noise."""
+    def _make_row_generator(self) -> np.random.Generator:
+        """Return a generator that chooses rows of persons, independent of the noise."""
         return np.random.default_rng(draw_seed(self.random_state))
 
-    def _charge(self, plan: Plan, share: PrivacyBudget, rows: Batches) -> ByteSource:
-        """Charge the ledger, set `guarantee_`, and return the random bits."""
+    def _charge(self, plan: Plan, budget: PrivacyBudget, rows: Batches) -> ByteSource:
+        """Charge the ledger for a plan, set `guarantee_`, and return a source of random bits."""
         if plan.free:
             self.guarantee_ = PrivacyGuarantee(
                 0.0, relation="add_remove", scope=rows.names, mechanism=plan.mechanism
@@ -417,11 +421,11 @@ class CentralStatistic(CentralEstimator):
         losses = plan.losses
         if losses is None:
             losses = tuple(noise.loss for noise in plan.noises)
-        if share.rows > 1:
-            mechanism = f"{mechanism}, up to {share.rows} rows a person"
+        if budget.rows > 1:
+            mechanism = f"{mechanism}, up to {budget.rows} rows a person"
         relation: Relation = "replace_values" if plan.protected else "add_remove"
         return self._spend(
-            share,
+            budget,
             plan.protected or rows.names,
             mechanism,
             relation=relation,
@@ -429,15 +433,15 @@ class CentralStatistic(CentralEstimator):
         )
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
-        """Read all columns of the release."""
+        """Read the columns of X, and the target if there is one. `large` is the table in an engine."""
         return self._read_table(X)
 
-    def _choose_share(self, share: PrivacyBudget, rows: Batches) -> PrivacyBudget:
-        """Return the budget that the release of these columns spends, by default all of it."""
-        return share
+    def _choose_budget(self, budget: PrivacyBudget, rows: Batches) -> PrivacyBudget:
+        """Return the budget that a release of these columns spends, by default all of it."""
+        return budget
 
     def _allows_missing(self) -> bool:
-        """Return True if missing values are allowed."""
+        """Return True if X may have missing values."""
         if self._takes_categories:
             return getattr(self, "handle_unknown", "error") == "ignore"
         return self._takes_missing
@@ -449,28 +453,28 @@ class CentralStatistic(CentralEstimator):
             tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
-    def _bounded(self, rows: Batches) -> Batches:
-        """Return the columns that have bounds."""
+    def _select_bounded(self, rows: Batches) -> Batches:
+        """Select the columns for which bounds are declared."""
         return rows
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         """Return the declared bounds of columns; None if they need none."""
         return getattr(self, "bounds", None)
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
-        """Check the parameters and the table, and compute the exact statistics: all errors are raised here."""
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Check the parameters and the table, and compute exact statistics; all errors are raised here."""
         raise NotImplementedError
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        """Draw, and set the fitted attributes."""
+        """Draw noise, and set the fitted attributes."""
         raise NotImplementedError
 
 
 class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatistic):
-    """A transformer with private statistics, whose output rows are not protected."""
+    """Base class of transformers with noisy statistics; `transform` adds no noise to rows."""
 
-    # After `fit`, `transform` is a function of each row. It draws no noise, so its
-    # output is not protected.
+    # The output of `transform` is a function of each input row, so it is as sensitive
+    # as the row.
 
     def transform(self, X: TableLike) -> Any:
         """Transform the rows of a table.
@@ -478,12 +482,12 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Rows, in the columns of `fit`; values may be missing.
+            Rows with the columns of `fit`; values may be missing.
 
         Returns
         -------
-        same kind as X
-            The transformed rows. No noise is added, so they are as sensitive as X.
+        same type as X
+            Transformed rows. No noise is added, so they are as sensitive as X.
 
         Raises
         ------
@@ -499,14 +503,14 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
 
     @property
     def _columns(self) -> tuple[Any, ...]:
-        """The columns of X that `fit` saw."""
+        """Names of the columns of X seen during `fit`."""
         return self.guarantee_.scope[: self.n_features_in_]
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
-        return _on_numbers(table, self._transform_columns)
+        return _transform_numbers(table, self._transform_columns)
 
     def _transform_columns(self, columns: Columns) -> Columns:
-        """Transform all columns; a missing value is nan. They may be views of X, and are not written to."""
+        """Transform columns of floats, in which missing values are nan. They may be views of X."""
         raise NotImplementedError
 
     def _output_names(self) -> Sequence[Any]:
@@ -514,20 +518,20 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
 
 
 class InvertibleTransformer(CentralTransformer):
-    """A transformer of numbers that can be undone."""
+    """Base class of transformers of numbers with an inverse."""
 
     def inverse_transform(self, X: TableLike) -> Any:
-        """Undo `transform`, except for clipping.
+        """Transform rows back to the original units, except for clipping.
 
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Transformed rows, or an array of them.
+            Transformed rows.
 
         Returns
         -------
-        same kind as X
-            The rows in the original units.
+        same type as X
+            Rows in the original units.
 
         Raises
         ------
@@ -535,32 +539,36 @@ class InvertibleTransformer(CentralTransformer):
             If X has other columns, or is not numeric.
         """
         check_is_fitted(self)
-        # Read by an unfitted estimator, because scikit-learn warns of an array if `fit`
-        # was given a frame.
+        # Checked for an unfitted estimator, because scikit-learn would warn of an array
+        # after `fit` with a dataframe.
         table = check_input(BaseEstimator(), X, reset=True, min_rows=0)
         names = tuple(self._output_names())
         if len(table.names) != len(names):
             raise ValueError(
-                f"X has {len(table.names)} features; transform makes {len(names)}"
+                f"X must have the {len(names)} columns of the output of transform, got "
+                f"{len(table.names)}."
             )
         check_names(self, table, names)
-        return table.rebuild(_on_numbers(table, self._invert_columns), self._columns)
+        return table.rebuild(
+            _transform_numbers(table, self._invert_columns), self._columns
+        )
 
     def _invert_columns(self, columns: Columns) -> Columns:
-        """Undo `_transform_columns`."""
+        """Invert `_transform_columns`."""
         raise NotImplementedError
 
 
-def _on_numbers(table: Table, function: Callable[[Columns], Columns]) -> Columns:
+def _transform_numbers(table: Table, function: Callable[[Columns], Columns]) -> Columns:
+    """Apply a function to the columns of a table as floats; return columns with nulls for the library of the table."""
     columns = function(read_values(table))
     if isinstance(table.native, np.ndarray | pd.DataFrame):
         return columns
     backend = nw.get_native_namespace(table.native)
-    return [with_nulls(column, backend) for column in columns]
+    return [nan_to_null(column, backend) for column in columns]
 
 
-def with_nulls(column: Any, backend: Any) -> Any:
-    """Write nan as null for polars and pyarrow, where nan is a number."""
+def nan_to_null(column: Any, backend: Any) -> Any:
+    """Convert nan to null in a column for polars or pyarrow, where nan is a number."""
     if column.dtype.kind != "f" or not np.isnan(column).any():
         return column
     frame = nw.new_series("column", column, backend=backend).to_frame()

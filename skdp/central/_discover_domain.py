@@ -1,4 +1,4 @@
-"""Bounds of numbers and dates, and texts that many records share, found with differential privacy."""
+"""Discovery of a domain with differential privacy: bounds of numbers and dates, and frequent texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skdp.base import (
     draw_seed,
     has_float_resolution,
 )
-from skdp.central._base import charge, refuse_large
+from skdp.central._base import charge, check_in_memory
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Floats,
@@ -54,27 +54,29 @@ from skdp.tables import (
     type_of_column,
 )
 
-# Days since 1970.
+# The days since 1970 that a date can represent.
 MIN_DAY, MAX_DAY = np.array([date.min, date.max], "datetime64[D]").astype(int).tolist()
 
-# Range of the cells, in powers of 2. Smaller distances are counted in the cell of the
-# center, larger ones in the last cell.
+# Smallest and largest power of 2 of the distance of a cell from the center. Smaller distances
+# are counted in the cell of the center, and larger ones in the outer cells.
 MIN_POWER, MAX_POWER = -200, 200
 
-# The constants below were measured by the task "bounds" of
-# benchmarks/central_statistics.py at epsilon 1: halving or doubling one changes errors of
-# means of twenty columns by less than a tenth, unless the comment gives another effect.
+# The constants below were tuned by the task "bounds" of benchmarks/central_statistics.py at
+# epsilon 1: half or twice of each changes errors of means of twenty columns by less than a
+# tenth, unless the comment states another effect.
 
-# Cells from a power of 2 to the next, in each pass. With 8 in the first, errors of
-# Student's t are twice as large; with 8 in the second, errors of capital gains 6 times.
+# Number of cells from a power of 2 to the next in the two passes. With 8 in the first one,
+# errors of Student's t are twice as large; with 8 in the second one, errors of capital gains
+# are six times as large.
 FIRST_CELLS_PER_OCTAVE, SECOND_CELLS_PER_OCTAVE = 16, 4
 
-# Probability that noise passes for records in any window of one width: over all cells, and over cells near clear ones,
-# where an error costs less. With a single rate, errors of means of normal numbers, of triangular numbers and of rare
-# numbers beside zeros are 2.5 to 3.5 times as large.
+# Probability that the noise of any window of a given width is mistaken for records: over all
+# cells, and over cells near clear cells, where such an error costs less. With a single rate,
+# errors of means of normal numbers, of triangular numbers and of rare numbers beside zeros
+# are 2.5 to 3.5 times as large.
 FALSE_POSITIVE_RATE, NEARBY_FALSE_POSITIVE_RATE = 1e-4, 1e-3
 
-# Smallest ratio of the two bounds at which the smaller one is set to 0.
+# Smallest ratio of two bounds of the same sign at which the smaller one is replaced by 0.
 MIN_RATIO_TO_SNAP = 8
 
 
@@ -90,19 +92,19 @@ def discover_domain(
 ) -> Domain:
     """Find the domain of a table with differential privacy.
 
-    Columns of numbers and dates get an `Interval` with noisy bounds that contain nearly all values; columns of text get
-    the values that many records share. Give the domain to any estimator; `privacy_statement` adds its guarantee.
+    Columns of numbers and dates get an `Interval` with noisy bounds that contain nearly all values. Columns of text get
+    the values of many records. Pass the domain to other estimators; `privacy_statement` adds its guarantee.
 
     Parameters
     ----------
     X : dataframe or array-like of shape (n_samples, n_features)
-        The private table, in memory, with the columns of the domain, whose names and dtypes are treated as public.
+        Private table in memory. The names and dtypes of its columns are public.
     epsilon : float
         Privacy loss of all columns together, finite and > 0.
     delta : float
-        Failure probability, in [0, 1); > 0 if a column has text.
+        Failure probability, in [0, 1). It must be > 0 if a column has text.
     ledger : PrivacyLedger, optional
-        Ledger that is charged once, before anything is drawn.
+        Ledger that is charged once, before noise is drawn.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person; the guarantee covers all of them, and the noise is proportional to it.
         With `groups`, further rows are excluded; otherwise the number is not checked.
@@ -115,23 +117,23 @@ def discover_domain(
     Returns
     -------
     Domain
-        The columns with bounds or frequent texts, with the attribute `guarantee`. An `Interval` has ten even bins, or
-        one for each whole number or day if these are fewer; text is in alphabetical order. Missing is a value of a
-        column where it is frequent. Booleans and columns whose dtype declares values (Enum, ordered categories of
+        The columns with bounds or frequent texts, with the attribute `guarantee`. An `Interval` has ten bins of equal
+        width, or one bin for each whole number or day if there are fewer. Texts are in alphabetical order. Frequent
+        missing values are declared. Booleans and columns whose dtype declares values (Enum, ordered categories of
         pandas) have these values, which uses no budget.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, a column has another dtype, such as lists or times with a zone, or `groups` does
-        not fit X.
+        If a parameter is out of range, a column has another dtype, such as lists or datetimes with a time zone, or
+        `groups` does not have one entry per row.
     BudgetExceeded
         If the ledger does not cover the release.
 
     Warns
     -----
     UserWarning
-        If a column is not in the domain because too few records share its values.
+        If a column is not in the domain because its values are not frequent enough.
 
     See Also
     --------
@@ -146,13 +148,13 @@ def discover_domain(
     equal fraction of the budget.
 
     Numbers, and dates as days, are counted twice in cells that grow with the distance from a center, up to 2**200:
-    around 0, with a sixteenth of the budget, and then around 0 or the noisy median, with noise on all counts.
-    The bounds contain all cells that are clearly not empty ([2]_). They are extended as long as the noisy count of the
-    next power of 2 is at least one standard deviation of its noise, because clear counts miss a tail.
+    around 0 with a sixteenth of the budget, and then around 0 or the noisy median with the remaining budget. The
+    bounds contain all cells whose noisy counts clearly exceed the noise ([2]_). They are extended as long as the noisy
+    count up to the next power of 2 is at least one standard deviation of its noise, because tails have small counts.
 
-    Texts are counted, and a text is published if its count plus noise reaches a threshold ([1]_), which texts of one
-    person alone exceed with a probability of at most delta. Where Gaussian noise is smaller than Laplace noise, as with
-    many columns, it replaces it, and half of delta is for the threshold.
+    Texts are counted with noise, and a text is released if its noisy count is at least a threshold ([1]_). The
+    probability that the count of a text of a single person reaches the threshold is at most delta. With many columns,
+    Gaussian noise is smaller than Laplace noise and replaces it; half of delta is then for the threshold.
 
     References
     ----------
@@ -208,13 +210,12 @@ def discover_domain(
 
 
 def _warn_of_missing_columns(names: Sequence[Any]) -> None:
+    """Warn of columns that are not in the domain."""
     if names:
         warn_user(
-            f"Columns {names} are not in the domain: too few records share a text, or "
-            "have numbers other than 0 that are close together, for this epsilon and "
-            "delta. Declare their values if "
-            "these are publicly known. A column of dtype object is read as text: "
-            "convert numbers and dates first",
+            f"Columns {names} are not in the domain, because their values are not frequent "
+            "enough for this epsilon and delta. Declare publicly known values, and convert "
+            "numbers and dates of dtype object, which is read as text",
             "guide/discover_domain",
         )
 
@@ -223,9 +224,9 @@ def _warn_of_missing_columns(names: Sequence[Any]) -> None:
 
 
 def _read_rows(X: Any, groups: Any, n_rows: int, random_state: int | None) -> Table:
-    """Read the columns, and at most some rows of each person."""
+    """Read the columns of a table, with at most `n_rows` rows of each person."""
     seed = draw_seed(random_state)
-    refuse_large(X, "discover_domain")
+    check_in_memory(X, "discover_domain")
     table: Table = check_input(BaseEstimator(), X, reset=True, min_rows=0)
     if groups is None:
         return table
@@ -236,7 +237,7 @@ def _read_rows(X: Any, groups: Any, n_rows: int, random_state: int | None) -> Ta
 
 @dataclass(frozen=True)
 class Contents:
-    """The columns of a table, grouped by type: declared, numbers or texts."""
+    """The columns of a private table by type: declared values, numbers and texts."""
 
     names: tuple[Any, ...]
     # Columns whose dtype declares their values.
@@ -245,11 +246,12 @@ class Contents:
     numbers: dict[Any, Floats]
     # "real", "whole" or "date" for each of these columns.
     types: dict[Any, str]
-    # Counts of texts, and of None for missing.
+    # Exact counts of the texts of each column, and of None for missing.
     texts: dict[Any, Counter[str | None]]
 
     @classmethod
     def read(cls, table: Table) -> Contents:
+        """Read the columns of a table by their dtypes."""
         contents = cls(table.names, {}, {}, {}, {})
         by_dtype = domains_of_dtypes(table)
         for name, column in zip(table.names, table.columns, strict=True):
@@ -259,45 +261,46 @@ class Contents:
             try:
                 contents._add(name, column)
             except ColumnError as error:
-                raise ValueError(f"column {name!r}: {error}") from None
+                raise ValueError(f"Column {name!r} {error}") from None
         return contents
 
     @property
     def private(self) -> list[Any]:
-        """Names of the columns that are counted."""
+        """Names of the columns whose values are counted."""
         return [*self.numbers, *self.texts]
 
     def _add(self, name: Any, column: Any) -> None:
-        kind = type_of_column(column)
-        if kind == "boolean":
+        """Add a column whose dtype declares no values."""
+        column_type = type_of_column(column)
+        if column_type == "boolean":
             self.declared[name] = Categories([False, True])
-        elif kind == "number":
+        elif column_type == "number":
             self.numbers[name] = to_numbers(column).astype(float)
-            self.types[name] = "whole" if _has_integers(column) else "real"
-        elif kind in ("date", "datetime"):
+            self.types[name] = "whole" if _has_integer_dtype(column) else "real"
+        elif column_type in ("date", "datetime"):
             days = to_dates(column, "datetime64[D]")
             self.numbers[name] = np.where(np.isnat(days), np.nan, days.astype(int))
             self.types[name] = "date"
-        elif kind in ("string", ANY_TYPE):
+        elif column_type in ("string", ANY_TYPE):
             self.texts[name] = _count_texts(column)
         else:
             raise ColumnError(
-                "expected numbers, dates, text or booleans, got dtype "
-                f"{name_of_dtype(column)}. Convert the column, or drop it from X"
+                "must have numbers, dates, text or booleans, got dtype "
+                f"{name_of_dtype(column)}. Convert the column, or drop it from X."
             )
 
 
-def _has_integers(column: Any) -> bool:
-    """Return True if the dtype of a column is an integer dtype."""
+def _has_integer_dtype(column: Any) -> bool:
+    """Return True if a column has an integer dtype."""
     if isinstance(column, np.ndarray):
-        return column.dtype.kind in "iu"
+        return column.dtype.column_type in "iu"
     return bool(nw.from_native(column, series_only=True).dtype.is_integer())
 
 
 def _count_texts(column: Any) -> Counter[str | None]:
     """Count texts and missing values; ignore other objects."""
-    # An error for other objects would reveal that such a record exists. Methods of a
-    # class that derives from str are not called.
+    # An error for other objects would reveal that such a record exists. Methods of
+    # subclasses of str are not called, because they may run any code.
     counts: Counter[str | None] = Counter()
     for value in to_object_list(column):
         if issubclass(type(value), str):
@@ -312,18 +315,18 @@ def _count_texts(column: Any) -> Counter[str | None]:
 
 @dataclass(frozen=True)
 class Plan:
-    """Noise on the counts of all columns, each of which has an equal part of the budget."""
+    """The noise of the counts of all columns, each of which has an equal fraction of the budget."""
 
     contents: Contents
-    # Noise on the counts of cells in both passes, and on the counts of texts.
+    # Noise of the counts of cells in both passes, and of the counts of texts.
     first_noise: Noise
     second_noise: Noise
     text_noise: Noise
-    # Smallest noisy count of a text that is published.
+    # Smallest noisy count of a text that is released.
     threshold: int
     # Failure probability of the release.
     delta: Fraction
-    # Losses of the draws; empty if only epsilon and delta are known.
+    # Privacy losses of the noise; empty if the threshold of texts needs a delta.
     losses: tuple[Loss, ...]
 
     @classmethod
@@ -331,38 +334,41 @@ class Plan:
         cls, contents: Contents, budget: PrivacyBudget, delta: Fraction
     ) -> Plan | None:
         """Divide the budget among the columns; None if no column is counted."""
-        n_numbers, n_texts = len(contents.numbers), len(contents.texts)
+        count_noisy_numbers, n_texts = len(contents.numbers), len(contents.texts)
         if n_texts and not delta:
             raise ValueError(
-                "delta must be in (0, 1), got 0: the columns "
-                f"{list(contents.texts)} have text, which requires delta > 0."
+                "`delta` must be in (0, 1), got 0. The texts of columns "
+                f"{list(contents.texts)} require delta > 0."
             )
-        n_columns = n_numbers + n_texts
+        n_columns = count_noisy_numbers + n_texts
         if not n_columns:
             return None
         budget = _choose_noise(budget, delta / 2 if n_texts else delta, n_columns)
-        is_pure = budget.kind == "epsilon"
-        # A record changes one count of each column.
-        for_numbers = budget * Fraction(n_numbers, n_columns)
+        is_laplace = budget.kind == "epsilon"
+        # A record changes one count of each column by 1, so the sensitivity in L1 norm and
+        # in squared L2 norm is the number of columns.
+        for_numbers = budget * Fraction(count_noisy_numbers, n_columns)
         for_texts = budget * Fraction(n_texts, n_columns)
         first, second = (
-            Noise.of(for_numbers * part, n_numbers, n_numbers)
+            Noise.from_budget(
+                for_numbers * part, count_noisy_numbers, count_noisy_numbers
+            )
             for part in (Fraction(1, 16), Fraction(15, 16))
         )
-        text_noise = Noise.of(for_texts, n_texts, n_texts)
+        text_noise = Noise.from_budget(for_texts, n_texts, n_texts)
         threshold = 0
         losses: tuple[Loss, ...] = ()
         if n_texts:
-            part = delta if is_pure else delta / 2
+            part = delta if is_laplace else delta / 2
             threshold = find_threshold(text_noise, budget.rows, n_texts, part)
         else:
             losses = first.loss, second.loss
-            delta = Fraction(0) if is_pure else delta
+            delta = Fraction(0) if is_laplace else delta
         return cls(contents, first, second, text_noise, threshold, delta, losses)
 
     def find_intervals(self, source: ByteSource) -> dict[Any, Interval]:
-        """Find noisy bounds of the numbers and dates of each column, in two passes."""
-        # The first noisy counts find the median, on which the second cells are centered.
+        """Find noisy bounds of each column of numbers or dates in two passes."""
+        # Cells of the second pass are narrow near the noisy median of the first one.
         columns = self.contents.numbers
         first = {}
         for name, numbers in columns.items():
@@ -371,22 +377,25 @@ class Plan:
             )
         intervals = {}
         for name, numbers in columns.items():
-            rough = first[name].find_bounds()
+            first_bounds = first[name].find_bounds()
             cells = Cells(SECOND_CELLS_PER_OCTAVE)
-            if rough is not None and not rough.low <= 0 <= rough.high:
-                cells = Cells(SECOND_CELLS_PER_OCTAVE, rough.median)
+            if (
+                first_bounds is not None
+                and not first_bounds.low <= 0 <= first_bounds.high
+            ):
+                cells = Cells(SECOND_CELLS_PER_OCTAVE, first_bounds.median)
             second = CellCounts.measure(cells, numbers, self.second_noise, source)
-            bounds = second.find_bounds() or rough
+            bounds = second.find_bounds() or first_bounds
             if bounds is not None:
                 type_ = self.contents.types[name]
                 intervals[name] = make_interval(type_, bounds, second.has_missing)
         return intervals
 
     def find_texts(self, source: ByteSource) -> dict[Any, Categories]:
-        """Find the texts whose noisy counts reach the threshold."""
+        """Find the texts whose noisy counts are at least the threshold."""
         found = {}
         for name, counts in self.contents.texts.items():
-            # The order must not depend on the rows: alphabetical, missing last.
+            # The order must not depend on the rows: alphabetical, with missing last.
             texts = sorted(counts, key=lambda text: (text is None, text or ""))
             noisy = np.array([counts[text] for text in texts], np.int64)
             noisy = noisy + self.text_noise.draw(source, len(texts))
@@ -400,23 +409,25 @@ class Plan:
 def _choose_noise(
     budget: PrivacyBudget, delta: Fraction, n_columns: int
 ) -> PrivacyBudget:
-    """Return the budget in epsilon, or in mu where Gaussian noise is smaller."""
+    """Return the budget in epsilon, or in mu if Gaussian noise of (epsilon, delta) is smaller."""
     if not delta:
         return budget
     mu = Fraction(largest_mu(budget.amount, delta))
     gaussian = replace(budget, kind="mu", amount=mu**2)
     budgets = (budget, gaussian)
-    return min(budgets, key=lambda each: Noise.of(each, n_columns, n_columns).error)
+    return min(
+        budgets, key=lambda each: Noise.from_budget(each, n_columns, n_columns).std
+    )
 
 
 def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
-    """Return an `Interval` of even bins between two bounds, with whole edges for whole numbers and days."""
+    """Return an `Interval` of up to ten bins of equal width between two bounds; numbers and days have whole edges."""
     n_bins = 10
     if type_ == "real":
         return Interval(
             bounds.low, bounds.high, bins=n_bins, missing=has_missing, real=True
         )
-    low, high = bounds.find_whole()
+    low, high = bounds.round_bounds()
     if type_ == "date":
         low = min(max(low, MIN_DAY), MAX_DAY - 1)
         high = min(max(high, low + 1), MAX_DAY)
@@ -435,27 +446,31 @@ def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
 
 
 def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -> int:
-    """Return the threshold that texts of a single person reach with probability at most delta."""
+    """Return the smallest threshold that noisy counts of texts of a single person reach with probability at most delta.
+
+    A person has at most `n_rows` rows, and there are `n_columns` columns of text.
+    """
 
     # Let a table lack, and its neighbor have, a person with m_v rows of text v, up to
     # k in each column; let z be the noise of a count, and G(y) = P(z >= y).
     #
-    # *Old texts, in both tables.* The published ones are a function of noisy counts, which
-    # are private by themselves, with epsilon (and a part of delta).
+    # *Old texts, in both tables.* Their release is a function of noisy counts, which are
+    # private by themselves, with epsilon (and a fraction of delta).
     #
-    # *New texts.* The first table never publishes one. The second publishes none with
-    # probability Q, for any outcome of the old texts. If p and p' are the
+    # *New texts, in the neighbor only.* The first table releases none. The second releases
+    # none with probability Q, for any outcome of the old texts. If p and p' are the
     # probabilities of a set of outcomes among the old texts, the second table has these
     # outcomes with a probability between
     #     Q p'  and  Q p' + 1 - Q,
-    # so that both directions hold with delta = 1 - Q (more than the part of the noise):
+    # so both directions hold with delta = 1 - Q (more than the delta of the noise):
     #     Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)
     #     p = Q p + (1 - Q) p <= exp(epsilon) Q p' + (1 - Q)
     #
-    # *The worst person.* 1 - Q is at most the sum of G(t - m_v) over all new texts. G is
-    # convex where its argument is at least 0, so among the divisions of the k rows of a
-    # column into j new texts the sum is largest at G(t - k + j - 1) + (j - 1) G(t - 1),
-    # which is convex in j: at one text with k rows, or at k texts with one row each.
+    # *The worst person.* 1 - Q is at most the sum of G(t - m_v) over all new texts, for a
+    # threshold t. G is convex for nonnegative arguments. So among all divisions of the k
+    # rows of a column into j new texts, the sum is largest with one text of k - j + 1 rows
+    # and j - 1 texts of one row: G(t - k + j - 1) + (j - 1) G(t - 1). This is convex in j,
+    # so the maximum is at one text with k rows, or at k texts with one row each.
     def is_safe(threshold: int) -> bool:
         one_text = _bound_tail(noise, threshold - n_rows, delta)
         many_texts = n_rows * _bound_tail(noise, threshold - 1, delta)
@@ -471,19 +486,21 @@ def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -
 
 
 def _bound_tail(noise: Noise, distance: int, delta: Fraction) -> Fraction:
-    """Bound the probability that noise is at least a positive number from above."""
+    """Bound the probability that noise is at least `distance` > 0 from above, with a precision for delta."""
     bits = 64 + (delta.denominator // delta.numerator).bit_length()
-    whole = 1 << bits
-    if noise.kind == "epsilon":
+    denominator = 1 << bits
+    if not noise.is_gaussian:
         # Discrete Laplace noise: a**distance / (1 + a), with a = e**(-1 / scale).
         _, rare = exp_minus_bounds(distance / noise.scale, bits)
         common, _ = exp_minus_bounds(1 / noise.scale, bits)
-        return Fraction(rare, whole + common)
-    # Rounded noise reaches the distance if normal noise exceeds half less, y standard
-    # deviations, with a probability of at most e**(-y**2 / 2) / 2.
+        return Fraction(rare, denominator + common)
+    # Rounded noise is at least the distance if normal noise is at least the distance minus
+    # 1 / 2. For y standard deviations, the probability is at most e**(-y**2 / 2) / 2.
     exponent = (distance - Fraction(1, 2)) ** 2 / (2 * noise.scale)
-    _, rare = exp_minus_bounds(Fraction(math.floor(exponent * whole), whole), bits)
-    return Fraction(rare, 2 * whole)
+    _, rare = exp_minus_bounds(
+        Fraction(math.floor(exponent * denominator), denominator), bits
+    )
+    return Fraction(rare, 2 * denominator)
 
 
 # Bounds of numbers
@@ -496,49 +513,50 @@ class Bounds(NamedTuple):
     high: float
     median: float
 
-    def find_whole(self) -> tuple[int, int]:
-        """Return the smallest and the largest whole number between the bounds, without the upper one."""
+    def round_bounds(self) -> tuple[int, int]:
+        """Return the smallest and the largest whole number that is at least `low` and less than `high`."""
         low, high = math.ceil(self.low), math.ceil(self.high) - 1
         return min(low, high), max(low, high)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells that grow with the distance from a center, which is a separate cell."""
+    """Cells whose width increases with the distance from a center, which is a separate cell."""
 
-    # Cells from a power of 2 to the next.
-    parts: int
-    centre: float = 0.0
+    # Number of cells from a power of 2 to the next.
+    cells_per_octave: int
+    center: float = 0.0
 
     @property
-    def side(self) -> int:
+    def n_side_cells(self) -> int:
         """The number of cells on each side of the center."""
-        return (MAX_POWER - MIN_POWER) * self.parts
+        return (MAX_POWER - MIN_POWER) * self.cells_per_octave
 
     def count(self, numbers: Floats) -> NDArray[np.int64]:
         """Count numbers by cell, and missing values; infinite values are not counted."""
         with np.errstate(over="ignore"):
-            finite = np.nan_to_num(numbers[np.isfinite(numbers)] - self.centre)
-        # Outer cells also hold all numbers beyond them.
+            finite = np.nan_to_num(numbers[np.isfinite(numbers)] - self.center)
+        # The outer cells include all numbers beyond them.
         cells = np.searchsorted(self.edges()[1:-1], finite, side="right")
-        counts = np.bincount(cells, minlength=2 * self.side + 1)
+        counts = np.bincount(cells, minlength=2 * self.n_side_cells + 1)
         return np.append(counts, np.isnan(numbers).sum())
 
     def edges(self) -> Floats:
-        """Return the distances from the center at which cells begin and end, ascending."""
-        cells = np.arange(self.side + 1)
+        """Return the edges of the cells as distances from the center, ascending."""
+        cells = np.arange(self.n_side_cells + 1)
         distances = np.ldexp(
-            1 + cells % self.parts / self.parts, MIN_POWER + cells // self.parts
+            1 + cells % self.cells_per_octave / self.cells_per_octave,
+            MIN_POWER + cells // self.cells_per_octave,
         )
         return np.concatenate([-distances[::-1], distances])
 
 
 @dataclass(frozen=True, eq=False)
 class CellCounts:
-    """Noisy counts of one column by cell."""
+    """Noisy counts of the numbers of a column by cell."""
 
     cells: Cells
-    # Counts of the cells in ascending order, then of missing values.
+    # Counts of the cells in ascending order, and then of missing values.
     counts: Floats
     # The standard deviation of each count.
     error: float
@@ -552,20 +570,22 @@ class CellCounts:
         noisy = np.clip(
             counts + noise.draw(source, counts.size), -MAX_NOISY_COUNT, MAX_NOISY_COUNT
         )
-        error = min(max(noise.error, Fraction(1, 2)), Fraction(MAX_NOISY_COUNT))
+        error = min(max(noise.std, Fraction(1, 2)), Fraction(MAX_NOISY_COUNT))
         return cls(cells, noisy.astype(float), float(error))
 
     @property
     def has_missing(self) -> bool:
         """True if the count of missing values clearly exceeds the noise."""
-        return bool(self.counts[-1] >= noise_limit(1, FALSE_POSITIVE_RATE) * self.error)
+        return bool(
+            self.counts[-1] >= bound_noise_sum(1, FALSE_POSITIVE_RATE) * self.error
+        )
 
     def find_bounds(self) -> Bounds | None:
-        """Return bounds of nearly all numbers; None unless a cell beside the center is clear."""
-        side, centre = self.cells.side, self.cells.centre
+        """Return noisy bounds of nearly all numbers; None if no cell other than the center is clearly not empty."""
+        n_side_cells, center = self.cells.n_side_cells, self.cells.center
         counts = self.counts[:-1]
         clear = self._find_clear_cells(counts)
-        if clear is None or clear == (side, side):
+        if clear is None or clear == (n_side_cells, n_side_cells):
             return None
         first, last = clear
         edges = self.cells.edges()
@@ -575,38 +595,42 @@ class CellCounts:
 
         last += self._count_tail(counts[last + 1 :])
         first -= self._count_tail(counts[:first][::-1])
-        low, high = float(edges[first] + centre), float(edges[last + 1] + centre)
-        # Many columns have 0 as a bound, and the cells next to 0 are narrow.
-        if centre == 0 and 0 < low < high / MIN_RATIO_TO_SNAP:
+        low, high = float(edges[first] + center), float(edges[last + 1] + center)
+        # 0 is the bound of many columns, and cells near 0 are narrow.
+        if center == 0 and 0 < low < high / MIN_RATIO_TO_SNAP:
             low = 0.0
-        if centre == 0 and 0 > high > low / MIN_RATIO_TO_SNAP:
+        if center == 0 and 0 > high > low / MIN_RATIO_TO_SNAP:
             high = 0.0
         if not has_float_resolution(low, high):
             return None
-        return Bounds(low, high, float(median + centre))
+        return Bounds(low, high, float(median + center))
 
     def _find_clear_cells(self, counts: Floats) -> tuple[int, int] | None:
-        """Return the first and the last cell that clearly hold numbers."""
+        """Return the first and the last cell that clearly have numbers; None if there is none."""
         clear = self._find_windows(counts, FALSE_POSITIVE_RATE)
         if clear is None:
             return None
-        reach = 8 * self.cells.parts  # eight octaves
-        start = max(clear[0] - reach, 0)
-        nearby = counts[start : clear[1] + reach + 1]
+        margin = 8 * self.cells.cells_per_octave  # eight octaves
+        start = max(clear[0] - margin, 0)
+        nearby = counts[start : clear[1] + margin + 1]
         found = self._find_windows(nearby, NEARBY_FALSE_POSITIVE_RATE)
         return clear if found is None else (start + found[0], start + found[1])
 
     def _find_windows(self, counts: Floats, rate: float) -> tuple[int, int] | None:
-        """Return the first and the last cell of windows whose counts are noise with probability at most `rate`."""
-        # Windows of 1, 2, 4, ... cells: wide ones show numbers that are spread over many
-        # cells. A window may be wider than its numbers: its inner endpoints are used.
-        chance = rate / counts.size
+        """Return the first and the last cell of windows of cells that clearly have numbers; None if there is none.
+
+        `rate` is the probability that the noise of any window of a given width is mistaken for numbers.
+        """
+        # Windows have 1, 2, 4, ... cells: wide ones detect numbers in many cells. A window
+        # may be wider than the range of its numbers, so the last cell of the first window
+        # and the first cell of the last window are used.
+        rate_per_window = rate / counts.size
         sums = np.append(0.0, np.cumsum(counts))
         first, last = counts.size, -1
         width = 1
         while width <= counts.size:
             in_window = sums[width:] - sums[:-width]
-            limit = noise_limit(width, chance) * self.error
+            limit = bound_noise_sum(width, rate_per_window) * self.error
             starts = np.flatnonzero(in_window >= limit)
             if starts.size:
                 first = min(first, int(starts[0]) + width - 1)
@@ -615,22 +639,25 @@ class CellCounts:
         return (min(first, last), last) if last >= 0 else None
 
     def _count_tail(self, counts: Floats) -> int:
-        """Return the number of cells by which to extend the bounds outwards."""
-        # Clear counts exclude a tail. The bounds are extended by quarters of an octave,
-        # as long as the count of the next octave is at least one standard deviation of
-        # its noise.
-        octave = self.cells.parts
+        """Return the number of cells by which a bound is extended, given the counts of the cells outside it."""
+        # The counts of a tail may not be clear. A bound is extended by quarters of an
+        # octave as long as the count of the next octave is at least one standard deviation
+        # of its noise.
+        octave = self.cells.cells_per_octave
         sums = np.append(0.0, np.cumsum(counts))
         is_noise = sums[octave:] - sums[:-octave] < self.error * math.sqrt(octave)
         quarter = octave // 4
         return quarter * int(np.append(is_noise[::quarter], True).argmax())
 
 
-def noise_limit(width: int, chance: float) -> float:
-    """Return a bound of the sum of the noise of some cells, in standard deviations of one cell."""
-    # Chernoff's bound of a sum of Laplace numbers of scale 1, which have the moment
-    # generating function 1 / (1 - t**2) and the standard deviation sqrt(2). Normal
-    # numbers have a smaller one.
+def bound_noise_sum(width: int, rate_per_window: float) -> float:
+    """Bound the sum of the noise of `width` cells, in standard deviations of one cell.
+
+    The sum exceeds the bound with a probability of at most `rate_per_window`.
+    """
+    # Chernoff's bound: P(sum >= x) <= exp(-t x) M(t)**width for all t, where the moment
+    # generating function of a Laplace variable of scale 1 is M(t) = 1 / (1 - t**2), and its
+    # standard deviation is sqrt(2). The bound is valid for normal noise, too.
     tilts = np.linspace(0.1, 0.98, 89)
-    exponents = -math.log(chance) - width * np.log1p(-(tilts**2))
+    exponents = -math.log(rate_per_window) - width * np.log1p(-(tilts**2))
     return float((exponents / tilts).min()) / math.sqrt(2)

@@ -1,4 +1,4 @@
-"""Declared categories as columns of 0 and 1, or as private means of a target."""
+"""Encoders of declared categories: indicators, and private means of a target."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from skdp.base import (
     parse_bounds,
     restore_on_error,
 )
-from skdp.central._base import CentralTransformer, Plan, Unknown, check_different
-from skdp.central._sums import GRID, shrunk_shifts, sum_by_cells, to_values
+from skdp.central._base import CentralTransformer, Plan, Unknown, check_unique_names
+from skdp.central._sums import GRID, from_grid, shrink_shifts, sum_by_cells
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
@@ -43,9 +43,8 @@ from skdp.tables import Table, to_objects
 class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstimator):
     """Encode each category of a domain as a column of 0 and 1.
 
-    It corresponds to scikit-learn's `OneHotEncoder` with the values of a `Domain`. `fit`
-    reads no value and uses no budget; unlike a list of values, a domain from
-    `discover_domain` adds its guarantee to `privacy_statement`.
+    Like scikit-learn's `OneHotEncoder` with declared categories. `fit` reads no value and uses no budget. If the domain
+    is from `discover_domain`, `privacy_statement` includes its guarantee.
 
     Parameters
     ----------
@@ -107,7 +106,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
 
     @restore_on_error
     def fit(self, X: TableLike, y: Any = None) -> Self:
-        """Read the names of the columns, and their declared categories.
+        """Fit the encoder to the columns of X, without reading values.
 
         Parameters
         ----------
@@ -145,12 +144,12 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Rows, in the columns of `fit`.
+            Rows with the columns of `fit`.
 
         Returns
         -------
-        same kind as X
-            Columns of 0 and 1, which are as private as X.
+        same type as X
+            Columns of 0 and 1, which are as sensitive as X.
 
         Raises
         ------
@@ -176,7 +175,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Names of the columns of X; None uses the names that `fit` saw.
+            Names of the columns of X; None uses the names seen during `fit`.
 
         Returns
         -------
@@ -187,10 +186,11 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
         return to_objects(self._output_names(columns))
 
     def _output_names(self, columns: Sequence[Any]) -> list[str]:
+        """Return the name of the output column of each category of some columns."""
         names = []
         for column, labels in zip(columns, self.categories_, strict=True):
             names += [f"{column}_{label}" for label in labels]
-        check_different(names)
+        check_unique_names(names)
         return names
 
     def _planned_guarantee(self) -> PrivacyGuarantee:
@@ -325,33 +325,36 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _bounded(self, rows: Batches) -> Batches:
+    def _select_bounded(self, rows: Batches) -> Batches:
         return rows.target
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         bounds = parse_bounds(bounds, rows.names[-1:])
         domain = declared_domain(rows.features.table, self.categories, "categories")
-        # A record changes two numbers of each column, together by `2 * GRID`: so in L1
-        # norm, and at most in L2 norm.
+        # A record changes two numbers of each of d columns, together by `2 * GRID`: this
+        # is its change in L1 norm, and a bound in L2 norm.
         d = len(domain.columns)
-        # A twentieth is for the sum of squares of the target. Its variance determines
-        # how far the mean of a few rows is trusted.
-        of_squares = Noise.of(share / 20, GRID)
-        of_distances = share * Fraction(19, 20)
-        noise = Noise.of(of_distances, 2 * GRID * d, (2 * GRID) ** 2 * d)
+        # A twentieth of the budget is for the sum of squares of the target, from which its
+        # variance is estimated for shrinkage.
+        squares_noise = Noise.from_budget(budget / 20, GRID)
+        distances_budget = budget * Fraction(19, 20)
+        noise = Noise.from_budget(distances_budget, 2 * GRID * d, (2 * GRID) ** 2 * d)
         exact = domain, *self._sums(rows, domain, bounds), bounds
-        return Plan(exact, (noise, of_squares), f"{noise.name} on sums by category")
+        return Plan(exact, (noise, squares_noise), f"{noise.name} on sums by category")
 
     def _sums(
         self, rows: Batches, domain: Domain, bounds: Floats
     ) -> tuple[int, NDArray[np.object_]]:
-        """Return the sum of squares of the target, and its distances to both bounds by category of all columns."""
-        # The sums of all rows, and by category of each column.
+        """Return the sum of squares of the target, and sums of its distances to both bounds by category.
+
+        Distances are in steps of the grid: (n_categories of all columns, 2).
+        """
+        # An empty marginal for all rows, and one marginal per column.
         cliques = [(), *((column,) for column in range(len(domain.columns)))]
         total, *by_column = sum_by_cells(
             rows, domain, cliques, bounds, self.handle_unknown, "categories"
         )
-        total.refuse_missing(rows.names[-1:])
+        total.check_finite(rows.names[-1:])
         distances = []
         for sums in by_column:
             n = GRID * sums.counts
@@ -362,13 +365,15 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         domain, square, distances, bounds = plan.exact
-        noise, of_squares = plan.noises
-        variance = (float(min(noise.error, Fraction(MAX_NOISY_COUNT))) / GRID) ** 2
+        noise, squares_noise = plan.noises
+        variance = (float(min(noise.std, Fraction(MAX_NOISY_COUNT))) / GRID) ** 2
         noisy = noise.add_floats(source, distances) / (2 * GRID)
-        # Independent noise, of twice the variance of a distance each.
+        # The distances of a value to both bounds add up to 1, and their difference is its
+        # position from -1 to 1. Both sums have twice the noise variance of a distance, and
+        # their noises are uncorrelated.
         n_rows = noisy.sum(axis=1)
         totals = noisy[:, 0] - noisy[:, 1]
-        (total,) = of_squares.add(source, [square])
+        (total,) = squares_noise.add(source, [square])
         square_of_target = min(max(total, -MAX_NOISY_COUNT), MAX_NOISY_COUNT) / GRID
         means = ShrunkMeans.estimate(
             n_rows,
@@ -378,11 +383,11 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
             variance=variance / 2,
         )
         self.domain_ = domain
-        self.target_mean_ = float(to_values(means.mean, bounds)[0])
+        self.target_mean_ = float(from_grid(means.mean, bounds)[0])
         self.target_mean_std_error_ = float(
             (bounds[0, 1] - bounds[0, 0]) / 2 * means.error
         )
-        self.encodings_ = [to_values(column, bounds) for column in means.by_column]
+        self.encodings_ = [from_grid(column, bounds) for column in means.by_column]
 
     @property
     def _columns(self) -> tuple[Any, ...]:
@@ -397,9 +402,10 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
 
 
 class ShrunkMeans(NamedTuple):
-    """Means in half widths from the middle of the bounds."""
+    """Means of a target from -1 at its lower bound to 1 at its upper bound."""
 
-    # The mean of all rows, and the means of the categories of each column.
+    # The mean of all rows, its standard error, and the means of the categories of each
+    # column.
     mean: float
     error: float
     by_column: list[Floats]
@@ -414,28 +420,40 @@ class ShrunkMeans(NamedTuple):
         square: float,
         variance: float,
     ) -> ShrunkMeans:
-        """Estimate means from numbers of rows and sums by category, which have independent noise of this variance."""
+        """Estimate means from noisy numbers of rows and sums by category.
+
+        Parameters
+        ----------
+        n_rows, totals : ndarray of shape (n_categories of all columns,)
+            Noisy numbers of rows and sums of the target.
+        sizes : list of int
+            Number of categories of each column.
+        square : float
+            Noisy sum of squares of the target.
+        variance : float
+            Variance of the noise of `n_rows` and `totals`.
+        """
         n_all = n_rows.sum()
         mean = float(np.clip(totals.sum() / n_all, -1, 1)) if n_all > 0 else 0.0
-        of_noise = variance + variance * mean**2
-        error = min(math.sqrt(len(n_rows) * of_noise) / max(n_all, 1.0), 1.0)
-        # No variance between bounds is larger than ``1 - mean**2``. The mean of all
-        # columns has the smallest noise.
-        of_row = largest = 1 - mean**2
+        noise_variance = variance + variance * mean**2
+        error = min(math.sqrt(len(n_rows) * noise_variance) / max(n_all, 1.0), 1.0)
+        # The variance of numbers from -1 to 1 is at most ``1 - mean**2``. Each column
+        # counts all rows, so the mean over columns estimates the number of rows.
+        row_variance = largest = 1 - mean**2
         if n_all > 0:
-            of_row = square / (n_all / len(sizes)) - mean**2
-            of_row = float(np.clip(of_row, 0.001 * largest, largest))
+            row_variance = square / (n_all / len(sizes)) - mean**2
+            row_variance = float(np.clip(row_variance, 0.001 * largest, largest))
         by_column = []
         stops = np.cumsum(sizes)[:-1]
         for n, total in zip(
             np.split(n_rows, stops), np.split(totals, stops), strict=True
         ):
-            shifts = shrunk_shifts(
+            shifts = shrink_shifts(
                 n,
                 total - mean * n,
-                of_row=of_row,
-                of_noise=of_noise,
-                of_count=variance,
+                row_variance=row_variance,
+                noise_variance=noise_variance,
+                count_variance=variance,
             )
             by_column.append(np.clip(mean + shifts, -1, 1))
         return cls(mean, error, by_column)

@@ -1,4 +1,4 @@
-"""The counts of all cells of a domain, and of ranges of them."""
+"""Noisy counts of all cells of a domain, and of ranges of cells."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skdp.central._base import (
     CentralStatistic,
     Plan,
     Unknown,
-    check_different,
+    check_unique_names,
 )
 from skdp.central._ranges import (
     Hierarchy,
@@ -49,7 +49,7 @@ _COLUMNS = ("count", "std_error", "lower", "upper")
 
 
 class DPHistogram(CentralStatistic):
-    """Count the records in each cell of a public domain, private for the whole record.
+    """Estimate the number of records in each cell of a public domain with differential privacy.
 
     Parameters
     ----------
@@ -61,12 +61,10 @@ class DPHistogram(CentralStatistic):
         all columns. A polars Enum needs no declaration, nor do ordered categories of pandas. None among the values
         declares missing as a value. Several columns are counted together: a cell is a combination of values.
     method : {"auto", "flat", "hierarchical"}, default="auto"
-        ``"flat"``: noise on every cell. ``"hierarchical"``, for one column: nested
-        groups of neighboring cells are also counted with the same epsilon, and all
-        counts are made consistent [1]_: a larger error of a single cell, and a much
-        smaller error of a long range. ``"auto"``, for one column of numbers or dates:
-        the smallest expected squared error over all ranges of cells; flat counts
-        otherwise.
+        ``"flat"`` adds noise to the count of each cell. ``"hierarchical"``, for one column, also counts nested groups
+        of neighboring cells with the same epsilon, and makes all counts consistent [1]_. Errors of single cells are
+        larger, and errors of long ranges much smaller. ``"auto"`` selects the method with the smallest expected squared
+        error of all ranges for one column of numbers or dates, and ``"flat"`` otherwise.
     handle_unknown : {"error", "ignore"}, default="error"
         How `fit` handles an undeclared value. ``"error"`` reveals that such a value
         occurs; ``"ignore"`` excludes its record.
@@ -172,17 +170,17 @@ class DPHistogram(CentralStatistic):
         declared = isinstance(self.domain, Domain) and declares_missing(self.domain)
         return super()._allows_missing() or declared
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         check_choice("method", self.method, get_args(Method))
         check_confidence_level(self.confidence_level)
         domain = declared_domain(rows.table, self.domain, "domain")
         library = library_of(rows.table)
         if library != "pandas":
-            check_different([*domain.columns, *_COLUMNS])
-        method = _applicable(self.method, domain)
-        tree = plan_hierarchy(domain.size, share, method)
+            check_unique_names([*domain.columns, *_COLUMNS])
+        method = _choose_method(self.method, domain)
+        tree = plan_hierarchy(domain.size, budget, method)
         n_levels = len(tree.sizes)
-        noise = Noise.of(share / n_levels)
+        noise = Noise.from_budget(budget / n_levels)
         all_columns = [range(len(domain.columns))]
         (counts,) = count_cells(
             rows, domain, all_columns, self.handle_unknown, "domain"
@@ -191,21 +189,20 @@ class DPHistogram(CentralStatistic):
         if n_levels > 1:
             mechanism += f" on {n_levels} levels"
         return Plan(
-            (domain, library, tree, counts, share),
+            (domain, library, tree, counts, budget),
             (noise,),
             mechanism,
-            # One record changes one count of each level, by 1: of such a change,
-            # Laplace noise is randomized response.
+            # One record changes one count of each level by 1.
             (replace(noise.loss, count=n_levels),),
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        self.domain_, self._library, tree, counts, share = plan.exact
+        self.domain_, self._library, tree, counts, budget = plan.exact
         noisy = tree.measure(counts, plan.noises[0], source)
         is_flat = len(tree.sizes) == 1
         self.method_ = "flat" if is_flat else "hierarchical"
         self.branching_ = tree.branching
-        self.std_error_ = np.sqrt(_noise_variances(tree, share))
+        self.std_error_ = np.sqrt(_noise_variances(tree, budget))
         if is_flat:
             self.counts_ = noisy[0].astype(np.int64)
         else:
@@ -244,10 +241,9 @@ class DPHistogram(CentralStatistic):
         Parameters
         ----------
         low, high : value or None, default=None
-            Endpoints; None for no bound. An `Interval` requires edges of its bins, of
-            which the last includes its upper edge. Numbers and dates accept any
-            endpoint, and other columns declared values in their order. Missing values
-            are in no range.
+            Endpoints of the range; None for no bound. The endpoints must be edges of bins for an `Interval`, whose last
+            bin includes its upper edge; any numbers or dates for a column of these; and otherwise declared values. A
+            range does not contain missing values.
 
         Returns
         -------
@@ -273,41 +269,43 @@ class DPHistogram(CentralStatistic):
         check_is_fitted(self)
         if len(self.domain_.columns) > 1:
             raise ValueError(
-                "range_estimate requires a histogram of one column, got "
-                f"{list(self.domain_.columns)}"
+                "range_estimate requires a histogram of one column, got columns "
+                f"{list(self.domain_.columns)}."
             )
         (name,) = self.domain_.columns
         return find_range(name, self.domain_[name], low, high)
 
 
 def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> float:
-    """Return half the width of the widest interval of `to_frame`, before `fit`."""
-    share = replace(parse_budget(histogram.epsilon), rows=histogram.max_rows_per_person)
-    method = _applicable(histogram.method, domain)
-    tree = plan_hierarchy(domain.size, share, method)
-    std_error = math.sqrt(_noise_variances(tree, share).max())
+    """Return the margin of error of the least accurate count of `to_frame`, for planning before `fit`."""
+    budget = replace(
+        parse_budget(histogram.epsilon), rows=histogram.max_rows_per_person
+    )
+    method = _choose_method(histogram.method, domain)
+    tree = plan_hierarchy(domain.size, budget, method)
+    std_error = math.sqrt(_noise_variances(tree, budget).max())
     lower, upper = count_interval(0, std_error, level)
     return float(upper - lower) / 2
 
 
-def _noise_variances(tree: Hierarchy, share: PrivacyBudget) -> NDArray[np.float64]:
-    """Return the variances of the noise of the counts of the cells."""
-    return count_std(share, len(tree.sizes)) ** 2 * tree.cell_variances
+def _noise_variances(tree: Hierarchy, budget: PrivacyBudget) -> NDArray[np.float64]:
+    """Return the noise variance of the estimated count of each cell."""
+    return count_std(budget, len(tree.sizes)) ** 2 * tree.cell_variances
 
 
-def _applicable(method: str, domain: Domain) -> str:
-    """Return the method, restricted to flat counts where the cells have no order."""
+def _choose_method(method: str, domain: Domain) -> str:
+    """Return the method for a domain: flat counts if its cells have no order."""
     if len(domain.columns) > 1 and method == "hierarchical":
         raise ValueError(
-            "method='hierarchical' requires one column, because the cells of several "
-            "columns have no order"
+            "`method` must be 'auto' or 'flat' for several columns, whose cells have no "
+            "order, got 'hierarchical'."
         )
     ordered = len(domain.columns) == 1 and is_ordered(domain[domain.columns[0]])
     return method if ordered or method != "auto" else "flat"
 
 
 def _round_all_ranges(estimates: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Round cumulative sums, so that each sum of neighboring cells changes by less than 1."""
+    """Round the cumulative sums of estimates, so that each sum of neighboring cells changes by less than 1."""
     rounded = np.floor(np.cumsum(estimates, axis=-1) + 0.5).astype(np.int64)
     rounded[..., 1:] -= rounded[..., :-1].copy()
     return rounded

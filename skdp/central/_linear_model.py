@@ -1,4 +1,4 @@
-"""Linear and ridge regression whose coefficients are private, from noisy sums of products of columns."""
+"""Linear and ridge regression from noisy sums of products of columns."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from skdp.central._base import Plan
 from skdp.central._rows import (
     UNIT,
     Rows,
+    add_product_noise,
+    bound_products,
     find_limits,
-    in_units,
-    largest_moments,
-    noisy_products,
-    warn_of_few,
-    widths,
+    find_widths,
+    to_row_units,
+    warn_of_few_rows,
 )
 from skdp.central._supervised import (
     SupervisedStatistic,
-    read_all_bounds,
-    rows_with_target,
+    parse_all_bounds,
+    round_with_target,
 )
 from skdp.central.statistics import Batches, Floats, Noise
 from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 
-# Smallest sum of squares in a direction, in norms of the noise. Half of it increases
+# Smallest eigenvalue of the sums of products, in norms of the noise. Half of it increases
 # errors with few rows more than it reduces errors with many rows.
 MIN_RIDGE = 3.0
 
 
-class Placement(NamedTuple):
-    """Rows on a grid of integers."""
+class GridRows(NamedTuple):
+    """Private rows as integers, and the values that these represent."""
 
     rows: Rows
-    # The origin and the unit of each column: (n_columns,).
+    # For each column, the value of 0 and the distance of `UNIT`: (n_columns,).
     starts: Floats
     units: Floats
 
 
 class LinearModel(SupervisedStatistic):
-    """A model with coefficients, for rows of numbers without missing values."""
+    """Base class of models with coefficients, for rows of numbers without missing values."""
 
     _takes_missing = False
     _requires_rows = True
@@ -64,28 +64,28 @@ class LinearModel(SupervisedStatistic):
     intercept_: Any
 
     def _respond(self, X: Any) -> Floats:
-        """Return the linear function of rows that the coefficients are of."""
+        """Return the linear response of rows: (n_samples,) or (n_samples, n_outputs)."""
         table = self._read_rows(X)
         numbers = np.stack(to_float_columns(table), axis=1)
         response: Floats = numbers @ self.coef_.T + self.intercept_
         return response
 
 
-class Fit(NamedTuple):
-    """Coefficients in units of the bounds; the constant is the last."""
+class LinearFit(NamedTuple):
+    """Coefficients in units of the columns; the coefficient of the constant is the last."""
 
     coefficients: Floats
-    # Covariance of noise and sample, plus the squared bias of the ridge.
+    # Covariance due to noise and sampling, plus the squared bias of the ridge.
     covariance: Floats
-    # Ridge that was added to the sums of squares.
+    # The number that was added to the sums of squares of columns.
     ridge: float
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
-    """Noisy sums of products of columns, a constant and a target, in units of the bounds."""
+class ProductSums:
+    """Noisy sums over rows of the products of columns, a constant and a target, in units of the columns."""
 
-    # Sums of all pairs: (n_columns + 2, n_columns + 2).
+    # For all pairs; the constant and the target are last: (n_columns + 2, n_columns + 2).
     sums: Floats
     # Standard deviations of the noise: of products of columns and the constant, of
     # these with the target, and of the square of the target.
@@ -95,158 +95,188 @@ class Moments:
 
     @property
     def products(self) -> Floats:
-        """Products of columns and the constant, which is the last."""
+        """Sums of products of columns and the constant, which is last: (n_columns + 1, n_columns + 1)."""
         return self.sums[:-1, :-1]
 
     @property
-    def size(self) -> float:
-        """The norm of the noise of products, up to a factor of about 2."""
+    def noise_norm(self) -> float:
+        """About half of the spectral norm of the noise of `products`."""
+        # The spectral norm of a symmetric matrix with independent entries of standard
+        # deviation s is about 2 sqrt(n) s.
         return math.sqrt(len(self.products)) * self.product_error
 
-    def solve(self, penalties: Floats, n_rows: float) -> Fit:
-        """Find coefficients with penalties of their squares, and a ridge that the noise requires."""
+    def solve(self, penalties: Floats, n_rows: float) -> LinearFit:
+        """Find the coefficients of ridge regression with their covariance.
+
+        `penalties` are added to the sums of squares of columns, and a ridge that the noise requires.
+        """
         n_columns = len(penalties)
         columns = np.arange(n_columns)
         products = self.products.copy()
         with_target = self.sums[:-1, -1]
-        largest = max(float(np.diag(products).max()), self.size)
-        # Small sums of products would be rounded away beside a larger penalty.
+        largest = max(float(np.diag(products).max()), self.noise_norm)
+        # A larger penalty would exceed the precision of floats.
         products[columns, columns] += np.minimum(penalties, 2.0**20 * largest)
-        products[-1, -1] = max(float(products[-1, -1]), MIN_RIDGE * self.size)
+        products[-1, -1] = max(float(products[-1, -1]), MIN_RIDGE * self.noise_norm)
 
-        # The coefficients as linear functions of the slopes alone, and the sums of
-        # products of these functions.
-        to_all = np.vstack([np.eye(n_columns), -products[-1, :-1] / products[-1, -1]])
-        values, vectors = np.linalg.eigh(to_all.T @ products @ to_all)
-        target = to_all.T @ with_target
-        ridge = self._choose_ridge(values, vectors.T @ target)
+        # The best coefficient of the constant is a linear function of the slopes:
+        # -(products of the constant and columns) / (number of rows). Substituted, the
+        # squared error is a quadratic function of the slopes alone.
+        to_coefficients = np.vstack(
+            [np.eye(n_columns), -products[-1, :-1] / products[-1, -1]]
+        )
+        eigenvalues, eigenvectors = np.linalg.eigh(
+            to_coefficients.T @ products @ to_coefficients
+        )
+        target = to_coefficients.T @ with_target
+        ridge = self._choose_ridge(eigenvalues, eigenvectors.T @ target)
         products[columns, columns] += ridge
         inverse = np.linalg.inv(products)
         coefficients = inverse @ with_target
 
-        # The coefficients also fit the noise, so the errors on noisy moments are too
-        # small.
-        noise = self._noise(coefficients)
-        of_model = coefficients @ products @ coefficients
-        error = self.sums[-1, -1] - 2 * coefficients @ with_target + of_model
+        # The squared error on noisy sums is too small, because the coefficients also fit
+        # the noise: to first order, by the trace of the inverse times the covariance of
+        # the noise.
+        noise = self._estimate_noise_covariance(coefficients)
+        explained = coefficients @ products @ coefficients
+        error = self.sums[-1, -1] - 2 * coefficients @ with_target + explained
         unexplained = max(float(error + np.trace(inverse @ noise)), self.square_error)
-        # The bias of the ridge is estimated from slopes without it, in the directions
-        # where these exceed the noise.
-        of_slopes = vectors / np.maximum(values, self.size) @ vectors.T
-        bias = to_all @ (of_slopes @ target - coefficients[:-1])
-        of_all = to_all @ of_slopes @ to_all.T
-        of_all[-1, -1] += 1 / products[-1, -1]
-        sample = unexplained / max(n_rows - n_columns - 1, 1.0) * of_all
-        covariance = sample + of_all @ noise @ of_all + np.outer(bias, bias)
-        return Fit(coefficients, covariance, ridge)
+        # The bias of the ridge is the difference to slopes without it, in directions in
+        # which the sums of products exceed the noise.
+        slopes_inverse = (
+            eigenvectors / np.maximum(eigenvalues, self.noise_norm) @ eigenvectors.T
+        )
+        bias = to_coefficients @ (slopes_inverse @ target - coefficients[:-1])
+        inverse_without_ridge = to_coefficients @ slopes_inverse @ to_coefficients.T
+        inverse_without_ridge[-1, -1] += 1 / products[-1, -1]
+        sample = unexplained / max(n_rows - n_columns - 1, 1.0) * inverse_without_ridge
+        covariance = (
+            sample
+            + inverse_without_ridge @ noise @ inverse_without_ridge
+            + np.outer(bias, bias)
+        )
+        return LinearFit(coefficients, covariance, ridge)
 
-    def _choose_ridge(self, values: Floats, with_target: Floats) -> float:
-        """Choose the ridge with the smallest estimated prediction error."""
-        # If the noise is at least a tenth of the number of rows, the model has little
-        # information. The smallest sum must also allow a division of floats.
+    def _choose_ridge(self, eigenvalues: Floats, with_target: Floats) -> float:
+        """Choose the ridge with the smallest estimated prediction error.
+
+        `eigenvalues` are the eigenvalues of the sums of products of slopes, ascending, and `with_target` the products
+        with the target in the directions of their eigenvectors.
+        """
+        # The smallest eigenvalue with the ridge must exceed the noise, by more if
+        # the noise is at least a tenth of the number of rows, and the precision of floats.
         n_rows = max(float(self.products[-1, -1]), self.product_error)
-        smallest_sum = MIN_RIDGE * self.size
+        smallest_sum = MIN_RIDGE * self.noise_norm
         smallest_sum *= max(1.0, 10 * self.product_error / n_rows)
-        smallest_sum = max(smallest_sum, 2.0**-40 * float(values[-1]))
-        smallest = max(0.0, smallest_sum - float(values[0]))
-        # The error on noisy moments, plus its bias (Stein's identity, to first order):
-        # the coefficients change by the inverse times the noise.
-        ridges = smallest + self.size * np.append(0.0, 2.0 ** np.arange(-3, 12))
-        inverses = 1 / (values + ridges[:, np.newaxis])  # (n_ridges, n_values)
+        smallest_sum = max(smallest_sum, 2.0**-40 * float(eigenvalues[-1]))
+        smallest = max(0.0, smallest_sum - float(eigenvalues[0]))
+        # Stein's unbiased risk estimate, to first order: the squared error on noisy sums,
+        # plus twice the covariance of the noise and the coefficients, which change by the
+        # inverse times the noise.
+        ridges = smallest + self.noise_norm * np.append(0.0, 2.0 ** np.arange(-3, 12))
+        inverses = 1 / (eigenvalues + ridges[:, np.newaxis])  # (n_ridges, n_values)
         coefficients = inverses * with_target
         squares = coefficients**2
         product_variance = self.product_error**2
         variances = self.target_error**2 + product_variance * squares.sum(axis=1)
-        follows = inverses.sum(axis=1) * variances
-        follows += product_variance * (squares * inverses).sum(axis=1)
-        errors = squares @ values - 2 * coefficients @ with_target
-        return float(ridges[np.argmin(errors + 2 * follows)])
+        degrees_of_freedom = inverses.sum(axis=1) * variances
+        degrees_of_freedom += product_variance * (squares * inverses).sum(axis=1)
+        errors = squares @ eigenvalues - 2 * coefficients @ with_target
+        return float(ridges[np.argmin(errors + 2 * degrees_of_freedom)])
 
-    def _noise(self, coefficients: Floats) -> Floats:
-        """Return the covariance of the noise of the normal equations at these coefficients."""
+    def _estimate_noise_covariance(self, coefficients: Floats) -> Floats:
+        """Return the covariance of the noise of the normal equations, N b - n, at coefficients b.
+
+        N is the noise of the products of columns, and n of their products with the target.
+        """
+        # N is symmetric, with independent entries of variance v for i <= j. So
+        # Cov((N b)_i, (N b)_j) = v b_i b_j for i != j, and v sum(b**2) for i = j.
         squares = coefficients**2
         identity = np.eye(len(squares))
         outer = np.outer(coefficients, coefficients)
-        spread = squares.sum() * identity + outer - np.diag(squares)
-        return self.target_error**2 * identity + self.product_error**2 * spread
+        trace_part = squares.sum() * identity + outer - np.diag(squares)
+        return self.target_error**2 * identity + self.product_error**2 * trace_part
 
 
 def sum_products(rows: Rows, square: int, constant: int) -> NDArray[np.int64]:
-    """Add up the products of all pairs of columns, a constant and the target."""
-    # A row that is too long is multiplied by one factor, together with its constant and
-    # its target, as in weighted least squares. A linear model that holds for the rows
-    # still holds.
+    """Sum the products of all pairs of columns, a constant and the target over rows with a limited norm."""
+    # A longer row is multiplied by one factor together with its constant and its target,
+    # as in weighted least squares. So a linear model of the rows is also a linear model of
+    # the shortened rows.
     return rows.clipped_moments(square, constant, with_target=True)
 
 
-def noises_of_products(
-    share: PrivacyBudget, size: int, *, square: int, constant: int, largest: int
+def make_product_noises(
+    budget: PrivacyBudget, size: int, *, square: int, constant: int, largest: int
 ) -> tuple[Noise, Noise, Noise]:
-    """Return the noise of products of columns and the constant, of these with the target, and of its square."""
-    # There are `size` columns and constants. The square of the norm of the
-    # columns of a row is at most `square`, and each of their sizes at most `largest`.
+    """Return the noise of three groups of sums of products: without the target, with the target, and its square.
+
+    There are `size` columns, including the constant. The squared norm of the columns of a row without the constant is
+    at most `square`, and their absolute values are at most `largest`.
+    """
     largest = max(largest, constant)
     square += constant**2
-    if share.kind == "epsilon":
-        joint = Noise.joint(share, largest**2, (size + 1) * (size + 2) // 2)
+    if budget.kind == "epsilon":
+        joint = Noise.joint(budget, largest**2, (size + 1) * (size + 2) // 2)
         return joint, joint, joint
-    # The square of the target is for standard errors alone. To double or halve its
-    # fraction of the budget changes predictions by less than their noise.
-    mu_squared = share.mu_squared * Fraction(9, 20)
+    # The square of the target is used for standard errors only. Half or twice its fraction
+    # of the budget changes predictions by less than their noise.
+    mu_squared = budget.mu_squared * Fraction(9, 20)
     return (
-        Noise("mu", mu_squared, largest_moments(square, largest)),
-        Noise("mu", mu_squared, square * UNIT**2),
-        Noise("mu", share.mu_squared / 10, UNIT**4),
+        Noise.gaussian(mu_squared, bound_products(square, largest)),
+        Noise.gaussian(mu_squared, square * UNIT**2),
+        Noise.gaussian(budget.mu_squared / 10, UNIT**4),
     )
 
 
 def add_noise(
     sums: NDArray[np.int64], noises: Sequence[Noise], source: ByteSource
-) -> Moments:
-    """Add noise to sums of products; without a delta, in a single joint draw."""
-    of_products, of_targets, of_square = noises
+) -> ProductSums:
+    """Add the noise of `make_product_noises` to sums of products; without a delta, in one joint draw."""
+    products_noise, target_noise, square_noise = noises
     noisy = np.zeros(sums.shape)
-    if of_products.kind == "epsilon":
-        noisy = noisy_products(sums, of_products, source)
+    if not products_noise.is_gaussian:
+        noisy = add_product_noise(sums, products_noise, source)
     else:
-        noisy[:-1, :-1] = noisy_products(sums[:-1, :-1], of_products, source)
-        noisy[:-1, -1] = of_targets.add_floats(source, sums[:-1, -1]) / UNIT**2
-        noisy[-1:, -1:] = noisy_products(sums[-1:, -1:], of_square, source)
-    # Rounding a value to the grid is an error of up to a step.
-    errors = [in_units(max(noise.error, Fraction(1))) for noise in noises]
-    return Moments(noisy, *errors)
+        noisy[:-1, :-1] = add_product_noise(sums[:-1, :-1], products_noise, source)
+        noisy[:-1, -1] = target_noise.add_floats(source, sums[:-1, -1]) / UNIT**2
+        noisy[-1:, -1:] = add_product_noise(sums[-1:, -1:], square_noise, source)
+    # Rounding of values to integers causes errors of up to one step.
+    errors = [to_row_units(max(noise.std, Fraction(1))) for noise in noises]
+    return ProductSums(noisy, *errors)
 
 
-def draw_moments(
-    rows: Rows, share: PrivacyBudget, source: ByteSource
-) -> tuple[Moments, Floats, float]:
-    """Draw noisy sums of products of centered columns; also return the center and the constant, in units."""
-    # Noise without a delta is for the largest products of two values, however long rows are.
+def measure_products(
+    rows: Rows, budget: PrivacyBudget, source: ByteSource
+) -> tuple[ProductSums, Floats, float]:
+    """Measure sums of products of centered columns; also return the center and the constant."""
+    # Without a delta, noise is proportional to the largest product of two values, and the
+    # norm of rows does not matter.
     square = rows.square
     middle = np.zeros(rows.n_columns)
     largest_value = UNIT
     constant = UNIT
-    if share.kind != "epsilon":
-        # With fewer shrunk rows, the noise is proportional to longer rows; with more,
-        # their weights increase the errors of large tables.
-        limits = find_limits(rows, share.of_a_row, 0.2, source)
+    if budget.kind != "epsilon":
+        # A fifth of the rows is shortened. If fewer are, the noise is larger; if more are,
+        # their weights increase the errors with many rows.
+        limits = find_limits(rows, budget.of_a_row, 0.2, source)
         rows = limits.rows
         square = limits.square
-        share = limits.rest
-        # After subtraction of the middle, a value is at most two units. The constant
-        # column is half of the largest norm of a row.
+        budget = limits.remaining
+        # After subtraction of the center, the size of a value is at most two units. The
+        # constant is half of the largest norm of a row.
         middle = limits.middle / UNIT
         largest_value = 2 * UNIT
         constant = max(math.isqrt(square) // 2, 1)
     sums = sum_products(rows, square, constant)
-    noises = noises_of_products(
-        share, len(sums) - 1, square=square, constant=constant, largest=largest_value
+    noises = make_product_noises(
+        budget, len(sums) - 1, square=square, constant=constant, largest=largest_value
     )
     return add_noise(sums, noises, source), middle, constant / UNIT
 
 
 class _LinearRegression(RegressorMixin, LinearModel):
-    """A linear model by least squares, from noisy sums of products."""
+    """Base class of linear models that are fitted to noisy sums of products."""
 
     delta: float | None
     bounds: Bounds | None
@@ -261,40 +291,46 @@ class _LinearRegression(RegressorMixin, LinearModel):
         return 0.0
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
-        return read_all_bounds(self.bounds, self.target_bounds, names)
+        return parse_all_bounds(self.bounds, self.target_bounds, names)
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         penalty = self._penalty()
         bounds = parse_bounds(bounds, rows.names)
-        # All of a budget in mu is Gaussian: the squares of mu add up to its square.
-        noise = Noise("mu", share.mu_squared)
-        if share.kind == "epsilon":
-            noise, *_ = noises_of_products(
-                share, len(rows.names), square=0, constant=UNIT, largest=UNIT
+        # With a budget in mu, all noise is Gaussian, and the squares of mu add up to its
+        # square.
+        noise = Noise.gaussian(budget.mu_squared)
+        if budget.kind == "epsilon":
+            noise, *_ = make_product_noises(
+                budget, len(rows.names), square=0, constant=UNIT, largest=UNIT
             )
-        # The constant compensates for a shift.
+        # The origin is the middle of the bounds. The constant compensates for the shift.
         starts = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) / 2
-        placed = rows_with_target(rows.table, bounds, starts)
-        exact = Placement(placed, starts, widths(bounds, starts)), penalty, share
+        rows_on_grid = round_with_target(rows.table, bounds, starts)
+        exact = (
+            GridRows(rows_on_grid, starts, find_widths(bounds, starts)),
+            penalty,
+            budget,
+        )
         return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        (rows, starts, scales), penalty, share = plan.exact
-        moments, middle, constant = draw_moments(rows, share, source)
-        # The last column is the constant.
+        (rows, starts, scales), penalty, budget = plan.exact
+        moments, middle, constant = measure_products(rows, budget, source)
+        # The last column is the constant, so the sum of its squares counts the rows.
         n_rows = float(moments.products[-1, -1]) / constant**2
-        if share.kind == "epsilon":
-            warn_of_few(n_rows, moments.product_error / constant**2)
+        if budget.kind == "epsilon":
+            warn_of_few_rows(n_rows, moments.product_error / constant**2)
         column_scales, target_scale = scales[:-1], float(scales[-1])
-        # The narrowest bounds have infinite penalties, and slopes beyond all floats.
+        # With extremely narrow bounds, penalties and slopes exceed the largest float.
         with np.errstate(over="ignore"):
             penalties = penalty / column_scales / column_scales
             units = target_scale / column_scales
         solution = moments.solve(penalties, n_rows)
 
-        # The intercept is a linear function of the coefficients and the constant's.
-        shift = middle + starts[:-1] / column_scales
-        to_intercept = np.append(-shift, constant)
+        # The intercept is a linear function of the slopes and of the coefficient of the
+        # constant, because columns were shifted.
+        origin = middle + starts[:-1] / column_scales
+        to_intercept = np.append(-origin, constant)
         intercept = to_intercept @ solution.coefficients
         variance = float(to_intercept @ solution.covariance @ to_intercept)
         errors = np.sqrt(np.diag(solution.covariance)[:-1])
@@ -311,12 +347,12 @@ class _LinearRegression(RegressorMixin, LinearModel):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Rows, in the columns of `fit`, without missing values.
+            Rows with the columns of `fit`, without missing values.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Numbers, which may lie outside of `target_bounds`.
+            Predicted targets, which may be outside `target_bounds`.
 
         Raises
         ------
@@ -535,8 +571,8 @@ class DPRidge(_LinearRegression):
     def _penalty(self) -> float:
         alpha = self.alpha
         if isinstance(alpha, bool | np.bool_) or not isinstance(alpha, Real):
-            raise TypeError(f"alpha must be a number, got {type(alpha).__name__}")
+            raise TypeError(f"`alpha` must be a number, got {type(alpha).__name__}.")
         number = float(alpha)
         if not (math.isfinite(number) and number >= 0):
-            raise ValueError(f"alpha must be a finite number >= 0, got {alpha}")
+            raise ValueError(f"`alpha` must be a finite number >= 0, got {alpha}.")
         return number

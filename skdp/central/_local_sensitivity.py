@@ -1,4 +1,4 @@
-"""Frameworks for any statistic: propose-test-release, smooth sensitivity, and sample and aggregate."""
+"""Releases of any statistic: propose-test-release, smooth sensitivity, and sample and aggregate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.base import ColumnLike, TableLike, parse_bounds, to_array, to_float_columns
 from skdp.central._base import charge
-from skdp.central._sums import GRID, clip_floats, to_positions, to_values
+from skdp.central._sums import GRID, clip_floats, from_grid, to_grid
 from skdp.central.statistics import Noise, to_float
 from skdp.exact import exp_bounds, log_upper
 from skdp.pages import warn
@@ -39,29 +39,29 @@ from skdp.tables import (
 
 @dataclass(frozen=True)
 class Release:
-    """A statistic released under a stated guarantee."""
+    """A released statistic, with its guarantee."""
 
     value: float | NDArray[np.float64]
     """The statistic with noise, clipped to its bounds; nan if it was not released."""
     std_error: float | NDArray[np.float64]
-    """The standard deviation of the noise, before clipping; nan if it was not released, or if the scale is private."""
+    """The standard deviation of the noise before clipping; nan if nothing was released, or if it is private."""
     guarantee: PrivacyGuarantee
-    """The guarantee, which is charged in both cases."""
+    """The guarantee, which is charged also if nothing was released."""
     released: bool = True
-    """False if the test failed."""
+    """False if a private test found that the statistic cannot be released."""
     n_failed: int | None = None
-    """Noisy number of chunks without a value, perhaps negative; None if there are no chunks."""
+    """Noisy number of chunks without a value, which may be negative; None if there are no chunks."""
 
 
-# Steps of the grid between the bounds on which Laplace noise is drawn.
+# Number of steps between the bounds, in which Laplace noise is drawn.
 N_STEPS = 1 << 60
 
-# Smallest smooth sensitivity, in steps: rounding to whole steps changes it by a factor of
-# at most 1 + 2**-24.
+# Smallest smooth sensitivity in steps, so that rounding to whole steps changes it by a
+# factor of at most 1 + 2**-24.
 MIN_SMOOTH_STEPS = 1 << 24
 
-# Fraction of epsilon for the test of propose-test-release. The test passes from a
-# distance of about ``ln(1 / delta) / (TEST_FRACTION * epsilon)`` records on.
+# Fraction of epsilon for the test of propose-test-release. The test passes for distances of
+# more than about ``log(1 / delta) / (TEST_FRACTION * epsilon)`` records.
 TEST_FRACTION = Fraction(1, 10)
 
 
@@ -94,16 +94,16 @@ def propose_test_release(
     bounds : pair of float
         Lowest and highest value of the statistic, from public knowledge. The values of a "mean" are clipped to them.
     epsilon : float
-        Privacy loss, finite and > 0. One tenth is for the test.
+        Privacy loss, finite and > 0. A tenth of it is spent on the test.
     delta : float
         Probability that a table with a larger local sensitivity passes, in (0, 1).
     local_sensitivity : callable, optional
         Called as ``local_sensitivity(X, k)``: the largest change of the statistic by one record more or fewer, over all
         tables at a distance of at most k records from X. Required unless `statistic` is "mean".
     ledger : PrivacyLedger, optional
-        Charged before anything is drawn.
+        Ledger that is charged before noise is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, which draws the same noise in every call.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Returns
     -------
@@ -150,9 +150,10 @@ def propose_test_release(
     proposed = Fraction(check_epsilon(sensitivity, name="sensitivity"))
     test_epsilon = TEST_FRACTION * exact_epsilon
     threshold = math.ceil(Fraction(log_upper(1 / exact_delta)) / test_epsilon)
-    # One step more, as the statistic is rounded to whole steps.
+    # One more step, because the statistic is rounded to whole steps.
     scale = (proposed / table.step + 1) / (exact_epsilon - test_epsilon)
-    # Noise of 64 / test_epsilon has a probability below 2**-92: farther tables pass.
+    # Noise exceeds 64 / test_epsilon with a probability below 2**-92, so larger distances
+    # are not distinguished: the test passes.
     farthest = threshold + math.ceil(64 / test_epsilon)
     distance = bisect_right(range(farthest), proposed, key=table.local_sensitivity)
 
@@ -186,7 +187,7 @@ def smooth_sensitivity_release(
     """Release a statistic with Laplace noise in proportion to its smooth sensitivity.
 
     The smooth sensitivity S is the maximum over k of ``exp(-beta * k)`` times the local sensitivity at distance k. It
-    changes by a factor of at most ``exp(beta)`` between neighbors ([1]_), so the scale of the noise may follow it.
+    changes by a factor of at most ``exp(beta)`` between neighbors ([1]_), so the scale of the noise may depend on it.
 
     Parameters
     ----------
@@ -207,14 +208,14 @@ def smooth_sensitivity_release(
         Smoothness, > 0. A smaller beta needs less noise for a given S, but S may be larger. By default,
         ``log(1 + epsilon / (2 * max(1, log(1 / delta))))``.
     ledger : PrivacyLedger, optional
-        Charged before anything is drawn.
+        Ledger that is charged before noise is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, which draws the same noise in every call.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Returns
     -------
     Release
-        The statistic as ``value`` with its ``guarantee``. Its ``std_error`` is nan, as the scale of the noise is
+        The statistic as ``value`` with its ``guarantee``. Its ``std_error`` is nan, because the scale of the noise is
         private.
 
     Raises
@@ -236,8 +237,8 @@ def smooth_sensitivity_release(
     S / kappa, the loss is at most ``beta + kappa`` if the neighbor has the larger scale. If it has the smaller one,
     the loss exceeds epsilon only for noise beyond ``(epsilon - kappa) / (exp(beta) - 1)`` scales, which has a
     probability of at most delta for ``kappa <= epsilon - log(1 / delta) * (exp(beta) - 1)``. kappa is the smaller
-    limit, less the error of rounding. (The textbook's scale of ``2 * S / epsilon`` exceeds delta from an epsilon of
-    about 12 on.) The guarantee requires a correct `local_sensitivity`, which cannot be checked here.
+    limit, minus the error of rounding. (The scale ``2 * S / epsilon`` of textbooks does not satisfy delta for an
+    epsilon of more than about 12.) The guarantee requires a correct `local_sensitivity`, which cannot be checked here.
 
     References
     ----------
@@ -273,6 +274,7 @@ def smooth_sensitivity_release(
 
 
 def _read_epsilon_delta(epsilon: Any, delta: Any) -> tuple[Fraction, Fraction]:
+    """Check epsilon and a delta > 0, and return exact numbers."""
     exact_delta = check_delta(delta)
     if exact_delta == 0:
         raise ValueError(
@@ -282,12 +284,13 @@ def _read_epsilon_delta(epsilon: Any, delta: Any) -> tuple[Fraction, Fraction]:
 
 
 def _find_kappa(epsilon: Fraction, delta: Fraction, beta: Fraction) -> Fraction:
-    """Return the smooth sensitivity divided by the scale of the noise."""
-    # Whole steps and floats change the ratio of two smooth sensitivities by at most
-    # 2**-23, and the shift of the statistic by one step.
+    """Return kappa, the ratio of the smooth sensitivity and the scale of the noise (see smooth_sensitivity_release)."""
+    # Rounding to whole steps and to floats changes the ratio of two smooth sensitivities by
+    # at most 2**-23, and the difference of two statistics by one step.
     ratio = beta + Fraction(2, MIN_SMOOTH_STEPS)
     # P(|noise| > u * scale) <= exp(-u + 1 / (2 * scale)) for discrete Laplace noise.
-    # At least 1, so that it covers the other case, too: exp(beta) - 1 is at least beta.
+    # At least 1, which covers the loss beta + kappa if the neighbor has the larger scale,
+    # because exp(beta) - 1 is at least beta.
     tail = max(Fraction(log_upper(1 / delta)), Fraction(1))
     tail += epsilon / MIN_SMOOTH_STEPS
     kappa = epsilon - tail * (exp_bounds(ratio)[1] - 1)
@@ -310,11 +313,11 @@ class _PrivateStatistic:
 
     @classmethod
     def read(cls, statistic: Any, X: Any, bounds: Any, local_sensitivity: Any) -> Self:
-        """Check the parameters and compute the statistic."""
+        """Check the parameters, and compute the statistic of the private table."""
         limits = _read_output_bounds(bounds)
         if len(limits) != 1:
             raise ValueError(
-                f"`bounds` must be one pair (low, high), got {len(limits)}"
+                f"`bounds` must be one pair (low, high), got {len(limits)} pairs."
             )
         low, high = map(Fraction, limits[0].tolist())
         width = high - low
@@ -329,20 +332,23 @@ class _PrivateStatistic:
             )
         if not callable(statistic) or not callable(local_sensitivity):
             raise TypeError(
-                '`statistic` must be "mean", or `statistic` and `local_sensitivity` must be callable, got '
-                f"{type(statistic).__name__} and {type(local_sensitivity).__name__}"
+                '`statistic` must be "mean", or a callable with a callable '
+                f"`local_sensitivity`, got {type(statistic).__name__} and "
+                f"{type(local_sensitivity).__name__}."
             )
-        value = min(max(_call(statistic, X), low), high)
+        value = min(max(_call_safely(statistic, X), low), high)
         return cls(
             low,
             width,
             value,
-            lambda k: min(max(_call(local_sensitivity, X, k), Fraction(0)), width),
+            lambda k: min(
+                max(_call_safely(local_sensitivity, X, k), Fraction(0)), width
+            ),
         )
 
     @property
     def step(self) -> Fraction:
-        """Width of a step of the grid."""
+        """The width of a step of the grid."""
         return self.width / N_STEPS
 
     def add_noise(self, source: ByteSource, scale: Fraction) -> float:
@@ -353,41 +359,44 @@ class _PrivateStatistic:
 
     def find_smooth_steps(self, beta: Fraction) -> int:
         """Return the smooth sensitivity in whole steps, rounded up."""
-        width, smooth = float(self.width), float(self.step * MIN_SMOOTH_STEPS)
+        width, smooth_sums = float(self.width), float(self.step * MIN_SMOOTH_STEPS)
         distance = 0
-        # Local sensitivities are at most the width: too little from here on.
-        while (decay := math.exp(-float(beta) * distance)) * width > smooth:
-            smooth = max(smooth, decay * float(self.local_sensitivity(distance)))
+        # A local sensitivity is at most the width, so larger distances cannot increase the
+        # maximum.
+        while (decay := math.exp(-float(beta) * distance)) * width > smooth_sums:
+            smooth_sums = max(
+                smooth_sums, decay * float(self.local_sensitivity(distance))
+            )
             distance += 1
-        # The relative error of two exponentials and a product is below 2**-40.
+        # The relative rounding error of two exponentials and a product is below 2**-40.
         max_error = Fraction(1, 1 << 40)
-        return math.ceil(Fraction(smooth) * (1 + max_error) / self.step)
+        return math.ceil(Fraction(smooth_sums) * (1 + max_error) / self.step)
 
 
 def _read_positions(X: Any, limits: NDArray[np.float64]) -> list[int]:
-    """Return the values of a single column on the grid between the bounds, without missing ones."""
+    """Round the values of a single column to the grid between the bounds; missing values are excluded."""
     rows = _read_rows(X, "X")
     if isinstance(rows, np.ndarray) and rows.ndim == 1:
         rows = rows[:, np.newaxis]
     table = wrap_table(rows)
     if len(table.columns) != 1:
         raise ValueError(
-            '`statistic` = "mean" requires one column of numbers in X, got '
-            f"{len(table.columns)} columns"
+            "X must have one column for statistic='mean', got "
+            f"{len(table.columns)} columns."
         )
     (values,) = to_float_columns(table, allow_missing=True)
-    positions = to_positions(values[~np.isnan(values)], *limits[0])
+    positions = to_grid(values[~np.isnan(values)], *limits[0])
     return positions.astype(np.int64).tolist()
 
 
-def _call(function: Callable[..., Any], *arguments: Any) -> Fraction:
-    """Call a function of the private table, and replace its errors, which may contain values."""
+def _call_safely(function: Callable[..., Any], *arguments: Any) -> Fraction:
+    """Call a function of the private table; replace its errors, because they may contain values."""
     try:
         return Fraction(float(function(*arguments)))
     except Exception as error:
         raise ValueError(
-            "`statistic` and `local_sensitivity` must return finite numbers, one of them failed "
-            f"({type(error).__name__}). Try them on public rows."
+            "`statistic` and `local_sensitivity` must return finite numbers, got "
+            f"{type(error).__name__}. Try them on public rows."
         ) from None
 
 
@@ -405,8 +414,8 @@ def sample_and_aggregate(
     """Release any statistic of a table as a noisy mean over random chunks of its rows.
 
     Every row goes to one of `n_chunks` chunks, drawn uniformly and independently. The statistic of each chunk is
-    clipped to its bounds, and their mean is released with discrete Laplace noise: one row changes the statistic of one
-    chunk only ([1]_). Where the statistic fails in most chunks, nothing is released.
+    clipped to its bounds, and the mean over chunks is released with discrete Laplace noise, because one row changes the
+    statistic of one chunk only ([1]_). If the statistic fails in most chunks, nothing is released.
 
     Parameters
     ----------
@@ -415,7 +424,7 @@ def sample_and_aggregate(
         returns a number or a 1-D array of numbers, such as the ``coef_`` of an estimator fitted to the chunk. It must
         be a function of the values of its chunk alone (see Notes).
     X : dataframe or ndarray of shape (n_samples, n_features)
-        Private table. A chunk is some of its rows, in their order, with a new index in pandas.
+        Private table. A chunk has some of its rows, in their order, with a new index in pandas.
     y : array-like of shape (n_samples,), optional
         The targets, divided into the same chunks.
     bounds : pair of float, or array-like of shape (n_outputs, 2)
@@ -426,9 +435,9 @@ def sample_and_aggregate(
     epsilon : float, Rho or Mu
         Privacy loss, finite and > 0.
     ledger : PrivacyLedger, optional
-        Ledger that is charged before anything is drawn.
+        Ledger that is charged before noise is drawn.
     random_state : None or int, default=None
-        None for secure random bits; an int for experiments, which draws the same chunks and noise in every call.
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
     Returns
     -------
@@ -442,7 +451,7 @@ def sample_and_aggregate(
     TypeError, ValueError
         If a parameter is out of range. A chunk in which the statistic raises an exception has no value.
     BudgetExceeded
-        If the ledger does not cover it.
+        If the ledger does not cover the release.
 
     Warns
     -----
@@ -479,21 +488,23 @@ def sample_and_aggregate(
     True
     """
     if not callable(statistic):
-        raise TypeError(f"statistic must be callable, got {type(statistic).__name__}")
+        raise TypeError(
+            f"`statistic` must be callable, got {type(statistic).__name__}."
+        )
     tables = [_read_rows(X, "X")]
     if y is not None:
         tables.append(_read_rows(y, "y"))
     n_rows = len(tables[0])
     if len(tables[-1]) != n_rows:
         # The numbers of rows are private.
-        raise ValueError("X and y must have the same number of rows")
+        raise ValueError("X and y must have the same number of rows.")
     limits = _read_output_bounds(bounds)
     n_chunks = check_size(n_chunks, min_val=1, max_val=1 << 31, name="n_chunks")
-    share = parse_budget(epsilon)
+    budget = parse_budget(epsilon)
 
     guarantee, source = charge(
         "sample_and_aggregate",
-        share,
+        budget,
         ledger,
         random_state,
         mechanism="sample and aggregate",
@@ -505,7 +516,7 @@ def sample_and_aggregate(
             positions.append(chunk_positions)
     totals = sum(positions, np.zeros(len(limits), object))
 
-    total_noise, number_noise = totals_noise(share, len(limits))
+    total_noise, number_noise = make_chunk_noises(budget, len(limits))
     totals = np.array(total_noise.add(source, totals.tolist()), object)
     (n_values,) = number_noise.add(source, [len(positions)])
     n_failed = n_chunks - n_values
@@ -513,16 +524,14 @@ def sample_and_aggregate(
     values = errors = np.full(len(limits), math.nan)
     if released:
         means = clip_floats(totals) / to_float(n_values)
-        noise = np.hypot(
-            to_float(total_noise.error), to_float(number_noise.error) * means
-        )
-        values = to_values(means / GRID, limits)
+        noise = np.hypot(to_float(total_noise.std), to_float(number_noise.std) * means)
+        values = from_grid(means / GRID, limits)
         errors = noise / to_float(n_values) / (2 * GRID) * (limits[:, 1] - limits[:, 0])
     else:
         warn(
-            f"the statistic failed in about {n_failed:,} of {n_chunks:,} chunks "
-            "(a noisy number), so the released value is nan. It may raise errors, or "
-            "there are fewer rows than chunks. Try it on public rows",
+            f"`statistic` failed in about {n_failed:,} of {n_chunks:,} chunks (a noisy "
+            "number), so nothing is released. Try it on public rows, or decrease "
+            "`n_chunks`",
             UserWarning,
             about="guide/curator_statistics",
             stacklevel=2,
@@ -533,44 +542,54 @@ def sample_and_aggregate(
     return Release(values, errors, guarantee, released, n_failed)
 
 
-def totals_noise(share: PrivacyBudget, n_outputs: int) -> tuple[Noise, Noise]:
-    """Return the noise of m sums of positions over chunks, and of the number of chunks with a value."""
-    # One row changes one chunk. If that has a position before and after, each of m sums
-    # moves by at most ``2 * GRID`` and the number does not; if it has one only before
-    # or only after, each sum moves by at most `GRID`, and the number by 1. So with
-    # Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon``
-    # on the number, the loss is at most epsilon in both cases: the number costs nothing
-    # more. For Gaussian noise, half of the change of either counts as a quarter of rho
-    # or mu**2; half of an epsilon, as at most half of rho.
-    total_noise = Noise.of(share, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2)
-    return total_noise, Noise.of(share, 2)
+def make_chunk_noises(budget: PrivacyBudget, n_outputs: int) -> tuple[Noise, Noise]:
+    """Return the noise of the sum of each output over chunks, and of the number of chunks with a value."""
+    # One row changes one chunk. If the chunk has a value before and after, each of m sums
+    # changes by at most ``2 * GRID`` and the number does not change. If it has a value only
+    # before or only after, each sum changes by at most `GRID`, and the number by 1. So with
+    # Laplace noise of scale ``2 * GRID * m / epsilon`` on the sums and ``2 / epsilon`` on
+    # the number, the loss is at most epsilon in the first case, and epsilon / 2 +
+    # epsilon / 2 in the second. With Gaussian noise, half of a change has a quarter of its
+    # loss in rho or mu**2.
+    total_noise = Noise.from_budget(
+        budget, 2 * GRID * n_outputs, n_outputs * (2 * GRID) ** 2
+    )
+    return total_noise, Noise.from_budget(budget, 2)
 
 
 def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
+    """Check the bounds of the outputs of a statistic: (n_outputs, 2)."""
     if bounds is None:
         raise ValueError(
-            "bounds of the statistic must be declared, from public knowledge"
+            "`bounds` must be a pair (low, high), or one for each output, got None. Use "
+            "public knowledge."
         )
     count = 1 if np.ndim(bounds) == 1 else len(bounds)
     if count == 0:
-        raise ValueError("bounds must be a pair (low, high), or one for each output")
+        raise ValueError(
+            "`bounds` must be a pair (low, high), or one for each output, got no pair."
+        )
     return parse_bounds(bounds, [f"output {index}" for index in range(count)])
 
 
 def _read_rows(data: Any, name: str) -> Any:
     """Check a table or an array of rows."""
     if isinstance(data, np.ma.MaskedArray):
-        raise TypeError(f"{name} must not be a masked array. Fill it first.")
+        raise TypeError(
+            f"{name} must not be a masked array. Fill in its masked values."
+        )
     rows = data if is_frame(data) else to_array(data, name)
     if getattr(rows, "ndim", 2) == 0:
-        raise ValueError(f"{name} must be a dataframe or an array of rows")
+        raise ValueError(
+            f"{name} must be a dataframe or an array of rows, got 0 dimensions."
+        )
     return rows
 
 
 def draw_chunks(
     source: ByteSource, n_chunks: int, n_rows: int
 ) -> list[NDArray[np.intp]]:
-    """Draw a chunk for each row; return the rows of each nonempty chunk in their order."""
+    """Draw a chunk for each row uniformly; return the indices of the rows of each nonempty chunk."""
     labels = uniform_integers(source, n_chunks, n_rows)
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order].astype(np.int64))) + 1
@@ -583,20 +602,20 @@ def _evaluate_chunk(
     members: NDArray[np.intp],
     limits: NDArray[np.float64],
 ) -> NDArray[np.object_] | None:
-    """Return the statistic of a chunk as positions on the grid; None if it has no value."""
-    chunk = [_take(table, members) for table in tables]
+    """Compute the statistic of a chunk, rounded to the grid between the bounds; None if it fails."""
+    chunk = [_select_rows(table, members) for table in tables]
     try:
         outputs = np.atleast_1d(np.array(statistic(*chunk), float))
     except Exception:
-        # An error of one chunk would reveal rows.
+        # Raising the error would reveal rows.
         return None
     if outputs.shape != (len(limits),) or np.isnan(outputs).any():
         return None
-    return to_positions(outputs, *limits.T).astype(np.int64).astype(object)
+    return to_grid(outputs, *limits.T).astype(np.int64).astype(object)
 
 
-def _take(table: Any, members: NDArray[np.intp]) -> Any:
-    """Select some rows."""
+def _select_rows(table: Any, members: NDArray[np.intp]) -> Any:
+    """Select the rows of a table, array or column at some indices."""
     if isinstance(table, np.ndarray):
         return table[members]
     if isinstance(table, pd.DataFrame | pd.Series):

@@ -1,4 +1,4 @@
-"""Logistic regression whose coefficients are private, by noisy gradient descent on rows of integers."""
+"""Logistic regression by noisy gradient descent, or from noisy sums if only the target is private."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from skdp.base import Bounds, check_choice, parse_bounds, to_float_columns
-from skdp.central._base import RECORD, TARGET, Plan, check_column_names
-from skdp.central._linear_model import LinearModel, Placement
+from skdp.central._base import RECORD, TARGET, Plan, check_declared_columns
+from skdp.central._linear_model import GridRows, LinearModel
 from skdp.central._rows import (
     UNIT,
     Rows,
+    add_product_noise,
+    bound_products,
     find_limits,
-    in_units,
-    largest_moments,
-    noisy_products,
-    widths,
+    find_widths,
+    to_row_units,
 )
 from skdp.central._supervised import Classes, LogitClassifier
 from skdp.central.statistics import Batches, Floats, Noise, to_float
@@ -32,26 +32,25 @@ from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 
-# Residual of a prediction of the wrong class with probability 1.
-CERTAIN = 1 << 15
+# Integer that represents a residual of 1: the wrong class predicted with probability 1.
+RESIDUAL_UNIT = 1 << 15
 
-# Steps of a logit of 1.
-FINE = 1 << 10
+# Integer that represents a logit of 1.
+LOGIT_UNIT = 1 << 10
 
-# Larger logits are cut: ``e**-16`` is less than a step of residuals, which hardly
-# change any more.
+# Logits are clipped to this size: a change of probability by ``e**-16`` is less than a
+# step of residuals.
 MAX_LOGIT = 16
 
-# Momentum and rate of the gradient steps, whose second derivative is at most 1 after scaling:
-# no quadratic loss diverges below a rate of ``2 (1 + MOMENTUM)`` (B. T. Polyak, 1964).
-# Larger ones overshoot, and after so many steps the model hardly changes
-# (benchmarks/central_models.py).
+# Momentum and rate of the gradient steps, for a loss whose second derivative is at most 1
+# after scaling. Gradient descent on a quadratic loss converges below a rate of ``2 (1 +
+# MOMENTUM)`` (B. T. Polyak, 1964). Tuned by benchmarks/central_models.py.
 MOMENTUM, RATE = 0.7, 1.5
 
 
-# Rows are weighted such that no residuals are longer than at equal logits. The weight
-# of a row is the same for all its classes, so the expected gradient at the true
-# coefficients remains 0. It would not if long residuals were cut.
+# Rows are weighted such that the residuals of a row are not longer than at equal logits.
+# The weight does not depend on the class of the row, so the expected gradient at the true
+# coefficients remains 0. This would not hold if long residuals were clipped.
 
 
 class BinaryLoss:
@@ -60,28 +59,31 @@ class BinaryLoss:
     n_outputs = 1
     # The largest second derivative.
     curvature = 0.25
-    # The square of the largest residual.
-    square = (CERTAIN // 2) ** 2
+    # The square of the largest residual, in units of `RESIDUAL_UNIT`.
+    square = (RESIDUAL_UNIT // 2) ** 2
 
     def __init__(self) -> None:
-        steps = np.arange(-MAX_LOGIT * FINE, MAX_LOGIT * FINE + 1)
-        probabilities = expit((steps + 0.5) / FINE)
+        steps = np.arange(-MAX_LOGIT * LOGIT_UNIT, MAX_LOGIT * LOGIT_UNIT + 1)
+        probabilities = expit((steps + 0.5) / LOGIT_UNIT)
         weights = 0.5 / np.maximum(probabilities, 1 - probabilities)
         by_class = np.stack([probabilities, probabilities - 1])
-        self._residuals = np.rint(CERTAIN * weights * by_class)  # (2, n_steps)
+        self._residuals = np.rint(RESIDUAL_UNIT * weights * by_class)  # (2, n_steps)
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
-        """Return the derivative of the loss of each row by its logit, in units of `CERTAIN`."""
-        indices = logits + MAX_LOGIT * FINE
+        """Return the derivative of the loss of each row with respect to its logit, in steps: (n_rows, 1).
+
+        `logits` are in steps of 1 / `LOGIT_UNIT`, and `codes` are 0 or 1.
+        """
+        indices = logits + MAX_LOGIT * LOGIT_UNIT
         indices += codes[:, np.newaxis] * self._residuals.shape[1]
-        # A flat table takes half the time.
+        # Indexing a flat array takes half the time.
         return self._residuals.take(indices)
 
 
 class SoftmaxLoss:
     """Weighted logistic loss of several classes, a function of as many logits."""
 
-    # For two classes, `BinaryLoss` makes the same models in a tenth of the time.
+    # For two classes, `BinaryLoss` gives the same models in a tenth of the time.
 
     # The largest second derivative.
     curvature = 0.5
@@ -89,66 +91,68 @@ class SoftmaxLoss:
     def __init__(self, n_classes: int) -> None:
         self.n_outputs = n_classes
         # The square of the norm of the residuals at equal logits.
-        self.square = CERTAIN**2 * (n_classes - 1) // n_classes
-        differences = np.arange(2 * MAX_LOGIT * FINE + 1)
-        self._powers = np.rint(2.0**30 * np.exp(-differences / FINE)).astype(np.int64)
+        self.square = RESIDUAL_UNIT**2 * (n_classes - 1) // n_classes
+        differences = np.arange(2 * MAX_LOGIT * LOGIT_UNIT + 1)
+        self._powers = np.rint(2.0**30 * np.exp(-differences / LOGIT_UNIT)).astype(
+            np.int64
+        )
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
-        """Return the derivatives of the loss of each row by its logits, in units of `CERTAIN`."""
+        """Return the derivatives of the loss of each row with respect to its logits, in steps: (n_rows, n_classes)."""
         powers = self._powers[logits.max(axis=1, keepdims=True) - logits]
-        # Probabilities, rounded down, of which the class of the row loses 1. The
-        # residuals are longest if this class is the least probable.
-        residuals = powers * CERTAIN // powers.sum(axis=1, keepdims=True)
-        least = residuals.min(axis=1, keepdims=True)
+        # Probabilities, rounded down, minus 1 for the class of the row. The residuals would
+        # be longest if the class of the row were the least probable class.
+        residuals = powers * RESIDUAL_UNIT // powers.sum(axis=1, keepdims=True)
+        smallest = residuals.min(axis=1, keepdims=True)
         squares = (residuals**2).sum(axis=1, keepdims=True)
-        largest_squares = squares + CERTAIN * (CERTAIN - 2 * least)
-        residuals[np.arange(len(codes)), codes] -= CERTAIN
+        largest_squares = squares + RESIDUAL_UNIT * (RESIDUAL_UNIT - 2 * smallest)
+        residuals[np.arange(len(codes)), codes] -= RESIDUAL_UNIT
         return np.trunc(residuals * np.sqrt(self.square / largest_squares))
 
 
 def gradient(
     rows: Rows, coefficients: Floats, loss: BinaryLoss | SoftmaxLoss
 ) -> NDArray[np.int64]:
-    """Return the exact sum of the gradients of all rows, which one row changes by at most `largest_change`."""
-    # Logits, too, are sums of integers: otherwise, the position of a row in a block would
-    # show in its logit.
+    """Return the exact sum of the gradients of all rows: (n_columns + 1, n_outputs), the constant last."""
+    # Coefficients are rounded such that logits are sums of integers, too. Otherwise their
+    # rounding would depend on the position of a row in its block.
     largest = float(np.linalg.norm(coefficients)) * (math.isqrt(rows.square) + 1) + 1
     scale = 2.0 ** (50 - int(np.frexp(largest)[1]))
     weights = np.rint(coefficients * scale)
     total = np.zeros(coefficients.shape, np.int64)
-    for block, part in rows.blocks():
-        logits = part @ weights[:-1] + rows.constant * weights[-1]
-        logits *= FINE / UNIT / scale
+    for block, values in rows.blocks():
+        logits = values @ weights[:-1] + rows.constant * weights[-1]
+        logits *= LOGIT_UNIT / UNIT / scale
         np.floor(logits, out=logits)
-        # np.clip takes several times as long on a block.
-        np.maximum(logits, -MAX_LOGIT * FINE, out=logits)
-        np.minimum(logits, MAX_LOGIT * FINE, out=logits)
+        # Several times as fast as np.clip.
+        np.maximum(logits, -MAX_LOGIT * LOGIT_UNIT, out=logits)
+        np.minimum(logits, MAX_LOGIT * LOGIT_UNIT, out=logits)
         residuals = loss.residuals(logits.astype(np.int64), rows.codes[block])
-        total[:-1] += (part.T @ residuals).astype(np.int64)
+        total[:-1] += (values.T @ residuals).astype(np.int64)
         total[-1] += rows.constant * residuals.sum(axis=0).astype(np.int64)
     return total
 
 
-def largest_change(rows: Rows, loss: BinaryLoss | SoftmaxLoss) -> int:
-    """Return the square of the largest norm of the gradient of one row."""
+def bound_gradient(rows: Rows, loss: BinaryLoss | SoftmaxLoss) -> int:
+    """Return the square of the largest possible norm of the gradient of one row."""
+    # The gradient is the product of the row and its residuals.
     return rows.square * loss.square
 
 
-def inverse_moments(
+def invert_products(
     rows: Rows, n_rows: float, noise: Noise, source: ByteSource
 ) -> Floats:
-    """Return the inverse of noisy sums of the products of all pairs of columns, and of the constant."""
+    """Return the inverse of noisy sums of products of columns and the constant, which scales gradient steps."""
     exact = rows.clipped_moments(rows.square, 0, with_target=False)[:-1, :-1]
-    moments = noisy_products(exact, noise, source)
+    moments = add_product_noise(exact, noise, source)
     values, vectors = np.linalg.eigh(moments)
-    # Five times the norm of the noise, which is about twice the norm of one row. Half
-    # or twice as much changes the log loss by less than 1 %.
-    ridge = 10 * math.sqrt(len(values)) * in_units(noise.error)
+    # Five times the spectral norm of the noise, which is about 2 sqrt(n) times its
+    # standard deviation. Half or twice as much changes the log loss by less than 1 %.
+    ridge = 10 * math.sqrt(len(values)) * to_row_units(noise.std)
     inverse = vectors / (np.maximum(values, 0) + ridge) @ vectors.T
-    # Rows are measured from their mean, so that products with the constant add up to
-    # nearly 0.
-    of_constant = (rows.constant / UNIT) ** 2 * n_rows
-    return np.asarray(block_diag(inverse, 1 / (of_constant + ridge)), np.float64)
+    # Rows are centered, so the products of columns with the constant add up to about 0.
+    constant_square = (rows.constant / UNIT) ** 2 * n_rows
+    return np.asarray(block_diag(inverse, 1 / (constant_square + ridge)), np.float64)
 
 
 def descend(
@@ -157,13 +161,25 @@ def descend(
     noise: NDArray[np.object_],
     step: Floats,
 ) -> Floats:
-    """Minimise the loss by noisy gradient descent; return the mean of the second half of the steps."""
+    """Minimize the loss by gradient descent with momentum and noise; return the mean of the second half of the steps.
+
+    Parameters
+    ----------
+    rows : Rows
+        Private rows.
+    loss : BinaryLoss or SoftmaxLoss
+        The loss of a row.
+    noise : ndarray of shape (n_steps, n_columns + 1, n_outputs)
+        Noise that is added to the sum of the gradients in each step.
+    step : ndarray of shape (n_columns + 1, n_columns + 1)
+        Matrix by which gradients are multiplied.
+    """
     coefficients = velocity = mean = np.zeros(noise.shape[1:])
     averaged = range(len(noise) // 2, len(noise))
     for step_number, drawn in enumerate(noise):
         exact = gradient(rows, coefficients, loss)
         total = (exact.astype(object) + drawn).astype(float)
-        velocity = MOMENTUM * velocity + step @ total / (UNIT * CERTAIN)
+        velocity = MOMENTUM * velocity + step @ total / (UNIT * RESIDUAL_UNIT)
         coefficients = coefficients - velocity
         if step_number in averaged:
             mean = mean + coefficients / len(averaged)
@@ -171,7 +187,7 @@ def descend(
 
 
 class LogisticFit(NamedTuple):
-    """A logistic model of the columns: (n_outputs, n_columns) and (n_outputs,)."""
+    """Coefficients of shape (n_outputs, n_columns) and intercepts of shape (n_outputs,) of a logistic model."""
 
     coefficients: Floats
     intercepts: Floats
@@ -185,73 +201,75 @@ class PublicRows:
     scaler: StandardScaler
     # Standardized columns, and a last column of ones: (n_rows, n_columns + 1).
     inputs: Floats
-    # At most 1, and less for long rows: (n_rows,).
+    # Weights of rows in the loss, at most 1 and less for long rows: (n_rows,).
     weights: Floats
 
     @classmethod
     def read(cls, batches: Batches) -> PublicRows:
-        """Read the rows of a table in memory."""
+        """Standardize the columns of a table in memory, and weight its rows."""
         columns = np.stack(to_float_columns(batches.table), axis=1)
         scaler = StandardScaler()
         with np.errstate(over="ignore", invalid="ignore"):
             columns = scaler.fit_transform(columns)
         if not np.isfinite(scaler.var_).all():
             raise ValueError(
-                "X must have numbers whose squares are finite floats. Scale the columns"
+                "X must have numbers whose squares are finite floats. Scale the columns."
             )
         inputs = np.hstack([columns, np.ones((len(columns), 1))])
-        # The noise is proportional to the longest row, so longer rows than a quantile of
-        # all lengths get a weight that makes them as long as it. On Adult, 0.1 to 0.5
-        # give the same area; with 1, areas of nine tables at an epsilon of 0.1 fall by
-        # up to 0.25 (benchmarks/central_models.py).
+        # The noise is proportional to the longest weighted row, so rows that are longer
+        # than the first quartile get a weight that shortens them to it. On Adult,
+        # quantiles from 0.1 to 0.5 give the same AUC; without weights, AUC on nine tables
+        # at epsilon 0.1 decreases by up to 0.25 (benchmarks/central_models.py).
         lengths = np.linalg.norm(inputs, axis=1)
         weights = np.minimum(1.0, np.quantile(lengths, 0.25) / lengths)
         return cls(scaler, inputs, weights)
 
     def to_integers(self) -> tuple[NDArray[np.int64], float]:
-        """Return the weighted inputs as integers, and their unit."""
+        """Round the weighted inputs to integers; also return the value of 1."""
         weighted = self.inputs * self.weights[:, np.newaxis]
         # Rounding changes a row by less than 2**-15 of the norm of the longest row.
         unit = float(np.linalg.norm(weighted, axis=1).max()) / (1 << 16)
         return np.rint(weighted / unit).astype(np.int64), unit
 
-    def noise(self, share: PrivacyBudget, n_sums: int) -> Noise:
-        """Return the noise of sums of inputs by class, of which a change of the class of a row changes `n_sums`."""
-        # Sums of integers are exact in any order, so that a class changes them by its
-        # own row alone. The longest row is public.
+    def noise(self, budget: PrivacyBudget, n_sums: int) -> Noise:
+        """Return the noise of sums of inputs by class, if another class of a row changes `n_sums` of these sums."""
+        # Sums of integers are exact in any order, so the class of a row changes them by
+        # this row only. The norm of the longest row is public.
         inputs, _ = self.to_integers()
         square = int((inputs**2).sum(axis=1).max()) * n_sums
-        return Noise("mu", share.mu_squared, share.rows**2 * square)
+        return Noise.gaussian(budget.mu_squared, budget.rows**2 * square)
 
     def fit(
         self, indicators: NDArray[np.int64], noise: Noise, source: ByteSource
     ) -> LogisticFit:
         """Fit a logistic model to noisy sums of inputs over the rows of each class.
 
-        Of two classes, there is one indicator, of the second class; of more, one for each.
+        `indicators` has a column of 0 and 1 for each class; for two classes, only a column for the second one.
         """
-        # Integers of 64 bits hold the sums of 2**32 rows: (n_inputs, n_indicators).
+        # 64 bits are sufficient for the sums of 2**32 rows: (n_inputs, n_indicators).
         inputs, unit = self.to_integers()
         sums = unit * noise.add_floats(source, inputs.T @ indicators)
         totals = (self.weights @ self.inputs)[:, np.newaxis]
         if sums.shape[1] == 1:
             sums = np.hstack([totals - sums, sums])
         n_classes = sums.shape[1]
-        # The classes together contain all rows, whose number is public, and noise must not exclude a class.
+        # The sums over all rows are public, and noise must not exclude a class.
         sums += (totals - sums.sum(axis=1, keepdims=True)) / n_classes
         n_rows = totals[-1, 0]
         counts = np.clip(sums[-1], 0.5, n_rows - 0.5)
         sums[-1] = counts * n_rows / counts.sum()
 
-        # The loss depends on the classes through these sums alone. So fractional classes
-        # of rows, which may be negative, with the same sums have the same model.
+        # The loss depends on the classes of rows through these sums only. So each row gets
+        # fractions of all classes, which may be negative, with the same sums: they define
+        # the same model, which scikit-learn fits.
         weighted = self.inputs * self.weights[:, np.newaxis]
         excess = np.linalg.lstsq(weighted.T @ self.inputs, sums - totals / n_classes)[0]
         fractions = 1 / n_classes + self.inputs @ excess  # (n_rows, n_classes)
         class_weights = fractions * self.weights[:, np.newaxis]
-        # The penalty is the norm of the noise, as long as it is not lost in rounding.
+        # The penalty is the norm of the noise of a sum. The second summand keeps it within
+        # the precision of floats.
         n_columns = len(sums) - 1
-        penalty = np.sqrt(n_columns) * unit * to_float(noise.error)
+        penalty = np.sqrt(n_columns) * unit * to_float(noise.std)
         model = LogisticRegression(C=1 / (penalty + 2.0**-20 * n_rows), max_iter=1_000)
         model.fit(
             np.tile(self.inputs[:, :-1], (n_classes, 1)),
@@ -266,9 +284,9 @@ class PublicRows:
 class DescentPlan(NamedTuple):
     """Checked inputs before the charge."""
 
-    placement: Placement
+    grid_rows: GridRows
     classes: Classes
-    share: PrivacyBudget
+    budget: PrivacyBudget
 
 
 class DPLogisticRegression(LogitClassifier, LinearModel):
@@ -403,7 +421,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     intercept_: NDArray[np.float64]
     classes_: NDArray[Any]
     domain_: Domain
-    _usual_delta = 1e-6
+    _default_delta = 1e-6
 
     def __init__(
         self,
@@ -431,33 +449,34 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         check_choice("protect", self.protect, (RECORD, TARGET))
         return self.protect == TARGET
 
-    def _bounded(self, rows: Batches) -> Batches:
+    def _select_bounded(self, rows: Batches) -> Batches:
         if not self._protects_target():
             return rows.features
-        check_column_names(self.bounds, rows.names[:-1])
+        check_declared_columns(self.bounds, rows.names[:-1])
         return rows.select(())
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         # Public columns need no bounds.
         return None if self._protects_target() else self.bounds
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         if self._protects_target():
-            return self._plan_target(rows, share)
+            return self._plan_target(rows, budget)
         bounds = parse_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
-        # Columns are measured from the point of their bounds that is nearest to 0.
-        # Measured from 0, large numbers would lose the differences between rows to
-        # rounding.
+        # The origin of a column is the point between its bounds that is nearest to 0. With
+        # the origin 0, differences between large numbers would be lost by rounding.
         starts = np.clip(0.0, *bounds.T)
         codes = classes.codes(rows.table.columns[-1])
-        placed = Rows.of(to_float_columns(rows.features.table), bounds, starts, codes)
-        placement = Placement(placed, starts, widths(bounds, starts))
-        gaussian = replace(share, kind="mu", amount=share.mu_squared)
-        exact = DescentPlan(placement, classes, gaussian)
-        return Plan.of_gaussian(exact, share, "noisy gradient descent")
+        rows_on_grid = Rows.of(
+            to_float_columns(rows.features.table), bounds, starts, codes
+        )
+        grid_rows = GridRows(rows_on_grid, starts, find_widths(bounds, starts))
+        gaussian = replace(budget, kind="mu", amount=budget.mu_squared)
+        exact = DescentPlan(grid_rows, classes, gaussian)
+        return Plan.from_gaussian(exact, budget, "noisy gradient descent")
 
-    def _plan_target(self, rows: Batches, share: PrivacyBudget) -> Plan:
+    def _plan_target(self, rows: Batches, budget: PrivacyBudget) -> Plan:
         """Plan the release of a target whose rows are public."""
         public = PublicRows.read(rows.features)
         classes = Classes.read(rows, self.classes)
@@ -466,10 +485,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         indicators = (codes[:, np.newaxis] == np.arange(n_classes)).astype(np.int64)
         if n_classes == 2:
             # Every row is in one of the two classes.
-            noise = public.noise(share, 1)
+            noise = public.noise(budget, 1)
             indicators = indicators[:, 1:]
         else:
-            noise = public.noise(share, 2)
+            noise = public.noise(budget, 2)
         return Plan(
             (public, indicators, classes),
             (noise,),
@@ -489,32 +508,34 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             return self._release_target(plan, source)
         exact: DescentPlan = plan.exact
         classes = exact.classes
-        placed, starts, scales = exact.placement
-        share = exact.share.of_a_row
-        # Half and twice as many shrunk rows change results by less than their noise.
-        limits = find_limits(placed, share, 0.05, source)
+        rows_on_grid, starts, scales = exact.grid_rows
+        budget = exact.budget.of_a_row
+        # Half or twice as many shortened rows change results by less than their noise.
+        limits = find_limits(rows_on_grid, budget, 0.05, source)
         constant = math.isqrt(limits.square) // 2
         rows = limits.rows.clip(limits.square).with_constant(constant)
         n_classes = len(classes.values)
         loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
-        # If the number of rows is too small, the steps are too long.
+        # An upper bound, because steps are too long if the number of rows is too small.
         n_rows = max(1.0, limits.n_rows + 2 * limits.error)
-        square = largest_moments(limits.square, 2 * UNIT)
-        of_moments = Noise("mu", share.mu_squared / 8, square)
-        inverse = inverse_moments(rows, n_rows, of_moments, source)
-        mu_squared = limits.rest.mu_squared - of_moments.amount
-        # After that, noise adds more to the logits than a step improves them.
-        wanted = math.sqrt(limits.rest.mu_squared) * limits.n_rows / 25
-        n_steps = int(np.clip(wanted, 30, 80))
+        square = bound_products(limits.square, 2 * UNIT)
+        moments_noise = Noise.gaussian(budget.mu_squared / 8, square)
+        inverse = invert_products(rows, n_rows, moments_noise, source)
+        mu_squared = limits.remaining.mu_squared - moments_noise.amount
+        # With more steps, noise changes the logits more than a step improves them.
+        unlimited = math.sqrt(limits.remaining.mu_squared) * limits.n_rows / 25
+        n_steps = int(np.clip(unlimited, 30, 80))
 
-        gradients = Noise("mu", mu_squared / n_steps, largest_change(rows, loss))
+        gradients = Noise.gaussian(mu_squared / n_steps, bound_gradient(rows, loss))
         shape = n_steps, rows.n_columns + 1, loss.n_outputs
         drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
         step = RATE / loss.curvature * inverse
-        *slopes, of_constant = descend(rows, loss, drawn, step)
+        *slopes, constant_coefficients = descend(rows, loss, drawn, step)
         self.coef_ = np.transpose(slopes) / scales
-        of_middle = (constant * of_constant - limits.middle @ slopes) / UNIT
-        self.intercept_ = of_middle - self.coef_ @ starts
+        middle_shift = (
+            constant * constant_coefficients - limits.middle @ slopes
+        ) / UNIT
+        self.intercept_ = middle_shift - self.coef_ @ starts
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = n_steps

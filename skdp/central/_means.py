@@ -1,4 +1,4 @@
-"""Means of numeric columns, and counts, means and sums of groups by key columns."""
+"""Means of numeric columns, and counts, means and sums by group."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from skdp.base import (
     check_confidence_level,
     parse_bounds,
 )
-from skdp.central._base import CentralStatistic, Plan, Unknown, check_different
+from skdp.central._base import CentralStatistic, Plan, Unknown, check_unique_names
 from skdp.central._ranges import count_interval
 from skdp.central._sums import (
     GRID,
     NoisySums,
     clip_floats,
-    mean_estimates,
-    n_numbers,
+    count_noisy_numbers,
+    estimate_means,
+    estimate_sums,
     sum_by_cells,
     sum_columns,
-    sum_estimates,
     warn_of_objects,
 )
 from skdp.central.statistics import (
@@ -76,10 +76,9 @@ class DPMean(CentralStatistic):
     mean_ : ndarray of shape (n_features,)
         The noisy means, between the bounds.
     std_error_ : ndarray of shape (n_features,)
-        The standard deviation of the noise, relative to the mean of the clipped values of this table, not of a
-        population.
+        The standard deviation of the noise. It does not include the sampling error of a population.
     interval_ : ndarray of shape (n_features, 2)
-        An interval of at least the given coverage for each mean of the clipped values, within the bounds.
+        Confidence interval of the mean of the clipped values of each column, within the bounds.
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
@@ -137,17 +136,17 @@ class DPMean(CentralStatistic):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
         sums = sum_columns(rows, bounds)
-        size = n_numbers(len(rows.names), squares=False, shared_count=False)
-        return Plan(sums, (Noise.joint(share, GRID, size),))
+        size = count_noisy_numbers(len(rows.names), squares=False, shared_count=False)
+        return Plan(sums, (Noise.joint(budget, GRID, size),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,) = plan.noises
         level = check_confidence_level(self.confidence_level)
         noisy = NoisySums.draw(plan.exact, noise, source)
-        estimate = mean_estimates(noisy, plan.exact.bounds, noise, level)
+        estimate = estimate_means(noisy, plan.exact.bounds, noise, level)
         self.mean_, self.std_error_ = estimate.value[0], estimate.std_error[0]
         self.interval_ = np.column_stack([estimate.lower[0], estimate.upper[0]])
 
@@ -158,7 +157,7 @@ SUFFIXES = ("", "_std_error", "_lower", "_upper")
 
 
 class DPGroupBy(CentralStatistic):
-    """Count the rows of each group, and release means and sums of its columns, private for the whole record.
+    """Estimate the number of rows, means and sums of groups with differential privacy.
 
     All declared groups are released, including groups without rows.
 
@@ -168,7 +167,7 @@ class DPGroupBy(CentralStatistic):
         Privacy loss of all groups and statistics together, finite and > 0. With
         `skdp.privacy.Rho` or `skdp.privacy.Mu`, the noise is Gaussian.
     by : column name, or list of column names
-        The keys: rows with the same values in these columns are a group. The other columns of X are numbers.
+        Key columns: a group has the rows with the same values in these columns. All other columns of X must be numbers.
     keys : Domain, mapping of column name to values, list of values a column, or Interval
         The values of each key column, as the `domain` of `DPHistogram`: declared from public knowledge, or found
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key.
@@ -294,23 +293,25 @@ class DPGroupBy(CentralStatistic):
 
     @property
     def _key_names(self) -> list[Any]:
+        """The parameter `by` as a list."""
         return list(self.by) if isinstance(self.by, list) else [self.by]
 
     @property
     def _statistics(self) -> list[str]:
+        """The parameter `statistics` as a list."""
         statistics = self.statistics
         return [statistics] if isinstance(statistics, str) else list(statistics)
 
-    def _bounded(self, rows: Batches) -> Batches:
+    def _select_bounded(self, rows: Batches) -> Batches:
         keys = self._key_names
         unknown = [name for name in keys if name not in rows.names]
         if unknown:
             raise ValueError(
-                f"by must name columns of X, got {unknown}; X has {list(rows.names)}"
+                f"`by` must name columns of X, {list(rows.names)}, got {unknown}."
             )
         if not keys or len(set(keys)) < len(keys):
             raise ValueError(
-                f"by must name one or several different columns of X, got {keys}"
+                f"`by` must name at least one column, each once, got {keys}."
             )
         for statistic in self._statistics:
             check_choice("statistics", statistic, get_args(Statistic))
@@ -321,14 +322,14 @@ class DPGroupBy(CentralStatistic):
         results = self._result_names(measured)
         if not results:
             raise ValueError(
-                f"X has no columns for statistics={self.statistics!r} beside the keys "
-                f"{keys}"
+                f"X must have columns besides the keys {keys} for "
+                f"statistics={self.statistics!r}, got none."
             )
-        check_different([*keys, *results])
+        check_unique_names([*keys, *results])
         return rows.select(measured)
 
     def _result_names(self, measured: Sequence[Any]) -> list[Any]:
-        """Return the names of the columns of the result beside the keys."""
+        """Return the names of the columns of `to_frame`, without the keys."""
         names = ["count"] if "count" in self._statistics else []
         for column in measured:
             for statistic in self._statistics:
@@ -339,9 +340,9 @@ class DPGroupBy(CentralStatistic):
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         return None if self._statistics == ["count"] else self.bounds
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         check_confidence_level(self.confidence_level)
-        measured = self._bounded(rows)
+        measured = self._select_bounded(rows)
         warn_of_objects(measured.table)
         if measured.names:
             bounds = parse_bounds(bounds, measured.names)
@@ -358,17 +359,17 @@ class DPGroupBy(CentralStatistic):
             "keys",
             missing=True,
         )
-        noise = self._noise(share, len(bounds))
-        what = "counts and sums" if len(bounds) else "counts"
+        noise = self._noise(budget, len(bounds))
+        statistics = "counts and sums" if len(bounds) else "counts"
         exact = sums, domain, library_of(rows.table), measured.names
-        return Plan(exact, (noise,), f"{noise.name} on {what} of groups")
+        return Plan(exact, (noise,), f"{noise.name} on {statistics} of groups")
 
-    def _noise(self, share: PrivacyBudget, n_columns: int) -> Noise:
-        """Return the noise of the block of numbers of each group."""
+    def _noise(self, budget: PrivacyBudget, n_columns: int) -> Noise:
+        """Return the noise of the sums of each group, of which one record changes one group."""
         if not n_columns:
-            return Noise.of(share)
-        size = n_numbers(n_columns, squares=False, shared_count=False)
-        return Noise.joint(share, GRID, size + ("count" in self._statistics))
+            return Noise.from_budget(budget)
+        size = count_noisy_numbers(n_columns, squares=False, shared_count=False)
+        return Noise.joint(budget, GRID, size + ("count" in self._statistics))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         sums, self._domain, self._library, names = plan.exact
@@ -376,8 +377,8 @@ class DPGroupBy(CentralStatistic):
         labels = [self._domain[name].labels for name in self._domain.columns]
         self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
 
-        # One block of noise for each group. The number of rows comes first, in the
-        # units of sums if there are any.
+        # One block of noise for each group. The first number is the number of rows, in units
+        # of the sums if there are sums.
         unit = GRID if names else 1
         exact = sums.numbers(squares=False, shared_count=False)
         n_counts = 0
@@ -394,9 +395,9 @@ class DPGroupBy(CentralStatistic):
         noisy = NoisySums.of(numbers[:, n_counts:], len(names), squares=False)
         estimates = {}
         if "mean" in self._statistics and names:
-            estimates["mean"] = mean_estimates(noisy, sums.bounds, noise, level)
+            estimates["mean"] = estimate_means(noisy, sums.bounds, noise, level)
         if "sum" in self._statistics and names:
-            estimates["sum"] = sum_estimates(noisy, sums.bounds, noise, level)
+            estimates["sum"] = estimate_sums(noisy, sums.bounds, noise, level)
         for column, name in enumerate(names):
             for statistic, estimate in estimates.items():
                 columns = [part[:, column] for part in estimate]
@@ -404,7 +405,7 @@ class DPGroupBy(CentralStatistic):
 
 
 def _estimate_counts(counts: Floats, noise: Noise, level: float, unit: int) -> Estimate:
-    """Estimate numbers of rows from noisy numbers in units."""
+    """Estimate the number of rows of each group from noisy counts, which are multiplied by `unit`."""
     value = np.clip(np.rint(counts / unit), -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
-    error = np.full_like(counts, to_float(noise.error) / unit)
+    error = np.full_like(counts, to_float(noise.std) / unit)
     return Estimate(value, error, *count_interval(value.astype(np.int64), error, level))

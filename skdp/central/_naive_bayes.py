@@ -1,4 +1,4 @@
-"""Naive Bayes whose counts, means and variances by class are private."""
+"""Naive Bayes classifiers from noisy counts, means and variances by class."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from skdp.base import (
     to_float_columns,
 )
 from skdp.central._base import Plan, Unknown
-from skdp.central._rows import warn_of_few
+from skdp.central._rows import warn_of_few_rows
 from skdp.central._sums import (
     GRID,
     GroupSums,
     NoisySums,
-    moments_of,
-    n_numbers,
-    shrunk_shifts,
-    sums_of_groups,
-    to_values,
+    count_noisy_numbers,
+    estimate_moments,
+    from_grid,
+    shrink_shifts,
+    sum_groups,
 )
 from skdp.central._supervised import (
     Classes,
@@ -54,7 +54,7 @@ from skdp.tables import Table
 
 
 class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
-    """A classifier that assumes independent columns within each class."""
+    """Base class of classifiers that assume independent columns within each class."""
 
     classes_: NDArray[Any]
     class_count_: Floats
@@ -63,35 +63,37 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
     domain_: Domain
 
     @abstractmethod
-    def _noise(self, share: PrivacyBudget, n_columns: int) -> Noise:
-        """Return the noise of all numbers that are released."""
+    def _noise(self, budget: PrivacyBudget, n_columns: int) -> Noise:
+        """Return the noise of the sums of a model with `n_columns` features."""
 
     @abstractmethod
     def _log_likelihood(self, table: Table) -> Floats:
-        """Return the logarithms of the densities of rows in each class."""
+        """Return the log-density of each row in each class: (n_rows, n_classes)."""
 
-    def _choose_share(self, share: PrivacyBudget, rows: Batches) -> PrivacyBudget:
-        """Return the budget, without its delta if pure noise is smaller than Gaussian noise."""
+    def _choose_budget(self, budget: PrivacyBudget, rows: Batches) -> PrivacyBudget:
+        """Return the budget in epsilon instead of mu if its noise is smaller than Gaussian noise."""
         pure = replace(
-            parse_budget(self.epsilon), rows=share.rows, by_person=share.by_person
+            parse_budget(self.epsilon), rows=budget.rows, by_person=budget.by_person
         )
         if pure.given is not None:
-            return share
+            return budget
         n_columns = len(rows.names) - 1
-        error = self._noise(share, n_columns).error
-        pure_error = self._noise(pure, n_columns).error
-        return share if error < pure_error else pure
+        error = self._noise(budget, n_columns).std
+        pure_error = self._noise(pure, n_columns).std
+        return budget if error < pure_error else pure
 
-    def _set_classes(self, classes: Classes, counts: Floats, error: Fraction) -> None:
+    def _set_class_counts(
+        self, classes: Classes, counts: Floats, error: Fraction
+    ) -> None:
         """Set the noisy number of rows of each class, with the standard deviation of its noise."""
         noise = float(min(error, Fraction(MAX_NOISY_COUNT)))
-        warn_of_few(counts.sum(), noise * np.sqrt(len(counts)))
+        warn_of_few_rows(counts.sum(), noise * np.sqrt(len(counts)))
         self.classes_ = classes.values
         self.class_count_ = np.maximum(counts, 0.0)
         self.class_count_std_error_ = noise
-        # Noise must not exclude a class.
-        least_counts = np.maximum(counts, max(noise, 1.0))
-        self.class_prior_ = least_counts / least_counts.sum()
+        # Positive, because noise must not exclude a class.
+        positive_counts = np.maximum(counts, max(noise, 1.0))
+        self.class_prior_ = positive_counts / positive_counts.sum()
 
     def predict_log_proba(self, X: TableLike) -> Floats:
         """Return the logarithms of the probabilities of the classes.
@@ -99,7 +101,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Rows, in the columns of `fit`.
+            Rows with the columns of `fit`.
 
         Returns
         -------
@@ -109,7 +111,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns, or values that `fit` does not take.
+            Before `fit`, or if X has other columns or invalid values.
         """
         table = self._read_rows(X)
         logits = np.log(self.class_prior_) + self._log_likelihood(table)
@@ -231,10 +233,10 @@ class DPCategoricalNB(NaiveBayes):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _noise(self, share: PrivacyBudget, n_columns: int) -> Noise:
-        return Noise.of(share, n_columns, n_columns)
+    def _noise(self, budget: PrivacyBudget, n_columns: int) -> Noise:
+        return Noise.from_budget(budget, n_columns, n_columns)
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         columns = rows.features
         classes = Classes.read(rows, self.classes)
         declared = declared_domain(columns.table, self.categories, "categories")
@@ -248,7 +250,7 @@ class DPCategoricalNB(NaiveBayes):
         for cells in counts:
             by_value = cells.reshape(-1, len(classes.values))
             tables.append(by_value[:, classes.order].T)  # (n_classes, n_values)
-        noise = self._noise(share, n_columns)
+        noise = self._noise(budget, n_columns)
         exact = tables, domain, classes
         return Plan(exact, (noise,), f"{noise.name} on counts by class")
 
@@ -256,17 +258,18 @@ class DPCategoricalNB(NaiveBayes):
         (noise,) = plan.noises
         tables, domain, classes = plan.exact
         exact = np.hstack(tables)  # (n_classes, n_values of all columns)
-        error = noise.error
+        error = noise.std
         counts = noise.add_floats(source, exact)
         sizes = [table.shape[1] for table in tables]
         noisy = np.split(counts, np.cumsum(sizes)[:-1], axis=1)
 
-        # Each table counts all rows; tables with few values have the smallest noise.
+        # The table of each column counts all rows of a class. Its noise is the sum of the
+        # noise of all values, so tables are weighted by precision.
         weights = 1 / np.array(sizes)
         by_table = [table.sum(axis=1) for table in noisy]
         n_rows = np.average(by_table, axis=0, weights=weights)
         error_of_rows = error / Fraction(float(np.sqrt(weights.sum())))
-        self._set_classes(classes, n_rows, error_of_rows)
+        self._set_class_counts(classes, n_rows, error_of_rows)
         variance = float(min(error, Fraction(MAX_NOISY_COUNT))) ** 2
         self.feature_log_prob_ = []
         for table in noisy:
@@ -278,35 +281,46 @@ class DPCategoricalNB(NaiveBayes):
         domain = self.domain_.select(self.domain_.columns[:-1])
         codes = encode_declared(table, domain, self.handle_unknown)
         logs = np.zeros((len(codes[0]), len(self.classes_)))
-        for of_values, column in zip(self.feature_log_prob_, codes, strict=True):
-            # An undeclared value does not change the class probabilities.
-            logs += np.pad(of_values, ((0, 0), (0, 1))).T[column]
+        for table, column in zip(self.feature_log_prob_, codes, strict=True):
+            # An undeclared value has the code after the last, and adds 0.
+            logs += np.pad(table, ((0, 0), (0, 1))).T[column]
         return logs
 
 
 def _log_probabilities(noisy: Floats, prior: Floats, variance: float) -> Floats:
-    """Return the logarithms of the probabilities of values in each class, from noisy counts by class and value."""
+    """Estimate the log-probability of each value in each class from noisy counts.
+
+    Parameters
+    ----------
+    noisy : ndarray of shape (n_classes, n_values)
+        Noisy counts of a column.
+    prior : ndarray of shape (n_classes,)
+        Proportions of the classes.
+    variance : float
+        Variance of the noise of a count.
+    """
+    # The proportion of a class among the rows with a value is shrunk towards the overall
+    # proportion of the class.
     rows = noisy.sum(axis=0)
     error = max(math.sqrt(variance), 1.0)
     n = np.maximum(rows, 0)
     n_classes = len(prior)
     proportions = np.empty(noisy.shape)
     for index, probability in enumerate(prior):
-        of_others = (n_classes - 1) * probability**2
-        of_noise = variance * ((1 - probability) ** 2 + of_others)
-        shift = shrunk_shifts(
+        other_classes = (n_classes - 1) * probability**2
+        noise_variance = variance * ((1 - probability) ** 2 + other_classes)
+        shift = shrink_shifts(
             rows,
             noisy[index] - probability * rows,
-            of_row=probability * (1 - probability),
-            of_noise=of_noise,
-            of_count=n_classes * variance,
+            row_variance=probability * (1 - probability),
+            noise_variance=noise_variance,
+            count_variance=n_classes * variance,
         )
-        # A value must not exclude a class.
-        least = probability / (1 + n / error)
-        proportions[index] = np.maximum(probability + shift, least)
-    # For a value v:
-    #     P(v | c) = P(c | v) P(v) / P(c).
-    # The estimate of P(v) is the same for all classes.
+        # Positive, because a value must not exclude a class.
+        min_proportion = probability / (1 + n / error)
+        proportions[index] = np.maximum(probability + shift, min_proportion)
+    # By Bayes' rule, P(v | c) = P(c | v) P(v) / P(c) for a value v and a class c. The
+    # estimate of P(v) is the same for all classes.
     proportions *= np.maximum(n, error)
     return np.log(proportions) - np.log(proportions.sum(axis=1, keepdims=True))
 
@@ -428,40 +442,42 @@ class DPGaussianNB(NaiveBayes):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _bounded(self, rows: Batches) -> Batches:
+    def _select_bounded(self, rows: Batches) -> Batches:
         return rows.features
 
-    def _noise(self, share: PrivacyBudget, n_columns: int) -> Noise:
-        size = n_numbers(n_columns, squares=True, shared_count=True)
-        return Noise.joint(share, GRID, size)
+    def _noise(self, budget: PrivacyBudget, n_columns: int) -> Noise:
+        size = count_noisy_numbers(n_columns, squares=True, shared_count=True)
+        return Noise.joint(budget, GRID, size)
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         bounds = parse_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
         sums_of = partial(_sums_by_class, classes=classes, bounds=bounds)
         sums = GroupSums.read(rows.add_up(sums_of), bounds)
-        sums.refuse_missing(rows.names[:-1])
-        noise = self._noise(share, len(bounds))
+        sums.check_finite(rows.names[:-1])
+        noise = self._noise(budget, len(bounds))
         return Plan((sums, classes), (noise,), f"{noise.name} on sums by class")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,), (sums, classes) = plan.noises, plan.exact
         noisy = NoisySums.draw(sums, noise, source, squares=True, shared_count=True)
-        moments = moments_of(noisy, noise.error)  # (n_classes, n_columns)
+        moments = estimate_moments(noisy, noise.std)  # (n_classes, n_columns)
         counts = noisy.counts[:, 0] / GRID
-        self._set_classes(classes, counts, noise.error / GRID)
+        self._set_class_counts(classes, counts, noise.std / GRID)
         self.domain_ = classes.domain
         n_rows = np.maximum(counts, 1.0)
         proportions = (n_rows / n_rows.sum())[:, np.newaxis]
-        mean, of_mean = _shrink_to_mean(moments.mean, moments.mean_error, proportions)
+        mean, mean_variance = _shrink_to_mean(
+            moments.mean, moments.mean_error, proportions
+        )
         variance, _ = _shrink_to_mean(
             moments.variance, moments.variance_error, proportions
         )
-        self.theta_ = to_values(mean, sums.bounds)
+        self.theta_ = from_grid(mean, sums.bounds)
         width = sums.bounds[:, 1] - sums.bounds[:, 0]
         limits = np.finfo(float)
         with np.errstate(over="ignore", under="ignore"):
-            variances = (width / 2) ** 2 * (variance + of_mean)
+            variances = (width / 2) ** 2 * (variance + mean_variance)
         self.var_ = np.clip(variances, limits.tiny, limits.max)
 
     def _log_likelihood(self, table: Table) -> Floats:
@@ -478,20 +494,26 @@ class DPGaussianNB(NaiveBayes):
 def _shrink_to_mean(
     estimates: Floats, errors: Floats, proportions: Floats
 ) -> tuple[Floats, Floats]:
-    """Shrink the estimates of the classes to their mean by empirical Bayes; return them and their squared errors."""
+    """Shrink the estimates of classes towards their mean by empirical Bayes; also return their squared errors.
+
+    Estimates and errors have the shape (n_classes, n_columns), proportions of classes (n_classes, 1).
+    """
+    # The variance between classes is the variance of the estimates minus the variance of
+    # the noise. The factor of an estimate is between_variance / (between_variance +
+    # noise_variance).
     squares = np.maximum(errors, 1 / GRID) ** 2
-    middle = np.average(estimates, axis=0, weights=1 / squares)
-    excess = (proportions * ((estimates - middle) ** 2 - squares)).sum(axis=0)
-    spread = np.maximum(excess, 0)
-    factors = spread / (spread + squares)
-    return middle + factors * (estimates - middle), factors * squares
+    average = np.average(estimates, axis=0, weights=1 / squares)
+    excess = (proportions * ((estimates - average) ** 2 - squares)).sum(axis=0)
+    between_variance = np.maximum(excess, 0)
+    factors = between_variance / (between_variance + squares)
+    return average + factors * (estimates - average), factors * squares
 
 
 def _sums_by_class(
     table: Table, *, classes: Classes, bounds: Floats
 ) -> list[NDArray[np.int64]]:
-    """Return the sums of each column in each class."""
+    """Return the sums of the features of a batch of rows by class."""
     features = select_columns(table, table.names[:-1])
     columns = to_float_columns(features, allow_missing=True)
     codes = classes.codes(table.columns[-1])
-    return sums_of_groups(columns, bounds, codes, len(classes.values))
+    return sum_groups(columns, bounds, codes, len(classes.values))

@@ -16,11 +16,11 @@ from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central._rows import (
     UNIT,
     Rows,
+    add_product_noise,
+    bound_products,
     find_limits,
-    in_units,
-    largest_moments,
-    noisy_products,
-    widths,
+    find_widths,
+    to_row_units,
 )
 from skdp.central.statistics import Batches, Noise, warn_user
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
@@ -33,8 +33,8 @@ class Covariance(NamedTuple):
 
     matrix: NDArray[np.float64]
     mean: NDArray[np.float64]
-    # Standard deviations of the noise of a value of the matrix, and of the relative
-    # noise of the number of rows.
+    # Standard deviation of the noise of an element of the matrix, and of the number of
+    # rows relative to it.
     error: float
     error_of_count: float
 
@@ -163,30 +163,31 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         n_components = self._read_n_components(len(rows.names))
         bounds = parse_bounds(bounds, rows.names)
         starts = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) / 2
-        # In units in proportion to the root of its width, a column adds as much to the
-        # norm of a row as to the noise of the covariance in the columns' own units,
-        # whose sum is then the least.
-        distances = widths(bounds, starts)
+        # The noise of the covariance is proportional to the squared norm of a row. With
+        # the units u of columns of the widths w, this is sum(w**2 / u**2), and the noise in
+        # the original units is multiplied by sum(u**2). By the inequality of Cauchy and
+        # Schwarz, the product is smallest for u in proportion to sqrt(w).
+        distances = find_widths(bounds, starts)
         units = np.sqrt(distances) * np.sqrt(distances.max())
         columns = to_float_columns(rows.table)
         no_codes = np.zeros(len(columns[0]), int)
-        placed = Rows.of(columns, bounds, starts, no_codes, units)
-        exact = placed, share, (bounds, starts, units), n_components
-        if share.kind != "epsilon":
-            noise = Noise("mu", share.mu_squared)
+        rows_on_grid = Rows.of(columns, bounds, starts, no_codes, units)
+        exact = rows_on_grid, budget, (bounds, starts, units), n_components
+        if budget.kind != "epsilon":
+            noise = Noise.gaussian(budget.mu_squared)
             return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
-        # The sensitivity of the products depends on the limits that are found first.
+        # The sensitivity of the products is known after the limit of the norm is chosen.
         return Plan(
             exact, mechanism="noisy sums of products, discrete Laplace", losses=()
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        rows, share, (bounds, starts, units), n_components = plan.exact
-        covariance = _noisy_covariance(rows, share, source)
+        rows, budget, (bounds, starts, units), n_components = plan.exact
+        covariance = _noisy_covariance(rows, budget, source)
         self.mean_ = np.clip(starts + units * covariance.mean, *bounds.T)
         self._set_components(covariance, units, n_components)
 
@@ -196,34 +197,35 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         units: NDArray[np.float64],
         n_components: int | float,
     ) -> None:
-        """Find components of a noisy covariance, in units of columns."""
-        # Squares of the widest bounds are beyond all floats.
+        """Set the components and variances of a noisy covariance, converted to the original units."""
+        # Relative to the largest unit, whose square may exceed the largest float.
         largest = float(units.max())
         relative_units = units / largest
         matrix = covariance.matrix * np.outer(relative_units, relative_units)
         values, vectors = np.linalg.eigh(matrix)
         values, vectors = values[::-1], vectors[:, ::-1].T
-        # The error of the sum of v_i v_j times the noise of i and j over all pairs; i, j and
-        # j, i have one noise.
+        # The noise of the variance along a component v is the sum of v_i v_j E_ij, where
+        # E_ij = E_ji. With independent E_ij of variance 1 for i <= j, its variance is
+        # sum(v_i**4) + 4 sum over i < j of (v_i v_j)**2 = 2 (sum v_i**2)**2 - sum(v_i**4).
         squares = vectors**2 * relative_units**2
-        of_pairs = 2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)
-        errors = covariance.error * np.sqrt(of_pairs)
+        noise_factors = 2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)
+        errors = covariance.error * np.sqrt(noise_factors)
         errors = np.hypot(errors, covariance.error_of_count * values)
         explained = np.maximum(values, errors)
-        # The sum is 0 if there are neither rows nor noise.
+        # The sum is 0 without rows and noise.
         ratios = explained / max(explained.sum(), np.finfo(float).tiny)
-        # The norm of symmetric noise is about twice the norm of a row of it.
+        # The spectral norm of symmetric noise is about twice the norm of one of its rows.
         if 3 * covariance.error * float(np.linalg.norm(relative_units)) > values[0]:
             warn_user(
-                "the noise exceeds the components: there are too few rows for this "
-                "epsilon",
+                "The noise exceeds the variance of the first component. Use more rows or a "
+                "larger epsilon",
                 "answers/which_epsilon",
             )
         if isinstance(n_components, float):
-            n_enough = int(np.searchsorted(np.cumsum(ratios), n_components)) + 1
-            n_components = min(n_enough, len(values))
+            n_explaining = int(np.searchsorted(np.cumsum(ratios), n_components)) + 1
+            n_components = min(n_explaining, len(values))
 
-        # The largest value of each component by size is positive.
+        # The entry of each component with the largest absolute value is positive.
         indices = np.abs(vectors).argmax(axis=1)
         signs = np.sign(vectors[np.arange(len(vectors)), indices])
         self.components_ = (vectors * signs[:, np.newaxis])[:n_components]
@@ -235,15 +237,15 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.explained_variance_std_error_ = errors
 
     def _read_n_components(self, n_columns: int) -> int | float:
-        """Return a number of components, or a fraction of the variance as a float."""
+        """Check `n_components`; return an int, or a float for a fraction of the variance."""
         n_components = self.n_components
         if n_components is None:
             return n_columns
         if isinstance(n_components, Real) and not isinstance(n_components, Integral):
             if not 0 < n_components < 1:
                 raise ValueError(
-                    "n_components must be a whole number, or a fraction above 0 and "
-                    f"below 1, got {n_components}"
+                    "`n_components` must be an int, or a float in (0, 1), got "
+                    f"{n_components}."
                 )
             return float(n_components)
         return check_size(
@@ -267,40 +269,44 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
 
 def _noisy_covariance(
-    rows: Rows, share: PrivacyBudget, source: ByteSource
+    rows: Rows, budget: PrivacyBudget, source: ByteSource
 ) -> Covariance:
-    """Release the covariance of rows that are shortened, with a constant."""
+    """Measure the covariance of rows that are shortened to a limit of their norm."""
     size = rows.n_columns + 1
-    # The norm of the noise, in squared norms of a row. If it is small, few rows are
-    # shortened. Half or twice the factor of 20 is better for some tables and worse for
-    # other tables.
-    of_unit = _noise_of_products(share, size, UNIT**2, UNIT)
-    most = 20 * 2 * math.sqrt(size) * in_units(of_unit.error)
-    limits = find_limits(rows, share, 0.5, source, most=most)
-    # A small constant leaves more of the budget to the products of columns. Half or
-    # twice of it changes the components by less than their noise.
+    # The number of rows that may be shortened is proportional to the norm of the noise of
+    # the products: with less noise, fewer rows are shortened. Half or twice the factor of
+    # 20 is better for some tables and worse for other tables.
+    unit_noise = _noise_of_products(budget, size, UNIT**2, UNIT)
+    max_long_rows = 20 * 2 * math.sqrt(size) * to_row_units(unit_noise.std)
+    limits = find_limits(rows, budget, 0.5, source, max_longer=max_long_rows)
+    # A small constant leaves more precision to the products of columns. Half or twice the
+    # constant changes the components by less than their noise.
     constant = max(math.isqrt(limits.square) // 4, 1)
     noise = _noise_of_products(
-        limits.rest, size, limits.square + constant**2, max(2 * UNIT, constant)
+        limits.remaining, size, limits.square + constant**2, max(2 * UNIT, constant)
     )
     moments = limits.rows.clipped_moments(limits.square, constant, with_target=False)
-    sums = noisy_products(moments, noise, source)
+    sums = add_product_noise(moments, noise, source)
 
-    # If the noisy number of rows is below its noise, it is replaced by the size of the
-    # noise, or by one row without noise.
-    part = constant / UNIT
-    n_rows = max(float(sums[-1, -1]) / part**2, 3 * limits.error, 1.0)
-    shift = np.clip(sums[-1, :-1] / part / n_rows, -2, 2)
-    matrix = sums[:-1, :-1] / n_rows - np.outer(shift, shift)
-    error = in_units(noise.error) / n_rows
-    mean = limits.middle / UNIT + shift
-    return Covariance(matrix, mean, error, min(error / part**2, 1.0))
+    # The noisy number of rows is at least the size of its noise, and at least 1.
+    constant_value = constant / UNIT
+    n_rows = max(float(sums[-1, -1]) / constant_value**2, 3 * limits.error, 1.0)
+    mean_shift = np.clip(sums[-1, :-1] / constant_value / n_rows, -2, 2)
+    matrix = sums[:-1, :-1] / n_rows - np.outer(mean_shift, mean_shift)
+    error = to_row_units(noise.std) / n_rows
+    mean = limits.middle / UNIT + mean_shift
+    return Covariance(matrix, mean, error, min(error / constant_value**2, 1.0))
 
 
 def _noise_of_products(
-    share: PrivacyBudget, size: int, square: int, largest: int
+    budget: PrivacyBudget, size: int, square: int, largest: int
 ) -> Noise:
-    """Return the noise of products of all pairs of values of rows whose squared norm is at most `square`."""
-    # In L1 norm, the products add up to half of the sum of the squared L1 norm and the squared norm of the row.
+    """Return the noise of sums of products of all pairs of values of rows.
+
+    A row has `size` values of at most `largest`, and a squared norm of at most `square`.
+    """
+    # The sum of |x_i x_j| over i <= j is half of (sum of |x_i|)**2 plus half of the squared
+    # norm. By the inequality of Cauchy and Schwarz, this is at most (size + 1) / 2 times
+    # the squared norm.
     l1 = ((size + 1) * square + 1) // 2
-    return Noise.of(share, l1, largest_moments(square, largest))
+    return Noise.from_budget(budget, l1, bound_products(square, largest))

@@ -1,4 +1,4 @@
-"""Quantiles of columns, by private choices among public candidates."""
+"""Quantiles of columns, chosen among public candidates by the exponential mechanism."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ from skdp.tables import Table
 
 Floats = NDArray[np.float64]
 
-# Number of parts of a cell, and of each value in it: values are separated as if they
-# were evenly distributed in their cell. It must exceed the largest count of a cell, and
-# the time does not depend on it.
+# Number of positions of a cut within a cell, which divides the values of the cell as if
+# they were uniform in it. It must exceed the largest count of a cell; the time does not
+# depend on it.
 PARTS = 1 << 32
 
 
 def read_probability(value: Any, name: str) -> Fraction:
-    """Check the probability of a quantile, and round it to a fraction."""
+    """Check the probability of a quantile, and round it to a fraction with a denominator of at most 1,000,000."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(
-            f"{name} must be a number between 0 and 1, got {type(value).__name__}"
+            f"`{name}` must be a number in (0, 1), got {type(value).__name__}."
         )
     number = float(value)
     exact = Fraction(0)
     if 0 < number < 1:
         exact = Fraction(number).limit_denominator(1_000_000)
     if not 0 < exact < 1:
-        raise ValueError(f"{name} must be between 1e-6 and 1 - 1e-6, got {value}")
+        raise ValueError(f"`{name}` must be in [1e-6, 1 - 1e-6], got {value}.")
     return exact
 
 
 def plan_quantiles(
-    rows: Batches, bounds: Any, probabilities: Sequence[Fraction], share: PrivacyBudget
+    rows: Batches, bounds: Any, probabilities: Sequence[Fraction], budget: PrivacyBudget
 ) -> QuantilePlan:
-    """Count the values of each column by its candidates."""
-    # Candidates do not depend on the table, whose dtypes depend on its values: pandas
-    # makes floats of integers where one is missing.
+    """Count the values of each column by public candidates, and plan the release of its quantiles."""
+    # Candidates depend on the bounds only. They must not depend on dtypes, because
+    # pandas converts integers to floats if one of them is missing.
     bounds = parse_bounds(bounds, rows.names)
     warn_of_objects(rows.table)
     candidates = [_make_candidates(low, high) for low, high in bounds.tolist()]
     cells = rows.add_up(partial(_count_columns, candidates=candidates))
-    return QuantilePlan(cells, candidates, probabilities, share)
+    return QuantilePlan(cells, candidates, probabilities, budget)
 
 
 def _make_candidates(low: float, high: float) -> Floats:
-    """Return even steps between two bounds, with all whole numbers if the bounds are whole."""
+    """Return evenly spaced candidates between two bounds, which include all whole numbers if the bounds are whole."""
     width = high - low
     n_steps = 10_000
     if low.is_integer() and high.is_integer() and width <= 100_000:
@@ -68,11 +68,15 @@ def _make_candidates(low: float, high: float) -> Floats:
 def _count_columns(
     table: Table, *, candidates: Sequence[Floats]
 ) -> list[NDArray[np.int64]]:
+    """Count the values of each column of a batch of rows by the candidates of the column."""
     return list(map(count_cells, read_values(table), candidates))
 
 
 def count_cells(column: Floats, candidates: Floats) -> NDArray[np.int64]:
-    """Count the values that equal a candidate, or are between two: each value is in one of these cells."""
+    """Count the values that equal candidate i (in cell 2 i), and the values between it and the next (in cell 2 i + 1).
+
+    Missing values are not counted.
+    """
     values = np.clip(column[~np.isnan(column)], candidates[0], candidates[-1])
     values.sort()
     below = np.searchsorted(values, candidates, "left")
@@ -84,68 +88,70 @@ def count_cells(column: Floats, candidates: Floats) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class QuantilePlan:
-    """A planned release of quantiles."""
+    """A planned release of the quantiles of columns."""
 
-    # The counts of `count_cells` of each column.
+    # Exact counts of each column, see `count_cells`.
     cells: Sequence[NDArray[np.int64]]
     candidates: Sequence[Floats]
-    # Ascending.
+    # Probabilities of the quantiles, ascending.
     probabilities: Sequence[Fraction]
-    share: PrivacyBudget
+    budget: PrivacyBudget
 
     mechanism: ClassVar[str] = "exponential mechanism"
 
     def draw(self, source: ByteSource) -> Floats:
         """Draw the quantiles of each column, each with an equal part of the budget: (n_columns, n_quantiles)."""
-        share = self.share / len(self.cells)
+        budget = self.budget / len(self.cells)
         quantiles = np.empty((len(self.cells), len(self.probabilities)))
         for row, cells, values in zip(
             quantiles, self.cells, self.candidates, strict=True
         ):
-            cuts = choose_cuts(cells, self.probabilities, share, source)
+            cuts = choose_cuts(cells, self.probabilities, budget, source)
             row[:] = values[list(map(nearest_candidate, cuts))]
         return quantiles
 
     def draw_with_bounds(self, source: ByteSource) -> Floats:
-        """Draw the quantiles, between the two bounds of each column."""
+        """Draw the quantiles of each column, between its bounds: (n_columns, n_quantiles + 2)."""
         lows = [values[0] for values in self.candidates]
         highs = [values[-1] for values in self.candidates]
         return np.column_stack([lows, self.draw(source), highs])
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The losses of all choices; empty for rho or mu, where the loss of a choice is less than its epsilon."""
-        if self.share.kind != "epsilon":
+        """The privacy losses of all choices; empty for a budget in rho or mu, which bounds them better than epsilon."""
+        if self.budget.kind != "epsilon":
             return ()
         n_levels = count_levels(self.probabilities) * len(self.cells)
-        loss = exponential_loss((self.share / n_levels).amount)
+        loss = exponential_loss((self.budget / n_levels).amount)
         return (replace(loss, count=n_levels),)
 
 
 def count_levels(probabilities: Sequence[Fraction]) -> int:
-    """Return the number of levels of the recursion for some quantiles."""
+    """Return the number of levels of the recursion of `choose_cuts`."""
     return len(probabilities).bit_length()
 
 
 def choose_cuts(
     counts: NDArray[np.int64],
     probabilities: Sequence[Fraction],
-    share: PrivacyBudget,
+    budget: PrivacyBudget,
     source: ByteSource,
 ) -> list[int]:
-    """Choose the quantiles of ascending probabilities, each as a cut of the cells with these counts."""
-    # The middle quantile is chosen among all cuts. The quantiles below it are then
-    # quantiles of the values on its left, and those above of the values on its right,
-    # and are found in the same way (H. Kaplan, S. Schnapp, U. Stemmer, 2022.
-    # Differentially private approximate quantiles. ICML).
-    # The sets of values that are cut on one level of this recursion are disjoint. Parts
-    # of one row may be in several sets, together at most the whole row, and a part w
-    # changes the scores of its set by w times their sensitivity. So all choices of a
-    # level are one exponential mechanism for one fraction of the budget: its candidates
-    # are tuples of cuts, and the score of a tuple is the sum of the scores of its cuts,
-    # each over its sensitivity. Levels compose adaptively, with an equal fraction each.
+    """Choose quantiles of ascending probabilities as cuts between cells with these counts (see `Masses`)."""
+    # The middle quantile is chosen among all cuts. The smaller quantiles are then
+    # quantiles of the values on its left, the larger ones of the values on its right,
+    # and both are chosen in the same way ([1]_).
+    # The sets of values that are divided on one level of this recursion are disjoint. A
+    # cut within a cell may put parts of one row into several sets; the parts add up to
+    # at most one row, and a part w changes the scores of its set by w times their
+    # sensitivity. So all choices of a level are one exponential mechanism with one
+    # fraction of the budget: its candidates are tuples of cuts, and the score of a tuple
+    # is the sum of the scores of its cuts, each divided by its sensitivity. Levels
+    # compose adaptively, with an equal fraction each.
+    # .. [1] H. Kaplan, S. Schnapp, U. Stemmer (2022). Differentially private approximate
+    #    quantiles. ICML.
     masses = Masses(np.append(0, np.cumsum(counts)))
-    share /= count_levels(probabilities)
+    budget /= count_levels(probabilities)
     ranks = [Fraction(0), *probabilities, Fraction(1)]
     cuts = [0] * len(ranks)
     cuts[-1] = masses.last_cut
@@ -155,30 +161,30 @@ def choose_cuts(
         if high - low == 1:
             continue
         middle = (low + high) // 2
-        portion = (ranks[middle] - ranks[low]) / (ranks[high] - ranks[low])
-        cuts[middle] = CutScores(masses, cuts[low], cuts[high], portion).choose(
-            share, source
+        fraction = (ranks[middle] - ranks[low]) / (ranks[high] - ranks[low])
+        cuts[middle] = CutScores(masses, cuts[low], cuts[high], fraction).choose(
+            budget, source
         )
         intervals += [(middle, high), (low, middle)]
     return cuts[1:-1]
 
 
 def nearest_candidate(cut: int) -> int:
-    """Return the index of the candidate nearest to a cut of `count_cells`, where every second cell is a candidate."""
-    # The cut ``c * PARTS`` is the left end of cell c, and candidate i is cell 2 i. A
-    # cut between two candidates is rounded to the nearer one by numbers of values.
+    """Return the index of the candidate nearest to a cut, where candidate i is cell 2 i of `count_cells`."""
+    # The cut ``c * PARTS`` is the left edge of cell c. So a cut in the cell between two
+    # candidates is rounded to the nearer of them.
     return (cut + PARTS // 2) // (2 * PARTS)
 
 
 @dataclass(frozen=True)
 class Masses:
-    """Counts of the values of a column by cell, and the cuts that divide the values in two."""
+    """The mass of the values of a column on the left of a cut.
 
-    # Cut c has c parts of cells on its left: ``c // PARTS`` whole cells and, of each
-    # value of the next one, ``c % PARTS`` parts. The mass of values is in these parts,
-    # too, and so an integer.
+    Cut c is the position ``c / PARTS`` in units of cells. On its left are ``c // PARTS`` whole cells and the fraction
+    ``c % PARTS / PARTS`` of each value of the next cell. A value has the mass `PARTS`, so that masses are integers.
+    """
 
-    # The number of values in the cells before each cell, and in all: (n_cells + 1,).
+    # The number of values in the cells before each cell, and in all cells: (n_cells + 1,).
     n_before: NDArray[np.int64]
 
     @property
@@ -186,7 +192,7 @@ class Masses:
         """The cut with all cells on its left."""
         return (self.n_before.size - 1) * PARTS
 
-    def of(self, cut: int) -> int:
+    def mass_of(self, cut: int) -> int:
         """Return the mass of the values on the left of a cut."""
         cell, part = divmod(cut, PARTS)
         n_before = int(self.n_before[cell])
@@ -195,8 +201,8 @@ class Masses:
         n_in_cell = int(self.n_before[cell + 1]) - n_before
         return PARTS * n_before + part * n_in_cell
 
-    def first_cut(self, mass: int) -> int:
-        """Return the first cut with at least this mass on its left; if there is none, the number of cuts."""
+    def find_first_cut(self, mass: int) -> int:
+        """Return the first cut with at least this mass on its left; the number of cuts if there is none."""
         if mass <= 0:
             return 0
         n_values = -(-mass // PARTS)  # rounded up
@@ -210,67 +216,72 @@ class Masses:
 
 @dataclass(frozen=True)
 class CutScores:
-    """Scores of the cuts between two cuts by their distance from a portion of the values."""
+    """Scores of the cuts between two cuts, one of which divides the values there at a given fraction.
 
-    # The score of a cut is minus the difference of the mass on its left to that
-    # portion, times the denominator of the portion: an integer. It rises up to the best
-    # cut, and then falls.
+    The score of a cut is minus the distance of the mass on its left from the fraction, times the denominator of the
+    fraction, which makes it an integer. Scores increase up to the best cut, and decrease after it.
+    """
 
     masses: Masses
     low: int
     high: int
-    portion: Fraction
+    fraction: Fraction
 
     @cached_property
     def _target(self) -> int:
-        start, stop = self.masses.of(self.low), self.masses.of(self.high)
-        return self.portion.denominator * start + self.portion.numerator * (
+        """The mass on the left of the best cut, times the denominator of the fraction."""
+        start, stop = self.masses.mass_of(self.low), self.masses.mass_of(self.high)
+        return self.fraction.denominator * start + self.fraction.numerator * (
             stop - start
         )
 
-    def _miss(self, cut: int) -> int:
-        return abs(self.portion.denominator * self.masses.of(cut) - self._target)
+    def _distance(self, cut: int) -> int:
+        """Return minus the score of a cut."""
+        return abs(self.fraction.denominator * self.masses.mass_of(cut) - self._target)
 
-    def _first(self, excess: int) -> int:
+    def _find_first_cut(self, excess: int) -> int:
         """Return the first cut whose mass exceeds the target by at least `excess`; ``high + 1`` if there is none."""
-        mass = -(-(self._target + excess) // self.portion.denominator)  # rounded up
-        if mass > self.masses.of(self.high):
+        mass = -(-(self._target + excess) // self.fraction.denominator)  # rounded up
+        if mass > self.masses.mass_of(self.high):
             return self.high + 1
-        return max(self.masses.first_cut(mass), self.low)
+        return max(self.masses.find_first_cut(mass), self.low)
 
     @cached_property
-    def _least_miss(self) -> int:
-        nearest = min(self._first(0), self.high)
-        return min(self._miss(nearest), self._miss(max(nearest - 1, self.low)))
+    def _smallest_distance(self) -> int:
+        """Minus the best score."""
+        nearest = min(self._find_first_cut(0), self.high)
+        return min(self._distance(nearest), self._distance(max(nearest - 1, self.low)))
 
-    def within(self, gap: int) -> tuple[int, int]:
-        """Return the range of the cuts, from `low` on, whose scores are at most this far below the best."""
-        most = self._least_miss + gap
-        return self._first(-most) - self.low, self._first(most + 1) - self.low
+    def find_cuts_within(self, deficit: int) -> tuple[int, int]:
+        """Return the range of cuts, counted from `low`, whose scores are at most this far below the best score."""
+        largest_distance = self._smallest_distance + deficit
+        return self._find_first_cut(-largest_distance) - self.low, self._find_first_cut(
+            largest_distance + 1
+        ) - self.low
 
-    def gap(self, index: int) -> int:
-        """Return the difference of the best score and the score of a cut, counted from `low`."""
-        return self._miss(self.low + index) - self._least_miss
+    def find_deficit(self, index: int) -> int:
+        """Return the best score minus the score of a cut, which is counted from `low`."""
+        return self._distance(self.low + index) - self._smallest_distance
 
-    def between_cells(self) -> NDArray[Any]:
-        """Return the scores of both limits and of the cuts between cells: inside a cell they change linearly."""
+    def list_scores(self) -> NDArray[Any]:
+        """Return the scores of both limits and of the cuts between cells; within a cell, scores change linearly."""
         inner = self.masses.n_before[self.low // PARTS + 1 : -(-self.high // PARTS)]
-        limits = [self.masses.of(self.low), self.masses.of(self.high)]
+        limits = [self.masses.mass_of(self.low), self.masses.mass_of(self.high)]
         masses = np.array([*(PARTS * inner.astype(object)), *limits], object)
-        scores: NDArray[Any] = -abs(self.portion.denominator * masses - self._target)
+        scores: NDArray[Any] = -abs(self.fraction.denominator * masses - self._target)
         return scores
 
-    def choose(self, share: PrivacyBudget, source: ByteSource) -> int:
+    def choose(self, budget: PrivacyBudget, source: ByteSource) -> int:
         """Choose a cut by the exponential mechanism."""
-        # A value that is added changes the mass on the left, less the portion of all,
-        # by minus the portion to 1 - portion.
-        numerator, denominator = self.portion.numerator, self.portion.denominator
+        # With a fraction f, adding a value changes the mass on the left minus f times the
+        # mass of all values by -f if the value is on the right, and by up to 1 - f.
+        numerator, denominator = self.fraction.numerator, self.fraction.denominator
         sensitivity = PARTS * max(numerator, denominator - numerator)
         return self.low + unimodal_choice(
             source,
             self.high - self.low + 1,
-            self.within,
-            self.gap,
-            share.choice / (2 * sensitivity * share.rows),
-            self.between_cells,
+            self.find_cuts_within,
+            self.find_deficit,
+            budget.choice / (2 * sensitivity * budget.rows),
+            self.list_scores,
         )

@@ -1,4 +1,4 @@
-"""Ranges of the cells of one column."""
+"""Counts of ranges of cells: hierarchies of noisy counts, and intervals."""
 
 from __future__ import annotations
 
@@ -32,27 +32,28 @@ from skdp.tables import (
 def find_range(
     name: Any, attribute: Categories | Interval, low: Any, high: Any
 ) -> NDArray[np.bool_]:
-    """Mark the cells of a column in a half-open range."""
+    """Return True for each cell of a column that is in the half-open range from `low` to `high`."""
     values = list(attribute.values)
     if isinstance(attribute, Interval):
-        # A cell between two edges is in the range if its lower edge is.
+        # A bin is in the range if its lower edge is, because endpoints are edges.
         values = list(attribute.edges[:-1]) + [None] * attribute.missing
     declared = drop_missing(values)
     if not declared:
         raise ValueError(
-            f"column {name!r} must have ordered values for a range. Use ordered=True"
+            f"Column {name!r} must have ordered values for a range, got missing values "
+            "only. Declare other values."
         )
-    low = _read_end(name, "low", low, type_of_value(declared[0]))
-    high = _read_end(name, "high", high, type_of_value(declared[0]))
+    low = _check_endpoint(name, "low", low, type_of_value(declared[0]))
+    high = _check_endpoint(name, "high", high, type_of_value(declared[0]))
     if isinstance(attribute, Interval):
         _check_edges(name, attribute.edges, low, high)
     elif type_of_value(declared[0]) not in ORDERED_TYPES:
         # The order is the order of the declaration.
-        low, high = (_find_value(name, values, end) for end in (low, high))
+        low, high = (_find_index(name, values, endpoint) for endpoint in (low, high))
         for index, value in enumerate(values):
             values[index] = None if value is None else index
     if low is not None and high is not None and low > high:
-        raise ValueError("low must be at most high")
+        raise ValueError("`low` must be at most `high`.")
     is_inside = np.zeros(len(values), bool)
     for cell, value in enumerate(values):
         is_above = value is not None and (low is None or low <= value)
@@ -60,44 +61,53 @@ def find_range(
     return is_inside
 
 
-def _read_end(name: Any, label: str, end: Any, kind: str) -> Any:
-    if end is None:
+def _check_endpoint(name: Any, parameter: str, endpoint: Any, expected: str) -> Any:
+    """Check that an endpoint of a range is None or has the type of the values of a column."""
+    if endpoint is None:
         return None
-    if is_missing(end) or type_of_value(end) != kind:
-        kinds = "a missing value" if is_missing(end) else f"a {type_of_value(end)}"
+    actual = "missing value" if is_missing(endpoint) else type_of_value(endpoint)
+    if actual != expected:
         raise TypeError(
-            f"{label} must be None or a {kind}, as column {name!r} has them, got {kinds}"
+            f"`{parameter}` must be None or a {expected}, like the values of column "
+            f"{name!r}, got a {actual}."
         )
-    return to_python(end)
+    return to_python(endpoint)
 
 
-def _check_edges(name: Any, edges: Sequence[Any], *ends: Any) -> None:
-    """Check that the endpoints of a range are edges, or outside of all bins."""
-    for end in ends:
-        if end is not None and edges[0] < end < edges[-1] and end not in edges:
+def _check_edges(name: Any, edges: Sequence[Any], *bounds: Any) -> None:
+    """Check that the endpoints of a range are edges of bins, or outside all bins."""
+    for endpoint in bounds:
+        if (
+            endpoint is not None
+            and edges[0] < endpoint < edges[-1]
+            and endpoint not in edges
+        ):
             raise ValueError(
-                f"low and high must be edges of the bins of column {name!r}, got "
-                f"{end!r}. Use its `edges`."
+                f"`low` and `high` must be edges of the bins of column {name!r}, got "
+                f"{endpoint!r}. Use the `edges` of its Interval."
             )
 
 
-def _find_value(name: Any, values: Sequence[Any], end: Any) -> int | None:
-    if end is not None and end not in values:
+def _find_index(name: Any, values: Sequence[Any], endpoint: Any) -> int | None:
+    """Return the index of an endpoint among the declared values; None if the range has no endpoint."""
+    if endpoint is not None and endpoint not in values:
         raise ValueError(
-            f"low and high must be declared values of column {name!r}, got {end!r}"
+            f"`low` and `high` must be declared values of column {name!r}, got "
+            f"{endpoint!r}."
         )
-    return None if end is None else values.index(end)
+    return None if endpoint is None else values.index(endpoint)
 
 
 class Hierarchy:
-    """A tree over k ordered cells: groups of b cells each, groups of b groups each, and so on."""
+    """A tree over k ordered cells: groups of b neighboring cells, groups of b neighboring groups, and so on."""
 
-    # The top level is the first one of at most b groups; so a tree with b >= k is the
-    # cells alone. Each level holds all cells: a record that is added changes one count
-    # on each. With equal, independent noise on all counts, counts of groups improve counts
-    # of cells. The best linear unbiased estimates, for which every group is
-    # the sum of its parts, are found in one pass up and one down ([1]_, section 4).
-    # Variances here are in units of the variance of one noisy count.
+    # The top level is the first one with at most b groups, so a tree with b >= k has
+    # one level, the cells. Each level contains all cells, so adding a record changes one
+    # count on each level. All counts have equal, independent noise, and the counts of
+    # groups improve the estimates of cells. The best linear unbiased estimates, for which
+    # every group is the sum of its parts, are computed in one pass up and one pass down
+    # the tree ([1]_, section 4). Variances here are in units of the variance of a noisy
+    # count.
     # .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of
     #    differentially private histograms through consistency. PVLDB 3(1).
 
@@ -106,24 +116,27 @@ class Hierarchy:
         self.sizes = [size]
         while self.sizes[-1] > branching:
             self.sizes.append(-(-self.sizes[-1] // branching))
-        # From the counts of a group and of all within: the variance of its best
-        # estimate, and of the sum of its parts.
-        self._own: list[Floats] = [np.ones(size)]
-        self._parts: list[Floats] = []
+        # For each group, from its own count and the counts below it: the variance of its
+        # best estimate, and the variance of the sum of the best estimates of its parts.
+        # The mean of two estimates with the variances 1 and v, weighted by precision, has
+        # the variance v / (v + 1).
+        self._best_variances: list[Floats] = [np.ones(size)]
+        self._part_variances: list[Floats] = []
         for _ in self.sizes[1:]:
-            self._parts.append(self._gather(self._own[-1]))
-            self._own.append(self._parts[-1] / (self._parts[-1] + 1))
+            part_variances = self._gather(self._best_variances[-1])
+            self._part_variances.append(part_variances)
+            self._best_variances.append(part_variances / (part_variances + 1))
 
     def _gather(self, values: NDArray) -> NDArray:
-        """Sum up the parts of each group."""
+        """Sum the values of the parts of each group."""
         return np.add.reduceat(values, np.arange(0, values.size, self.branching))
 
-    def _spread(self, values: NDArray, size: int) -> NDArray:
+    def _repeat(self, values: NDArray, size: int) -> NDArray:
         """Repeat the value of each group for its parts."""
         return np.repeat(values, self.branching)[:size]
 
     def totals(self, counts: NDArray) -> list[NDArray]:
-        """Sum up the counts of the cells on each level."""
+        """Return the sums of the counts of cells on each level, from the cells to the top."""
         levels = [counts]
         for _ in self.sizes[1:]:
             levels.append(self._gather(levels[-1]))
@@ -132,88 +145,105 @@ class Hierarchy:
     def measure(
         self, counts: NDArray[np.int64], noise: Noise, source: ByteSource
     ) -> list[NDArray[np.int64]]:
-        """Add noise to the counts of all levels; all sums of cells are integers of 64 bits, however large it is."""
-        most = MAX_NOISY_COUNT // counts.size
+        """Add noise to the counts of all levels, and clip them such that all their sums are integers of 64 bits."""
+        limit = MAX_NOISY_COUNT // counts.size
         noisy = []
         for level in self.totals(counts):
             drawn = level + noise.draw(source, level.size)
-            noisy.append(np.clip(drawn, -most, most).astype(np.int64))
+            noisy.append(np.clip(drawn, -limit, limit).astype(np.int64))
         return noisy
 
     def _improve(self, noisy: Sequence[NDArray]) -> list[Floats]:
-        """Return the best estimates of the counts of each level from the level and all levels below."""
+        """Return the best estimates of the counts of each level, given the level and all levels below."""
+        # Weighted by precision: a count has the variance 1, and the sum of the estimates
+        # of its parts the variance v.
         best = [np.asarray(noisy[0], float)]
-        for counts, parts in zip(noisy[1:], self._parts, strict=True):
-            best.append((counts * parts + self._gather(best[-1])) / (parts + 1))
+        for counts, part_variances in zip(noisy[1:], self._part_variances, strict=True):
+            best.append(
+                (counts * part_variances + self._gather(best[-1]))
+                / (part_variances + 1)
+            )
         return best
 
     def estimate(self, noisy: Sequence[NDArray]) -> Floats:
-        """Return the least-squares estimates of the cells."""
+        """Return the least-squares estimates of the cells, given the noisy counts of all levels."""
+        # From the top: the difference between the final estimate of a group and the sum of
+        # its parts is divided among the parts in proportion to their variances.
         best = self._improve(noisy)
         final = best.pop()
-        for below, variances, parts in zip(
-            best[::-1], self._own[-2::-1], self._parts[::-1], strict=True
+        for below, variances, part_variances in zip(
+            best[::-1],
+            self._best_variances[-2::-1],
+            self._part_variances[::-1],
+            strict=True,
         ):
-            gap = (final - self._gather(below)) / parts
-            final = below + variances * self._spread(gap, below.size)
+            gap = (final - self._gather(below)) / part_variances
+            final = below + variances * self._repeat(gap, below.size)
         return final
 
     @cached_property
     def cell_variances(self) -> Floats:
         """The variance of the estimate of each cell."""
-        final = self._own[-1]
-        for variances, parts in zip(self._own[-2::-1], self._parts[::-1], strict=True):
-            # Given its group's count, an estimate has the slope own / parts and the
-            # variance own - own**2 / parts.
+        final = self._best_variances[-1]
+        for variances, part_variances in zip(
+            self._best_variances[-2::-1], self._part_variances[::-1], strict=True
+        ):
+            # Given the final estimate of its group, the estimate of a part of variance v
+            # is linear with the slope v / w and has the variance v - v**2 / w, where w is
+            # the variance of the sum of all parts.
             final = variances + (
-                variances / self._spread(parts, variances.size)
-            ) ** 2 * self._spread(final - parts, variances.size)
+                variances / self._repeat(part_variances, variances.size)
+            ) ** 2 * self._repeat(final - part_variances, variances.size)
         return final
 
     def variance(self, weights: NDArray) -> float:
         """Return the variance of a weighted sum of the estimates of the cells."""
-        # Given the count of a group, the weighted sum within the group is linear in the
-        # count, with a variance around the line.
+        # Given the estimate of a group, the weighted sum over its parts is linear in the
+        # estimate, with the slope of `above` and a variance around the line. So the
+        # variances of all levels add up.
         slopes, around = np.asarray(weights, float), 0.0
-        for variances, parts in zip(self._own, self._parts, strict=False):
-            above = self._gather(slopes * variances) / parts
+        for variances, part_variances in zip(
+            self._best_variances, self._part_variances, strict=False
+        ):
+            above = self._gather(slopes * variances) / part_variances
             around += float(
-                (variances * (slopes - self._spread(above, variances.size)) ** 2).sum()
+                (variances * (slopes - self._repeat(above, variances.size)) ** 2).sum()
             )
             slopes = above
-        return around + float((self._own[-1] * slopes**2).sum())
+        return around + float((self._best_variances[-1] * slopes**2).sum())
 
     def mean_range_variance(self) -> float:
-        """Estimate the mean of the variances of all ranges of cells from random ones."""
+        """Estimate the mean variance of the counts of ranges, from 64 random ranges of cells."""
         variances = []
-        ends = np.random.default_rng(0).integers(0, self.sizes[0] + 1, (64, 2))
-        for low, high in np.sort(ends):
+        bounds = np.random.default_rng(0).integers(0, self.sizes[0] + 1, (64, 2))
+        for low, high in np.sort(bounds):
             in_range = np.zeros(self.sizes[0])
             in_range[low:high] = 1.0
             variances.append(self.variance(in_range))
         return float(np.mean(variances))
 
 
-def count_std(share: PrivacyBudget, n_levels: int) -> float:
+def count_std(budget: PrivacyBudget, n_levels: int) -> float:
     """Return the standard deviation of the noise of one count."""
-    return float(min(Noise.of(share / n_levels).error, Fraction(MAX_NOISY_COUNT)))
+    return float(
+        min(Noise.from_budget(budget / n_levels).std, Fraction(MAX_NOISY_COUNT))
+    )
 
 
-def plan_hierarchy(size: int, share: PrivacyBudget, method: str) -> Hierarchy:
-    """Choose the tree with the smallest expected squared error of a random range."""
-    # The choice depends on public facts only.
+def plan_hierarchy(size: int, budget: PrivacyBudget, method: str) -> Hierarchy:
+    """Choose the tree with the smallest expected squared error of the count of a random range, by public facts."""
     flat = Hierarchy(size, max(size, 2))
     if method == "flat":
         return flat
     depths = range(2, (size - 1).bit_length() + 1)
     branchings = {math.ceil(size ** (1 / depth)) for depth in depths}
-    trees = [Hierarchy(size, parts) for parts in sorted(branchings)]
+    trees = [Hierarchy(size, branching) for branching in sorted(branchings)]
     if method == "auto" or not trees:
         trees.insert(0, flat)
     return min(
         trees,
         key=lambda tree: (
-            count_std(share, len(tree.sizes)) * math.sqrt(tree.mean_range_variance())
+            count_std(budget, len(tree.sizes)) * math.sqrt(tree.mean_range_variance())
         ),
     )
 
@@ -223,9 +253,9 @@ def count_interval(
     std_error: float | NDArray[np.float64],
     level: float,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the endpoints of the intervals of noisy counts."""
-    # Rounded up: the true and the noisy count are whole, even if the latter was rounded
-    # from an estimate less than 1 away.
+    """Return the lower and upper bounds of confidence intervals of noisy counts."""
+    # The margin is rounded up, because true counts are integers. A noisy count may be an
+    # estimate that was rounded by less than 1.
     margin = bound_quantile(level) * np.asarray(std_error)
-    reach = np.ceil(np.minimum(margin, MAX_NOISY_COUNT)).astype(np.int64)
-    return counts - reach, counts + reach
+    margin = np.ceil(np.minimum(margin, MAX_NOISY_COUNT)).astype(np.int64)
+    return counts - margin, counts + margin

@@ -1,4 +1,4 @@
-"""Private rows as integers of a bounded norm, measured from their noisy mean."""
+"""Private rows as vectors of integers with a bounded norm, centered at their noisy mean."""
 
 from __future__ import annotations
 
@@ -17,50 +17,51 @@ from skdp.central.statistics import Noise, to_float, warn_user
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
 
-# Position of the bound that is farther from the start of a column.
+# Integer that represents the distance from the origin of a column to its farther bound.
 UNIT = 1 << 14
 
 
-def in_units(number: int | Fraction) -> float:
-    """Return a noisy sum of products of two values in units of the rows."""
+def to_row_units(number: int | Fraction) -> float:
+    """Convert a noisy sum of products of two integers to a float in units of `UNIT`**2."""
     return to_float(number) / UNIT**2
 
 
-def noisy_products(
+def add_product_noise(
     sums: NDArray[np.int64], noise: Noise, source: ByteSource
 ) -> NDArray[np.float64]:
-    """Add noise to a symmetric matrix of sums of products, one draw for each pair; return units of the rows."""
+    """Add one draw of noise to each pair of a symmetric matrix of sums of products; return units of `UNIT`**2."""
     pairs = np.triu_indices(len(sums))
     noisy = np.zeros(sums.shape)
     noisy[pairs] = noise.add_floats(source, sums[pairs]) / UNIT**2
     return noisy + np.triu(noisy, 1).T
 
 
-def widths(
+def find_widths(
     bounds: NDArray[np.float64], starts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the distance from each start to the farther bound."""
+    """Return the distance from the origin of each column to its farther bound: (n_columns,)."""
     distances: NDArray[np.float64] = np.abs(bounds.T - starts).max(axis=0)
     return distances
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Private rows whose values are integers, of a bounded norm; they live inside `fit` only."""
+    """Private rows as vectors of integers with a bounded norm; they exist during `fit` only."""
 
-    # The rounding of a float sum depends on all terms, so a row could change the sum by
-    # more than its own value. All products and sums here are of integers below 2**53,
-    # which floats hold exactly, in any order.
+    # The rounding of a sum of floats depends on all summands, so a row could change the
+    # sum by more than its own value. All products and sums here are of integers below
+    # 2**53, which floats represent exactly, in any order.
 
+    # The integers: (n_rows, n_columns).
     positions: NDArray[np.int16]
     # The class of each row, or the position of its target.
     codes: NDArray[np.intp]
-    # The square of the largest norm of a row, its constant included.
+    # The square of the largest possible norm of a row, including its constant.
     square: int
     # Constant that is appended to each row; 0 for none.
     constant: int = 0
-    # The largest size of each value.
-    most: int | NDArray[np.int64] = UNIT
+    # The largest absolute value of each column.
+    largest: int | NDArray[np.int64] = UNIT
 
     @classmethod
     def of(
@@ -71,17 +72,33 @@ class Rows:
         codes: NDArray[Any],
         units: NDArray[np.float64] | None = None,
     ) -> Rows:
-        """Round values between bounds to a grid with `starts` as 0, in units of at least `widths` (the default)."""
+        """Round values between bounds to integers.
+
+        Parameters
+        ----------
+        columns : list of ndarray of shape (n_rows,)
+            The values of each column. Values outside the bounds are clipped.
+        bounds : ndarray of shape (n_columns, 2)
+            The public bounds.
+        starts : ndarray of shape (n_columns,)
+            The values that are represented by 0.
+        codes : ndarray of shape (n_rows,)
+            The class or the target of each row.
+        units : ndarray of shape (n_columns,), optional
+            The distances that are represented by `UNIT`, at least the default `find_widths(bounds, starts)`.
+        """
         positions = np.empty((len(codes), len(columns)), np.int16)
-        scale = (widths(bounds, starts) if units is None else units) / UNIT
+        scale = (find_widths(bounds, starts) if units is None else units) / UNIT
         lows, highs = (np.trunc((numbers - starts) / scale) for numbers in bounds.T)
-        most = np.maximum(-lows, highs).astype(np.int64)
+        largest = np.maximum(-lows, highs).astype(np.int64)
         with np.errstate(over="ignore"):
             for number, column in enumerate(columns):
                 values = (column - starts[number]) / scale[number]
-                # Cut towards 0.
+                # The conversion to integers truncates towards 0.
                 positions[:, number] = np.clip(values, lows[number], highs[number])
-        return cls(positions, codes.astype(np.intp), int((most**2).sum()), most=most)
+        return cls(
+            positions, codes.astype(np.intp), int((largest**2).sum()), largest=largest
+        )
 
     @property
     def n_columns(self) -> int:
@@ -89,7 +106,10 @@ class Rows:
         return self.positions.shape[1]
 
     def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Return blocks of rows without their constant, with further columns; a block overwrites the last one."""
+        """Yield blocks of rows as floats without their constant, with `n_more` columns to fill in.
+
+        A block overwrites the block before.
+        """
         buffer = np.empty((0, 0))
         for rows in _slices(self.positions):
             part = self.positions[rows]
@@ -107,15 +127,16 @@ class Rows:
         return squares
 
     def clip(self, square: int) -> Rows:
-        """Shrink the rows whose squared norm is larger, towards 0."""
+        """Shorten the rows whose squared norm exceeds `square` to this norm."""
         positions, factors = self.positions.copy(), self.factors(square)
         (long,) = np.nonzero(factors < 1)
         positions[long] = positions[long] * factors[long, np.newaxis]
         return replace(self, positions=positions, square=square)
 
     def factors(self, square: int) -> NDArray[np.float64]:
-        """Return the factors of rows that, after cutting towards 0, bound their squared norms."""
-        # Three roundings increase a factor by less than 2**-50.
+        """Return the factor of each row that shortens it to a squared norm of at most `square`."""
+        # Three roundings increase a factor by less than 2**-50. Products are truncated
+        # towards 0, which does not increase the norm.
         long = self.squares > square
         return np.where(
             long,
@@ -124,13 +145,13 @@ class Rows:
         )
 
     def counts(self, limits: Sequence[int]) -> NDArray[np.int64]:
-        """Count rows by squared norm: each in the class of the first limit that it does not exceed, or of the last."""
-        # Takes less time than a search.
+        """Count the rows by squared norm: between successive ascending limits; the last count includes longer rows."""
+        # Faster than a search for each row.
         within = [np.count_nonzero(self.squares <= limit) for limit in limits[:-1]]
         return np.diff([0, *within, len(self.squares)])
 
     def total(self, square: int) -> NDArray[np.int64]:
-        """Return the sum of the rows, shrunk as by `clip`: a row changes it by at most the root of `square`."""
+        """Sum the rows shortened as by `clip`: a row changes the sum by at most the root of `square` in L2 norm."""
         factors, total = self.factors(square), np.zeros(self.n_columns, np.int64)
         for block, part in self.blocks():
             _shorten(part, factors[block])
@@ -140,12 +161,11 @@ class Rows:
     def clipped_moments(
         self, square: int, constant: int, *, with_target: bool
     ) -> NDArray[np.int64]:
-        """Return sums of products of two values of rows clipped to a norm, with a constant and perhaps their target.
+        """Return the sums over rows of the products of all pairs of columns, a constant and the target.
 
-        Of shape (n_columns + 1, n_columns + 1), or one more with the target.
+        The values of a row, its constant and its target are shortened by one factor, such that the squared norm of the
+        values is at most `square`. The shape is (n_columns + 1, n_columns + 1), or one more with the target.
         """
-        # The values of a row, its constant and its target are multiplied by one factor,
-        # such that the squared norm of the values is at most `square`.
         factors = self.factors(square)
         n_further = 2 if with_target else 1
         size = self.n_columns + n_further
@@ -159,105 +179,124 @@ class Rows:
         return total
 
     def center(self, middle: NDArray[np.int16]) -> Rows:
-        """Subtract a public row of integers, each smaller than `UNIT` in absolute value."""
-        most = (np.abs(middle.astype(np.int64)) + self.most).astype(np.int64)
+        """Subtract a public row of integers, each smaller than `UNIT` in absolute value, from all rows."""
+        largest = (np.abs(middle.astype(np.int64)) + self.largest).astype(np.int64)
         return replace(
             self,
             positions=self.positions - middle,
-            square=int((most**2).sum()),
-            most=most,
+            square=int((largest**2).sum()),
+            largest=largest,
         )
 
     def with_constant(self, constant: int) -> Rows:
-        """Add a last column of one integer."""
+        """Append the same integer to each row."""
         return replace(self, square=self.square + constant**2, constant=constant)
 
 
 def _shorten(part: NDArray[np.float64], factors: NDArray[np.float64]) -> None:
-    """Multiply rows of integers by factors in place, and truncate towards 0."""
+    """Multiply rows of integers by factors of at most 1 in place, and truncate towards 0."""
     (long,) = np.nonzero(factors < 1)
     part[long] = np.trunc(part[long] * factors[long, np.newaxis])
 
 
 def _slices(table: NDArray[Any]) -> Iterator[slice]:
+    """Divide the rows of an array into slices whose values fit into the cache."""
     step = max(1, BLOCK // max(table.shape[1], 1))
     return (slice(start, start + step) for start in range(0, len(table), step))
 
 
-def warn_of_few(n_rows: float, error: float) -> None:
-    """Warn if there are too few rows for the noise, of this standard deviation, of their number."""
+def warn_of_few_rows(n_rows: float, error: float) -> None:
+    """Warn if the noisy number of rows is below three standard deviations of its noise."""
     if n_rows < 3 * error:
         warn_user(
-            "the noise is about as large as the number of rows, so the fitted values "
-            "are unreliable: there are too few rows for this epsilon",
+            "The noise is about as large as the number of rows, so the fitted values are "
+            "unreliable. Use more rows or a larger epsilon",
             "answers/which_epsilon",
         )
 
 
-# Limits of the norm to choose from.
+# Number of limits of the norm among which `choose_limit` chooses.
 _N_NORMS = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Bounded:
-    """Rows centered at a noisy middle, and their noisy limits."""
+class CenteredRows:
+    """Rows centered at a noisy mean, and a noisy limit of their norm."""
 
     rows: Rows
-    # The square of a norm that few rows exceed.
+    # The square of a norm that few centered rows exceed.
     square: int
+    # The subtracted mean.
     middle: NDArray[np.int16]
+    # The noisy number of rows.
     n_rows: float
     # The standard deviation of `n_rows`.
     error: float
-    # What remains of the budget, in mu if there is one.
-    rest: PrivacyBudget
+    # The budget that is not spent, in mu if its noise is Gaussian.
+    remaining: PrivacyBudget
 
 
 def find_limits(
     rows: Rows,
-    share: PrivacyBudget,
-    cut: float,
+    budget: PrivacyBudget,
+    max_fraction: float,
     source: ByteSource,
     *,
-    most: float = math.inf,
-) -> Bounded:
-    """Find the middle of rows, and a norm that only the fraction `cut` of the centered rows exceeds."""
-    if share.kind == "rho":  # Gaussian noise only
-        share = replace(share, kind="mu", amount=share.mu_squared)
-    # The numbers of rows by norm, measured twice, and the mean cost an eighth.
-    of_sizes = share * Fraction(1, 32)
-    of_mean = share * Fraction(1, 16)
-    rest = share * Fraction(7, 8)
-    sizes = Noise.of(of_sizes)
-    square, n_rows = choose_limit(rows, sizes, cut, source, most)
-    error = math.sqrt(_N_NORMS) * to_float(sizes.error)
-    warn_of_few(n_rows, error)
-    # In L1 norm, a row is at most as many times longer as the root of the number of
-    # columns.
-    means = Noise.of(of_mean, math.isqrt(rows.n_columns * square) + 1, square)
+    max_longer: float = math.inf,
+) -> CenteredRows:
+    """Center rows at their noisy mean, and choose a norm that at most a fraction of the centered rows exceeds.
+
+    At most `max_fraction` of the rows and at most `max_longer` rows exceed it, up to noise.
+    """
+    if budget.kind == "rho":  # Gaussian noise only
+        budget = replace(budget, kind="mu", amount=budget.mu_squared)
+    # Measuring the numbers of rows by norm twice, and the mean, costs an eighth.
+    sizes_budget = budget * Fraction(1, 32)
+    mean_budget = budget * Fraction(1, 16)
+    remaining = budget * Fraction(7, 8)
+    sizes = Noise.from_budget(sizes_budget)
+    square, n_rows = choose_limit(rows, sizes, max_fraction, source, max_longer)
+    error = math.sqrt(_N_NORMS) * to_float(sizes.std)
+    warn_of_few_rows(n_rows, error)
+    # By the inequality of Cauchy and Schwarz, the L1 norm of a row is at most the root of
+    # the number of columns times its L2 norm.
+    means = Noise.from_budget(
+        mean_budget, math.isqrt(rows.n_columns * square) + 1, square
+    )
     sums = means.add_floats(source, rows.total(square))
     mean = np.rint(sums / max(n_rows, 3 * error, 1.0))
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
     rows = rows.center(middle)
-    square, _ = choose_limit(rows, sizes, cut, source, most)
-    return Bounded(rows, square, middle, n_rows, error, rest)
+    square, _ = choose_limit(rows, sizes, max_fraction, source, max_longer)
+    return CenteredRows(rows, square, middle, n_rows, error, remaining)
 
 
 def choose_limit(
-    rows: Rows, noise: Noise, cut: float, source: ByteSource, most: float = math.inf
+    rows: Rows,
+    noise: Noise,
+    max_fraction: float,
+    source: ByteSource,
+    max_longer: float = math.inf,
 ) -> tuple[int, float]:
-    """Choose the smallest limit of the norm that few rows exceed, from noisy counts; also count all rows."""
-    # A row is counted in one of the numbers, so adding or removing it changes one
-    # number by 1.
+    """Choose the smallest limit of the norm that few rows exceed, from noisy counts; also return the number of rows.
+
+    The squares of the limits are the largest possible one, divided by powers of 2**(1/3).
+    """
+    # A row is counted between two of the limits, so adding it changes one count by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
     counts = noise.add(source, rows.counts(limits).tolist())
     n_rows = to_float(max(sum(counts), 0))
     n_longer = sum(counts) - np.cumsum(np.array(counts, object))
-    return limits[int(np.argmax(n_longer <= min(cut * n_rows, most)))], n_rows
+    return limits[
+        int(np.argmax(n_longer <= min(max_fraction * n_rows, max_longer)))
+    ], n_rows
 
 
-def largest_moments(square: int, largest: int) -> int:
-    """Return the square of the largest norm of the products of all pairs of values of a row, each counted once."""
-    # Half the sum of the fourth power of the norm, of which the square is given, and of
-    # the fourth powers of the values.
+def bound_products(square: int, largest: int) -> int:
+    """Bound the squared norm of the products of all pairs of values of a row, each pair counted once.
+
+    The squared norm of the row is at most `square`, and its values are at most `largest` in size.
+    """
+    # The sum of x_i**2 x_j**2 over i <= j is half of (sum of x_i**2)**2 plus half of the
+    # sum of x_i**4, which is at most square * min(square, largest**2).
     return (square * (square + min(square, largest**2)) + 1) // 2

@@ -1,4 +1,4 @@
-"""Columns standardized by private means and variances, or scaled and binned by private quantiles."""
+"""Scalers and discretizers of columns by private means, variances and quantiles."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from skdp.central._quantiles import plan_quantiles, read_probability
 from skdp.central._sums import (
     GRID,
     NoisySums,
-    moments_of,
-    n_numbers,
+    count_noisy_numbers,
+    estimate_moments,
+    from_grid,
     read_values,
     sum_columns,
-    to_values,
     warn_of_objects,
 )
 from skdp.central.statistics import Batches, Floats, Noise, warn_user
@@ -34,10 +34,10 @@ from skdp.randomness import ByteSource, check_size
 
 
 class AffineScaler(InvertibleTransformer):
-    """A transformer that subtracts a number from each column and divides by another."""
+    """Base class of transformers that subtract a number from each column and divide by another number."""
 
     def _shift_and_scale(self) -> tuple[Floats, Floats]:
-        """Return the subtracted numbers and the divisors."""
+        """Return the subtracted numbers and the divisors of all columns."""
         raise NotImplementedError
 
     def _transform_columns(self, columns: Columns) -> Columns:
@@ -54,7 +54,7 @@ class AffineScaler(InvertibleTransformer):
 
 
 class DPStandardScaler(AffineScaler):
-    """Standardize columns by means and variances that are private for the whole record.
+    """Standardize columns by means and variances that are released with differential privacy.
 
     A value x becomes ``(x - mean) / scale``, like scikit-learn's `StandardScaler`. The means and the variances of all
     columns come from one draw of noise of a single epsilon.
@@ -153,18 +153,18 @@ class DPStandardScaler(AffineScaler):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         sums = sum_columns(rows, bounds)
-        size = n_numbers(len(rows.names), squares=True, shared_count=False)
-        return Plan(sums, (Noise.joint(share, GRID, size),))
+        size = count_noisy_numbers(len(rows.names), squares=True, shared_count=False)
+        return Plan(sums, (Noise.joint(budget, GRID, size),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         (noise,), sums = plan.noises, plan.exact
-        moments = moments_of(
-            NoisySums.draw(sums, noise, source, squares=True), noise.error
+        moments = estimate_moments(
+            NoisySums.draw(sums, noise, source, squares=True), noise.std
         )
         half_widths = (sums.bounds[:, 1] - sums.bounds[:, 0]) / 2
-        self.mean_ = to_values(moments.mean[0], sums.bounds)
+        self.mean_ = from_grid(moments.mean[0], sums.bounds)
         self.mean_std_error_ = half_widths * moments.mean_error[0]
         roots = np.sqrt(moments.variance[0])
         self.scale_ = half_widths * roots
@@ -181,11 +181,11 @@ class DPStandardScaler(AffineScaler):
 
 
 def _errors_of_roots(roots: Floats, variance_errors: Floats) -> Floats:
-    """Return the standard errors of standard deviations, valid also near 0."""
-    # The slope of the root, 1 / (2 root), understates the error where the variance is
-    # near 0. The lower end of a 95 % interval is the root of the variance's lower end;
-    # the root is concave, so the upper end is covered as well. Small errors equal the
-    # error by the slope.
+    """Return the standard errors of standard deviations, given the standard errors of variances."""
+    # The delta method, error / (2 root), is too small for variances near 0. Here, the lower
+    # bound of a 95 % interval is the root of the lower bound of the variance. The root is
+    # concave, so the upper bound of the symmetric interval covers, too. For small errors,
+    # both are equal.
     z = norm.ppf(0.975)
     lower_ends = np.sqrt(np.maximum(roots**2 - z * variance_errors, 0))
     errors: Floats = (roots - lower_ends) / z
@@ -193,12 +193,12 @@ def _errors_of_roots(roots: Floats, variance_errors: Floats) -> Floats:
 
 
 def _warn_of_noisy_variances(names: Sequence[Any], is_noise: NDArray[np.bool_]) -> None:
-    """Warn of columns whose variance is below its standard error."""
+    """Warn of columns whose noisy variance does not exceed its noise."""
     if not is_noise.any():
         return
     noisy = [name for name, is_noisy in zip(names, is_noise, strict=True) if is_noisy]
     warn_user(
-        f"the noise exceeds the variance of {noisy}: scale_ is the standard deviation "
+        f"The noise exceeds the variance of {noisy}, so `scale_` is the standard deviation "
         "of a uniform distribution between the bounds. Use more rows or a larger epsilon",
         "guide/preprocessing#accuracy",
     )
@@ -207,9 +207,8 @@ def _warn_of_noisy_variances(names: Sequence[Any], is_noise: NDArray[np.bool_]) 
 class DPMinMaxScaler(AffineScaler):
     """Scale each column to a given range, from public bounds or quantiles that are released with differential privacy.
 
-    With bounds alone, no value is read and no budget is used. The smallest and the
-    largest value of a column are values of single persons, so quantiles near the
-    bounds, such as 0.1 % and 99.9 %, replace them.
+    If `quantile_range` is None, the range is the public bounds, and no budget is used. The smallest and the largest
+    value of a column are values of single persons, so quantiles such as 0.1 % and 99.9 % replace them.
 
     Parameters
     ----------
@@ -222,7 +221,7 @@ class DPMinMaxScaler(AffineScaler):
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge.
     quantile_range : tuple of two float, optional
-        The quantiles that replace the bounds, ascending, in per cent, such as (1.0, 99.0), for bounds far wider than
+        The quantiles that replace the bounds, ascending, in percent, such as (1.0, 99.0), for bounds far wider than
         nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
     clip : bool, default=False
         If True, `transform` clips values to `feature_range`.
@@ -302,7 +301,7 @@ class DPMinMaxScaler(AffineScaler):
     def _is_free(self, names: Sequence[Any]) -> bool:
         return self.quantile_range is None
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         self._read_feature_range()
         check_flag("clip", self.clip)
         if self.quantile_range is None:
@@ -311,7 +310,7 @@ class DPMinMaxScaler(AffineScaler):
             bounds = parse_bounds(bounds, rows.names)
             return Plan(bounds, mechanism="public bounds", free=True)
         probabilities = _read_quantile_range(self.quantile_range)
-        return Plan.of_quantiles(plan_quantiles(rows, bounds, probabilities, share))
+        return Plan.from_quantiles(plan_quantiles(rows, bounds, probabilities, budget))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         low, high = self._read_feature_range()
@@ -333,10 +332,12 @@ class DPMinMaxScaler(AffineScaler):
         return [np.clip(column, low, high) for column in scaled]
 
     def _read_feature_range(self) -> tuple[float, float]:
+        """Check the parameter `feature_range`."""
         low, high = _read_pair("feature_range", self.feature_range)
         if not (math.isfinite(high - low) and low < high):
             raise ValueError(
-                f"feature_range must be finite and ascending, got {self.feature_range}"
+                "`feature_range` must be finite and ascending, got "
+                f"{self.feature_range}."
             )
         return low, high
 
@@ -345,24 +346,28 @@ def _read_pair(name: str, value: Any) -> tuple[float, float]:
     """Check that a parameter is a pair of numbers."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise TypeError(
-            f"{name} must be a pair (low, high), got {type(value).__name__}"
+            f"`{name}` must be a pair (low, high), got {type(value).__name__}."
         )
-    for end in value:
-        if isinstance(end, bool | np.bool_) or not isinstance(end, Real):
-            raise TypeError(f"{name} must be two numbers, got {type(end).__name__}")
+    for number in value:
+        if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
+            raise TypeError(
+                f"`{name}` must be two numbers, got {type(number).__name__}."
+            )
     return float(value[0]), float(value[1])
 
 
 def _read_quantile_range(value: Any) -> list[Fraction]:
-    """Read two quantiles in per cent as probabilities."""
+    """Check two quantiles in percent, and convert them to probabilities."""
     low, high = _read_pair("quantile_range", value)
-    # If both are at most 1, they are probably fractions instead of percentages.
+    # Two numbers of at most 1 are probably fractions instead of percentages.
     if not 0 < low < high < 100 or high <= 1:
         raise ValueError(
-            "quantile_range must be ascending, above 0 and below 100, in per cent, got "
-            f"{value}. Pass (25.0, 75.0) for the quartiles."
+            "`quantile_range` must be ascending percentages in (0, 100), got "
+            f"{value}. Use (25.0, 75.0) for the quartiles."
         )
-    return [read_probability(end / 100, "quantile_range / 100") for end in (low, high)]
+    return [
+        read_probability(number / 100, "quantile_range / 100") for number in (low, high)
+    ]
 
 
 class DPRobustScaler(AffineScaler):
@@ -378,7 +383,7 @@ class DPRobustScaler(AffineScaler):
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, quantiles are selected by the exponential mechanism.
     quantile_range : tuple of two float, default=(25.0, 75.0)
-        The quantiles that bound the range, ascending, in per cent, as in scikit-learn.
+        The quantiles that bound the range, ascending, in percent, as in scikit-learn.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
         outside; `transform` does not.
@@ -447,12 +452,12 @@ class DPRobustScaler(AffineScaler):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         low, high = _read_quantile_range(self.quantile_range)
-        # The median is one of the quantiles if it ends the range.
+        # The median may be one of the bounds of the range.
         probabilities = sorted({low, Fraction(1, 2), high})
-        quantiles = plan_quantiles(rows, bounds, probabilities, share)
-        return Plan.of_quantiles(quantiles)
+        quantiles = plan_quantiles(rows, bounds, probabilities, budget)
+        return Plan.from_quantiles(quantiles)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         low, high = _read_quantile_range(self.quantile_range)
@@ -561,7 +566,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         n = check_size(
             self.n_quantiles, min_val=3, max_val=MAX_QUANTILES, name="n_quantiles"
         )
@@ -569,8 +574,8 @@ class DPQuantileTransformer(InvertibleTransformer):
             "output_distribution", self.output_distribution, get_args(Distribution)
         )
         probabilities = [Fraction(index, n - 1) for index in range(1, n - 1)]
-        quantiles = plan_quantiles(rows, bounds, probabilities, share)
-        return Plan.of_quantiles(quantiles)
+        quantiles = plan_quantiles(rows, bounds, probabilities, budget)
+        return Plan.from_quantiles(quantiles)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         self.quantiles_ = plan.exact.draw_with_bounds(source).T
@@ -590,7 +595,7 @@ class DPQuantileTransformer(InvertibleTransformer):
     def _transformer(self) -> QuantileTransformer:
         """A transformer of scikit-learn with the private quantiles."""
         transformer = QuantileTransformer(output_distribution=self.output_distribution)
-        # Overrides the global output configuration of scikit-learn.
+        # Arrays, whatever the global output configuration of scikit-learn is.
         transformer.set_output(transform="default")
         transformer.quantiles_ = self.quantiles_
         transformer.references_ = self.references_
@@ -689,11 +694,11 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         n_bins = check_size(self.n_bins, max_val=MAX_QUANTILES, name="n_bins")
         probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]
-        quantiles = plan_quantiles(rows, bounds, probabilities, share)
-        return Plan.of_quantiles(quantiles)
+        quantiles = plan_quantiles(rows, bounds, probabilities, budget)
+        return Plan.from_quantiles(quantiles)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         edges = plan.exact.draw_with_bounds(source)
@@ -703,8 +708,8 @@ class DPKBinsDiscretizer(CentralTransformer):
         if has_merged.any():
             names = list(compress(self.guarantee_.scope, has_merged))
             warn_user(
-                f"the edges of {names} coincide, so that there are fewer bins than "
-                f"n_bins={self.n_bins}. Decrease n_bins",
+                f"Columns {names} have fewer bins than n_bins={self.n_bins}, because edges "
+                "coincide. Decrease `n_bins`",
                 "guide/preprocessing",
             )
 

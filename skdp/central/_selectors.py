@@ -1,4 +1,4 @@
-"""A selector of columns by private choices."""
+"""Selector of the columns that are most associated with a target."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from skdp.central._base import (
     CentralTransformer,
     Plan,
 )
-from skdp.central._rows import UNIT, Rows, warn_of_few
+from skdp.central._rows import UNIT, Rows, warn_of_few_rows
 from skdp.central._sums import (
     GRID,
     GroupSums,
     NoisySums,
-    moments_of,
-    n_numbers,
+    count_noisy_numbers,
+    estimate_moments,
+    from_grid,
     sum_columns,
-    to_values,
 )
 from skdp.central._supervised import (
     Classes,
     SupervisedStatistic,
-    read_all_bounds,
-    rows_with_target,
+    parse_all_bounds,
+    round_with_target,
 )
 from skdp.central.statistics import (
     Batches,
@@ -49,10 +49,10 @@ from skdp.tables import Table
 # Values are clipped to this number of noisy standard deviations around the noisy mean, so that a row changes all scores
 # by the same amount. A smaller number finds more of the normal columns and fewer indicators; a larger number finds
 # fewer columns.
-_REACH = 2.5
+MAX_DEVIATIONS = 2.5
 
-# Resolution of the weights of classes.
-_FINE = 1 << 10
+# Integer that represents a weight of 1.
+WEIGHT_UNIT = 1 << 10
 
 
 class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
@@ -163,98 +163,100 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _bounded(self, rows: Batches) -> Batches:
+    def _select_bounded(self, rows: Batches) -> Batches:
         return rows if self.classes is None else rows.features
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         if (self.classes is None) == (self.target_bounds is None):
             raise ValueError(
-                "exactly one of classes and target_bounds is required. Use public "
-                "knowledge"
+                "Exactly one of `classes` and `target_bounds` must be given, got "
+                f"{'none' if self.classes is None else 'both'}. Use public knowledge."
             )
         if self.classes is not None:
             return self.bounds
-        return read_all_bounds(self.bounds, self.target_bounds, names)
+        return parse_all_bounds(self.bounds, self.target_bounds, names)
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         k = min(check_size(self.k, name="k", min_val=1), len(rows.names) - 1)
-        sums = sum_columns(self._bounded(rows), bounds, missing=False)
+        sums = sum_columns(self._select_bounded(rows), bounds, missing=False)
         classes = None if self.classes is None else Classes.read(rows, self.classes)
-        size = n_numbers(len(sums.bounds), squares=True, shared_count=True)
-        # Half and twice of each part change the selection less than the noise of the
-        # choices, which get the rest of the budget.
-        of_moments = Noise.joint(share / 4, GRID, size)
-        of_counts = Noise.of(share / 32)
-        of_scores = share / 8
-        of_choice = share * Fraction(19, 32) / k
-        noises = of_moments, of_counts
+        size = count_noisy_numbers(len(sums.bounds), squares=True, shared_count=True)
+        # Half or twice each fraction changes the selection less than the noise of the
+        # choices, which get the remaining budget.
+        moments_noise = Noise.joint(budget / 4, GRID, size)
+        counts_noise = Noise.from_budget(budget / 32)
+        scores_budget = budget / 8
+        choice_budget = budget * Fraction(19, 32) / k
+        noises = moments_noise, counts_noise
         return Plan(
-            SelectionPlan(rows, sums, classes, of_choice, of_scores, k),
+            SelectionPlan(rows, sums, classes, choice_budget, scores_budget, k),
             noises,
-            f"{of_moments.name} on sums, {choice_name(share)}",
+            f"{moments_noise.name} on sums, {choice_name(budget)}",
             # The sensitivity of the scores depends on noisy counts.
             losses=(),
         )
 
-    def _measure(self, plan: Plan, source: ByteSource) -> Placed:
-        """Place rows on a grid by their noisy moments."""
+    def _measure(self, plan: Plan, source: ByteSource) -> MeasuredRows:
+        """Round rows to integers by noisy means and variances, and center the target at its noisy mean."""
         exact: SelectionPlan = plan.exact
         sums, classes = exact.sums, exact.classes
-        of_moments, of_counts = plan.noises
+        moments_noise, counts_noise = plan.noises
         is_numeric = classes is None
         noisy = NoisySums.draw(
-            sums, of_moments, source, squares=True, shared_count=True
+            sums, moments_noise, source, squares=True, shared_count=True
         )
-        moments = moments_of(noisy, of_moments.error)
-        rows = self._place(
+        moments = estimate_moments(noisy, moments_noise.std)
+        rows = self._round_rows(
             exact.rows, classes, sums.bounds, moments.mean[0], moments.variance[0]
         )
 
-        # The numbers of rows of each class.
+        # Noisy numbers of rows by class, each at least the standard deviation of its noise.
         n_classes = 1 if classes is None else len(classes.values)
         n_of_classes = _count_classes(rows, n_classes)
-        counts = of_counts.add_floats(source, n_of_classes)
-        error = to_float(of_counts.error)
-        warn_of_few(counts.sum(), error * math.sqrt(n_classes))
+        counts = counts_noise.add_floats(source, n_of_classes)
+        error = to_float(counts_noise.std)
+        warn_of_few_rows(counts.sum(), error * math.sqrt(n_classes))
         counts = np.maximum(counts, max(math.ceil(error), 1.0))
 
-        contrasts = Contrasts.of_classes(counts)
+        contrasts = Contrasts.from_classes(counts)
         if is_numeric:
-            contrasts = Contrasts.of_numbers()
+            contrasts = Contrasts.for_number()
         largest = UNIT**2 * contrasts.square
 
-        return Placed(rows, contrasts, largest, float(counts.sum()))
+        return MeasuredRows(rows, contrasts, largest, float(counts.sum()))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: SelectionPlan = plan.exact
         is_numeric = exact.classes is None
-        # 1. Location and scale of the columns and the target.
-        placed = self._measure(plan, source)
-        rows, contrasts = placed.rows, placed.contrasts
+        # 1. Measure the mean and variance of the columns, and the classes of the target.
+        rounded = self._measure(plan, source)
+        rows, contrasts = rounded.rows, rounded.contrasts
 
-        # 2. The columns with the largest scores, one after the other.
-        # A row changes a norm by at most the change of its vector, and the floor of it
-        # by at most one more.
-        change = math.isqrt(placed.largest_square) + 1
+        # 2. Choose the columns with the largest scores, one after the other. By the
+        # triangle inequality, a row changes a norm by at most the norm of its own
+        # products, and rounding down adds at most 1.
+        change = math.isqrt(rounded.largest_change_squared) + 1
         scores = contrasts.scores(rows)
         candidates = list(range(len(scores)))
         chosen: list[int] = []
         for _ in range(exact.k):
             remaining = [scores[column] for column in candidates]
             chosen.append(
-                # One score may rise by `change` while another one falls.
-                candidates.pop(choose(source, remaining, exact.of_choice, 2 * change))
+                # One score may increase by `change` while another one decreases.
+                candidates.pop(
+                    choose(source, remaining, exact.choice_budget, 2 * change)
+                )
             )
 
-        # 3. The scores of these columns, as correlation ratios.
+        # 3. Measure the scores of these columns, as correlation ratios.
         k = exact.k
-        noise = Noise.of(exact.of_scores, k * change, k * change**2)
+        noise = Noise.from_budget(exact.scores_budget, k * change, k * change**2)
         exact_scores = np.array([scores[column] for column in chosen], object)
-        # In ratios: UNIT stands for _REACH deviations, of a numeric target too, and the
-        # weights of the contrasts are times _FINE.
-        unit = _REACH**2 if is_numeric else _REACH
-        in_ratios = unit / (placed.n_rows * UNIT**2 * math.sqrt(_FINE))
-        ratios = noise.add_floats(source, exact_scores) * in_ratios
+        # UNIT represents MAX_DEVIATIONS standard deviations of a column, and of a numeric
+        # target. The root of a weight of 1 is the root of WEIGHT_UNIT.
+        score_unit = MAX_DEVIATIONS**2 if is_numeric else MAX_DEVIATIONS
+        to_ratio = score_unit / (rounded.n_rows * UNIT**2 * math.sqrt(WEIGHT_UNIT))
+        ratios = noise.add_floats(source, exact_scores) * to_ratio
         self._names = exact.rows.names[:-1]
         self.ranking_ = np.array(chosen)
         self.scores_ = np.full(len(scores), np.nan)
@@ -264,7 +266,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     def _columns(self) -> tuple[Any, ...]:
         return self._names
 
-    def _place(
+    def _round_rows(
         self,
         rows: Batches,
         classes: Classes | None,
@@ -272,16 +274,16 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         mean: Floats,
         variance: Floats,
     ) -> Rows:
-        """Return rows centered at the noisy means and clipped to `_REACH` noisy standard deviations."""
-        centres = to_values(mean, bounds)
+        """Round rows to integers, centered at the noisy means and clipped to `MAX_DEVIATIONS` standard deviations."""
+        centres = from_grid(mean, bounds)
         half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
-        distances = _REACH * np.sqrt(variance) * half_widths
-        # Between bounds near the largest floats, the endpoints of the grid and their
-        # distance would be infinite.
+        distances = MAX_DEVIATIONS * np.sqrt(variance) * half_widths
+        # With bounds near the largest float, the limits and their distance would be
+        # infinite.
         distances = np.minimum(distances, np.finfo(float).max / 4)
         limits = np.column_stack([centres - distances, centres + distances])
         if classes is None:
-            return rows_with_target(rows.table, limits, centres)
+            return round_with_target(rows.table, limits, centres)
         codes = classes.codes(rows.table.columns[-1])
         return Rows.of(to_float_columns(rows.features.table), limits, centres, codes)
 
@@ -304,32 +306,40 @@ def _count_classes(rows: Rows, n_classes: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Contrasts:
-    """The target as integers of up to `UNIT`, measured from its noisy mean."""
+    """The target as integers of up to `UNIT`, centered at its noisy mean.
 
-    # A value for each pair of classes; None for a numeric target, whose code is its
-    # position between the bounds.
+    The score of a column is the root of the weighted sum of the squares of its sums of products with the target.
+    """
+
+    # The centered indicators of each class: (n_classes, n_classes); None for a numeric
+    # target, whose position is the code of a row.
     table: NDArray[np.float64] | None
-    # Weights of the squares of their sums.
+    # Weights of the squares, in steps of 1 / `WEIGHT_UNIT`.
     weights: tuple[int, ...]
-    # The largest weighted sum of squares of the values of a row.
+    # The largest weighted sum of squares of the target values of a row.
     square: int
 
     @classmethod
-    def of_numbers(cls) -> Contrasts:
-        """Measure a numeric target from its noisy mean."""
-        return cls(None, (_FINE,), UNIT**2 * _FINE)
+    def for_number(cls) -> Contrasts:
+        """Return the contrast of a numeric target."""
+        return cls(None, (WEIGHT_UNIT,), UNIT**2 * WEIGHT_UNIT)
 
     @classmethod
-    def of_classes(cls, counts: Floats) -> Contrasts:
-        """Measure indicators of classes from their noisy proportions, weighted as in the variance between classes."""
-        shares = np.clip(np.rint(UNIT * counts / counts.sum()), 1, UNIT - 1).astype(int)
-        table = UNIT * np.eye(len(shares), dtype=int) - shares
-        weights = _FINE * UNIT // shares
+    def from_classes(cls, counts: Floats) -> Contrasts:
+        """Return the indicators of classes minus noisy proportions, weighted as in the variance between classes."""
+        # The variance between classes is the sum over classes of (sum of x minus its
+        # expectation)**2 / n_class, so the weight of a class is the inverse of its
+        # proportion.
+        proportions = np.clip(
+            np.rint(UNIT * counts / counts.sum()), 1, UNIT - 1
+        ).astype(int)
+        table = UNIT * np.eye(len(proportions), dtype=int) - proportions
+        weights = WEIGHT_UNIT * UNIT // proportions
         squares = table.astype(object) ** 2 @ weights.astype(object)
         return cls(table.astype(float), tuple(weights.tolist()), max(squares.tolist()))
 
     def sums(self, rows: Rows) -> NDArray[np.int64]:
-        """Return the sums of the products of each column with the target."""
+        """Return the sums of the products of each column with the target: (n_columns, n_contrasts)."""
         sums = np.zeros((rows.n_columns, len(self.weights)), np.int64)
         for block, part in rows.blocks():
             codes = rows.codes[block]
@@ -341,7 +351,7 @@ class Contrasts:
         return sums
 
     def scores(self, rows: Rows) -> list[int]:
-        """Return the norm of the sums of each column."""
+        """Return the weighted norm of the sums of each column, rounded down."""
         squares = self.sums(rows).astype(object) ** 2
         weights = np.array(self.weights, object)
         return [math.isqrt(square) for square in (squares @ weights).tolist()]
@@ -355,18 +365,18 @@ class SelectionPlan(NamedTuple):
     sums: GroupSums
     # Classes of the target; None if it is a number.
     classes: Classes | None
-    # For each choice, and for all scores.
-    of_choice: PrivacyBudget
-    of_scores: PrivacyBudget
+    # The budget of each choice, and of the scores of all chosen columns.
+    choice_budget: PrivacyBudget
+    scores_budget: PrivacyBudget
     # The number of columns to choose.
     k: int
 
 
-class Placed(NamedTuple):
-    """Centered rows, and the target by which columns are scored."""
+class MeasuredRows(NamedTuple):
+    """Rows as centered integers, and the target by which columns are scored."""
 
     rows: Rows
     contrasts: Contrasts
-    # The square of the largest change of the sums of a column.
-    largest_square: int
+    # The square of the largest change of a score by one row.
+    largest_change_squared: int
     n_rows: float

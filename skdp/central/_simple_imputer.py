@@ -1,4 +1,4 @@
-"""Imputation of missing values with private statistics."""
+"""Imputer of missing values by private statistics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ from skdp.central._base import (
     Unknown,
 )
 from skdp.central._quantiles import plan_quantiles
-from skdp.central._sums import GRID, NoisySums, mean_estimates, n_numbers, sum_columns
+from skdp.central._sums import (
+    GRID,
+    NoisySums,
+    count_noisy_numbers,
+    estimate_means,
+    sum_columns,
+)
 from skdp.central.statistics import (
     Batches,
     Noise,
@@ -40,7 +46,7 @@ Strategy = Literal["mean", "median", "most_frequent"]
 
 
 class DPSimpleImputer(CentralTransformer):
-    """Fill in missing values with the mean, the median or the most frequent value, private for the whole record.
+    """Replace missing values by private means, medians or most frequent values.
 
     Parameters
     ----------
@@ -162,23 +168,25 @@ class DPSimpleImputer(CentralTransformer):
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         return None if self.strategy == "most_frequent" else self.bounds
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         check_choice("strategy", self.strategy, get_args(Strategy))
         if self.strategy == "mean":
             sums = sum_columns(rows, bounds)
-            size = n_numbers(len(rows.names), squares=False, shared_count=False)
-            noise = Noise.joint(share, GRID, size)
+            size = count_noisy_numbers(
+                len(rows.names), squares=False, shared_count=False
+            )
+            noise = Noise.joint(budget, GRID, size)
             return Plan(sums, (noise,))
         if self.strategy == "median":
             median = [Fraction(1, 2)]
-            return Plan.of_quantiles(plan_quantiles(rows, bounds, median, share))
-        part = share / len(rows.names)
+            return Plan.from_quantiles(plan_quantiles(rows, bounds, median, budget))
+        column_budget = budget / len(rows.names)
         losses: tuple[Loss, ...] = ()
-        if share.kind == "epsilon":
-            losses = (replace(choice_loss(part), count=len(rows.names)),)
+        if budget.kind == "epsilon":
+            losses = (replace(choice_loss(column_budget), count=len(rows.names)),)
         return Plan(
-            (*self._count(rows), part),
-            mechanism=choice_name(share),
+            (*self._count(rows), column_budget),
+            mechanism=choice_name(budget),
             losses=losses,
         )
 
@@ -187,23 +195,25 @@ class DPSimpleImputer(CentralTransformer):
         if self.strategy == "mean":
             (noise,), sums = plan.noises, plan.exact
             noisy = NoisySums.draw(sums, noise, source)
-            estimate = mean_estimates(noisy, sums.bounds, noise, 0.95)
+            estimate = estimate_means(noisy, sums.bounds, noise, 0.95)
             self.statistics_ = estimate.value[0]
             self.statistics_std_error_ = estimate.std_error[0]
         elif self.strategy == "median":
             self.statistics_ = plan.exact.draw(source)[:, 0]
         else:
-            values, counts, part = plan.exact
+            values, counts, column_budget = plan.exact
             self.statistics_ = np.empty(len(values), object)
             for index, count in enumerate(counts):
-                # Adding a record raises one count, so two scores never move in opposite
-                # directions.
-                self.statistics_[index] = values[index][choose(source, count, part, 1)]
+                # Adding a record increases one count by 1, so the difference of two scores
+                # changes by at most 1.
+                self.statistics_[index] = values[index][
+                    choose(source, count, column_budget, 1)
+                ]
 
     def _count(self, rows: Batches) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:
-        """Return the values of each column that may be filled in, and the number of records with each."""
+        """Return the declared values of each column, except missing, and the exact count of each value."""
         domain = declared_domain(rows.table, self.categories, "categories")
-        # Column by column: a record without a value in one column counts in all other ones.
+        # A record with a missing value in one column counts in all other columns.
         cliques = [(column,) for column in range(len(domain.columns))]
         counts = count_cells(
             rows, domain, cliques, self.handle_unknown, "categories", missing=True
@@ -214,8 +224,8 @@ class DPSimpleImputer(CentralTransformer):
             is_value = np.array([value is not None for value in declared])
             if not is_value.any():
                 raise ValueError(
-                    f"categories must declare a value of column {name!r} other than "
-                    "missing"
+                    f"`categories` must declare a value other than missing for column "
+                    f"{name!r}, got none."
                 )
             values.append(declared[is_value].tolist())
             counts[index] = counts[index][is_value]
@@ -234,21 +244,25 @@ class DPSimpleImputer(CentralTransformer):
 
 
 def _fill(name: Any, column: Any, value: Any) -> Any:
+    """Replace the missing values of a named column; errors contain no value."""
     try:
         return fill_missing(column, value)
     except Exception as error:
         reason = type(error).__name__
     # Raised outside of the handler, because the context could contain a value.
-    raise ValueError(f"column {name!r} cannot be filled in ({reason})")
+    raise ValueError(
+        f"Missing values of column {name!r} cannot be replaced ({reason}). Convert the "
+        "column to another dtype."
+    )
 
 
 def fill_missing(column: Any, value: Any) -> Any:
-    """Replace the missing values of a column."""
+    """Replace the missing values of a column of any library."""
     if isinstance(column, np.ndarray):
         return _fill_array(column, value)
     series = nw.from_native(column, series_only=True)
-    filled = _widen(series, value).fill_null(value)
-    # nan is a number to polars, pyarrow and pandas' own dtypes.
+    filled = _cast_for_value(series, value).fill_null(value)
+    # For polars, pyarrow and extension dtypes of pandas, nan is a number.
     if filled.dtype.is_float():
         frame = filled.alias("column").to_frame()
         numbers = nw.when(~nw.col("column").is_nan()).then("column").otherwise(value)
@@ -258,6 +272,7 @@ def fill_missing(column: Any, value: Any) -> Any:
 
 
 def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
+    """Replace the missing values of an array, as objects unless its dtype can represent the value."""
     missing = find_missing(column)
     if not missing.any():
         return column
@@ -269,8 +284,8 @@ def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
     return filled
 
 
-def _widen(series: Any, value: Any) -> Any:
-    """Change the dtype of a series where it cannot hold a value."""
+def _cast_for_value(series: Any, value: Any) -> Any:
+    """Convert a series to a dtype that can represent a value."""
     dtype = series.dtype
     if dtype.is_integer() and isinstance(value, int | float):
         limits = np.iinfo(str(dtype).lower())

@@ -1,4 +1,4 @@
-"""Integer sums of columns by group, rounded to a grid between public bounds, and estimates from noisy sums."""
+"""Exact sums of columns on a grid between public bounds, and estimates from noisy sums."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from skdp.central.statistics import (
     Noise,
     encode_columns,
     join_codes,
-    part_of,
     select_columns,
+    select_domain,
     to_float,
     warn_user,
 )
@@ -45,15 +45,15 @@ UNIFORM_VARIANCE = 1 / 3
 
 
 def read_values(table: Table) -> list[Floats]:
-    """Read private numbers; Python objects that are not numbers become missing values."""
-    # Only dtypes raise errors. Text in a record is private, and an error would reveal
-    # it.
+    """Convert private columns to floats; Python objects that are not numbers become missing values."""
+    # Only a dtype raises an error. An error for a text in a column of objects would
+    # reveal that the record exists.
     return to_float_columns(table, allow_missing=True, coerce=True)
 
 
 def warn_of_objects(table: Table) -> None:
-    """Warn of columns of Python objects that are read by `read_values`."""
-    # The dtype alone decides, for all objects. The dtype of a list of rows is inferred
+    """Warn of columns of Python objects, in which `read_values` reads other objects than numbers as missing."""
+    # The warning depends on the dtype only. The dtype of a list of rows is inferred
     # from its values, so a warning would reveal them.
     if not table.has_dtypes or not isinstance(table.native, pd.DataFrame | np.ndarray):
         return
@@ -63,17 +63,17 @@ def warn_of_objects(table: Table) -> None:
             names.append(name)
     if names:
         warn_user(
-            f"columns {names} have dtype object: cells that are not numbers count as "
+            f"Columns {names} have dtype object: values that are not numbers are read as "
             "missing, because an error would reveal them. Convert the columns to a "
-            "numeric dtype, in a dataframe if other columns contain text",
+            "numeric dtype",
             "guide/preprocessing#missing-values",
         )
 
 
-def to_positions(values: Floats, low: float | Floats, high: float | Floats) -> Floats:
-    """Round values between bounds to the grid from -`GRID` to `GRID`."""
+def to_grid(values: Floats, low: float | Floats, high: float | Floats) -> Floats:
+    """Round values to the grid from -`GRID` at the lower bound to `GRID` at the upper bound."""
     positions = np.clip(values, low, high)
-    # Rounding is monotone, so the fraction of the width is at most 1, for all bounds.
+    # Rounding of floats is monotone, so the quotient is at most 1 for all bounds.
     positions -= low
     positions /= np.subtract(high, low)
     positions *= 2 * GRID
@@ -82,8 +82,8 @@ def to_positions(values: Floats, low: float | Floats, high: float | Floats) -> F
     return positions
 
 
-def to_values(positions: Any, bounds: Floats) -> Any:
-    """Convert positions from -1 to 1 to values between bounds, one pair or one for each column."""
+def from_grid(positions: Any, bounds: Floats) -> Any:
+    """Convert positions from -1 to 1 to values between bounds: one pair, or one pair per column."""
     low, high = bounds.T
     values = low + (high - low) * ((np.clip(positions, -1, 1) + 1) / 2)
     return np.clip(values, low, high)
@@ -91,13 +91,13 @@ def to_values(positions: Any, bounds: Floats) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class GroupSums:
-    """Exact sums of columns between bounds, by group of rows; they live inside `fit` only."""
+    """Exact sums of columns between bounds, by group of rows; they exist during `fit` only."""
 
-    # A record adds 1 to the rows of one group and, for each column, 1 to the number of
-    # values, a number from -`GRID` to `GRID` to the sum of positions, and one from 0 to
-    # `GRID` to the sum of squares (of positions, over `GRID`); a missing value adds
-    # nothing to these three. Neither the order of the rows nor the rounding of floats
-    # changes integer sums, and the change by one record is exact.
+    # A record adds 1 to the number of rows of one group. For each column, it adds 1 to
+    # the number of values, its position p from -`GRID` to `GRID` to the sum of
+    # positions, and p**2 / `GRID`, rounded, to the sum of squares; a missing value adds
+    # nothing to these three. Integer sums do not depend on the order of the rows or on
+    # rounding, so the change by one record is exact.
 
     # The number of rows: (n_groups,).
     rows: Integers
@@ -106,104 +106,127 @@ class GroupSums:
     position_sums: Integers
     squares: Integers
     # The number of values that are missing or infinite: (n_columns,).
-    n_odd: Integers
+    n_not_finite: Integers
     bounds: Floats
 
     @classmethod
     def read(cls, sums: Sequence[Integers], bounds: Floats) -> GroupSums:
-        """Read the result of `sums_of_groups`."""
-        n_odd, rows, counts, position_sums, squares = sums
-        return cls(rows, counts.T, position_sums.T, squares.T, n_odd, bounds)
+        """Make an object of the result of `sum_groups`."""
+        n_not_finite, rows, counts, position_sums, squares = sums
+        return cls(rows, counts.T, position_sums.T, squares.T, n_not_finite, bounds)
 
-    def refuse_missing(self, names: Sequence[Any]) -> GroupSums:
-        """Refuse missing values."""
-        for name, n_odd in zip(names, self.n_odd, strict=True):
-            if n_odd:
+    def check_finite(self, names: Sequence[Any]) -> GroupSums:
+        """Raise an error if a column has a missing or infinite value; otherwise return the sums."""
+        for name, n_not_finite in zip(names, self.n_not_finite, strict=True):
+            if n_not_finite:
                 raise ValueError(
-                    f"column {name!r} contains a missing value, a NaN or an inf. Fill it "
-                    "in, or drop the record, by a public rule."
+                    f"Column {name!r} must not have missing or infinite values. Fill them "
+                    "in, or drop these rows, by a public rule."
                 )
         return self
 
     def numbers(self, *, squares: bool, shared_count: bool) -> NDArray[np.object_]:
-        """Return the integers that get noise: one record changes each number of one group by at most `GRID`."""
-        # (n_groups, n_numbers): a number of rows or the numbers of values, sums, and
-        # sums of squares from half the grid, which then are on both sides of 0.
+        """Return the integers that get noise: (n_groups, n_numbers).
+
+        They are the number of rows if `shared_count`, otherwise the number of values of each column; the sums of
+        positions; and, if `squares`, the sums of squares. One record changes each number of one group by at most
+        `GRID`.
+        """
+        # Squares are from 0 to `GRID`. Twice their distances from `GRID` / 2 are from
+        # -`GRID` to `GRID`.
         counts = self.rows[:, np.newaxis] if shared_count else self.counts
-        parts = [counts * GRID, self.position_sums]
+        numbers = [counts * GRID, self.position_sums]
         if squares:
-            parts.append(2 * self.squares - GRID * self.counts)
+            numbers.append(2 * self.squares - GRID * self.counts)
         # Integers of Python do not overflow when noise is added.
-        return np.hstack(parts).astype(object)
+        return np.hstack(numbers).astype(object)
 
 
-def n_numbers(n_columns: int, *, squares: bool, shared_count: bool) -> int:
-    """Return the length of a row of `GroupSums.numbers`: with one count of rows, or a count of values per column."""
+def count_noisy_numbers(n_columns: int, *, squares: bool, shared_count: bool) -> int:
+    """Return the number of integers of one group in `GroupSums.numbers`."""
     n_counts = 1 if shared_count else n_columns
     n_sums = 2 * n_columns if squares else n_columns
     return n_counts + n_sums
 
 
-def sums_of_groups(
+def sum_groups(
     columns: Sequence[Floats],
     bounds: Floats,
     groups: NDArray[Any] | None = None,
     n_groups: int = 1,
 ) -> list[Integers]:
-    """Compute the exact sums of `GroupSums` for rows; rows without a group have the code ``n_groups``."""
-    # Returns the number of values that are not finite, by column; the number of rows, by
-    # group; and the number of values, the sum of positions and the sum of squares, each
-    # by column and group.
+    """Compute the exact sums of `GroupSums`.
+
+    Parameters
+    ----------
+    columns : list of ndarray of shape (n_rows,)
+        The numbers of each column.
+    bounds : ndarray of shape (n_columns, 2)
+        The public bounds.
+    groups : ndarray of shape (n_rows,), optional
+        The group of each row; rows without a group have the code `n_groups`. By default, all rows are one group.
+    n_groups : int, default=1
+        The number of groups.
+
+    Returns
+    -------
+    list of ndarray
+        For each column, the number of values that are not finite; for each group, the number of rows; and for each
+        column and group, the number of values, the sum of positions and the sum of squares.
+    """
     if groups is None:
         groups = np.zeros(len(columns[0]), np.intp)
     groups = groups.astype(np.intp)
-    n_odd = np.zeros(len(columns), np.int64)
+    n_not_finite = np.zeros(len(columns), np.int64)
     sums = np.zeros((3, len(columns), n_groups), np.int64)
     for index, (column, (low, high)) in enumerate(zip(columns, bounds, strict=True)):
-        n_odd[index] = np.count_nonzero(~np.isfinite(column))
+        n_not_finite[index] = np.count_nonzero(~np.isfinite(column))
         for start in range(0, column.size, BLOCK):
             block = slice(start, start + BLOCK)
-            positions = to_positions(column[block], low, high)
+            positions = to_grid(column[block], low, high)
             is_value = ~np.isnan(positions)
             positions[~is_value] = 0.0  # adds nothing
             squares = np.rint(positions**2 / GRID)
             for number, summands in enumerate((is_value, positions, squares)):
                 sums[number, index] += _sum_by_group(summands, groups[block], n_groups)
     rows = _sum_by_group(np.ones(len(groups)), groups, n_groups)
-    return [n_odd, rows, *sums]
+    return [n_not_finite, rows, *sums]
 
 
 def _sum_by_group(
     numbers: NDArray[Any], groups: NDArray[np.intp], n_groups: int
 ) -> Integers:
-    """Add up integers of one block by group; rows of no group add nothing."""
+    """Sum integers of one block of rows by group; rows without a group add nothing."""
     sums = np.bincount(groups, numbers, n_groups + 1)
     return sums[:n_groups].astype(np.int64)
 
 
 def sum_columns(rows: Batches, bounds: Any, *, missing: bool = True) -> GroupSums:
-    """Sum up the numbers of a table between declared bounds, as one group."""
+    """Sum the columns of a private table between declared bounds, as one group.
+
+    If `missing` is False, missing and infinite values raise an error.
+    """
     bounds = parse_bounds(bounds, rows.names)
     if missing:
         warn_of_objects(rows.table)
-    sums = rows.add_up(partial(_sums_of_table, bounds=bounds, missing=missing))
+    sums = rows.add_up(partial(_sum_table, bounds=bounds, missing=missing))
     group_sums = GroupSums.read(sums, bounds)
-    return group_sums if missing else group_sums.refuse_missing(rows.names)
+    return group_sums if missing else group_sums.check_finite(rows.names)
 
 
-def _sums_of_table(table: Table, *, bounds: Floats, missing: bool) -> list[Integers]:
-    """Sum up the columns of a part of a table, as one group."""
+def _sum_table(table: Table, *, bounds: Floats, missing: bool) -> list[Integers]:
+    """Sum the columns of one batch of rows, as one group."""
     columns = read_values(table) if missing else to_float_columns(table)
-    return sums_of_groups(columns, bounds)
+    return sum_groups(columns, bounds)
 
 
 @dataclass(frozen=True, eq=False)
 class NoisySums:
-    """The sums of groups with noise, as floats, in units of the grid: arrays (n_groups, n_columns)."""
+    """Noisy sums of groups as floats, in steps of the grid: arrays (n_groups, n_columns)."""
 
     counts: Floats
     position_sums: Floats
-    # Sums of squares, from half the grid; without them, an empty array.
+    # Sums of squares, see `GroupSums.numbers`; an empty array if they are not measured.
     squares: Floats
 
     @classmethod
@@ -219,10 +242,10 @@ class NoisySums:
         """Add noise to `GroupSums.numbers`."""
         # One record changes each number of one group by at most `GRID`. So noise of the
         # density ``e**(-epsilon max|z| / GRID)`` gives epsilon-differential privacy for
-        # all columns together: the K-norm mechanism of the maximum norm. All of D
-        # numbers change by at most ``sqrt(D) * GRID`` in L2 norm, which is attained by
-        # a record at the bounds: the sensitivity for Gaussian noise. Groups do not
-        # share epsilon, as they have no record in common.
+        # all columns together: the K-norm mechanism of the maximum norm. In L2 norm, the
+        # D numbers of a group change by at most ``sqrt(D) * GRID``, the sensitivity for
+        # Gaussian noise. Each group gets the whole epsilon, because a record is in one
+        # group only.
         exact = sums.numbers(squares=squares, shared_count=shared_count)
         noisy = clip_floats(exact + noise.draw_each(source, *exact.shape))
         n_counts = 1 if shared_count else len(sums.bounds)
@@ -230,14 +253,15 @@ class NoisySums:
 
     @classmethod
     def of(cls, numbers: Floats, n_counts: int, *, squares: bool) -> NoisySums:
-        """Split noisy `GroupSums.numbers`."""
+        """Split noisy `GroupSums.numbers` into counts, of which there are `n_counts`, sums and sums of squares."""
         counts, sums = numbers[:, :n_counts], numbers[:, n_counts:]
         n_columns = sums.shape[1] // (2 if squares else 1)
         return cls(counts, sums[:, :n_columns], sums[:, n_columns:])
 
 
 def clip_floats(numbers: NDArray[Any]) -> Floats:
-    """Convert noisy integers to floats, clipped because noise of a tiny epsilon may exceed the largest float."""
+    """Convert noisy integers to floats, within a limit."""
+    # With a tiny epsilon, noise exceeds the largest float.
     # NumPy 2.0 does not compare 64-bit integers with a larger limit.
     limit = MAX_NOISY_COUNT**2
     return np.clip(numbers.astype(object), -limit, limit).astype(float)
@@ -246,8 +270,9 @@ def clip_floats(numbers: NDArray[Any]) -> Floats:
 class Moments(NamedTuple):
     """Noisy means and variances, in half widths of the bounds from their middle, and standard errors."""
 
-    # Errors are at most the half width and its square. A variance is at least its error;
-    # where the error is too large, it is the variance of a uniform distribution.
+    # An error is at most the half width, or its square for a variance. A variance is at
+    # least its error; where the error is too large, it is the variance of a uniform
+    # distribution.
 
     mean: Floats
     mean_error: Floats
@@ -260,19 +285,22 @@ class Moments(NamedTuple):
         return self.variance_error >= UNIFORM_VARIANCE
 
 
-def moments_of(noisy: NoisySums, noise_error: Fraction) -> Moments:
-    """Turn noisy sums with squares into moments: arrays (n_groups, n_columns)."""
+def estimate_moments(noisy: NoisySums, noise_error: Fraction) -> Moments:
+    """Estimate means and variances from noisy sums, whose standard error is `noise_error`: (n_groups, n_columns)."""
     is_counted = noisy.counts > 0
     counts = np.where(is_counted, noisy.counts, 1.0)
-    # Sums are clipped to their range without noise, so no quotient overflows.
+    # Quotients are clipped to their range without noise.
     mean = np.where(is_counted, np.clip(noisy.position_sums / counts, -1, 1), 0.0)
     error = to_float(noise_error)
     relative_error = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)
+    # The quotient m = s / n of two numbers with the noise e has the error
+    # (e / n) sqrt(1 + m**2).
     mean_error = np.minimum(relative_error * np.hypot(1, mean), 1.0)
     squares = (np.clip(noisy.squares / counts, -1, 1) + 1) / 2
     noisy_variance = np.maximum(squares - mean**2, 0)
-    # The derivatives of the variance v with respect to the three sums are 1/2, 2 m and
-    # m² - v + 1/2, with m the mean. Positions are rounded by up to half a step.
+    # The variance is v = (q / n + 1) / 2 - m**2 with the noisy sum q. Its derivatives
+    # with respect to q, s and n, times n, are 1 / 2, -2 m and m**2 - v + 1 / 2.
+    # Positions are rounded by up to half a step.
     slopes = np.sqrt(0.25 + (2 * mean) ** 2 + (mean**2 - noisy_variance + 0.5) ** 2)
     variance_error = np.minimum(relative_error * slopes + 1 / GRID, 1.0)
     variance_error = np.where(is_counted, variance_error, 1.0)
@@ -283,61 +311,81 @@ def moments_of(noisy: NoisySums, noise_error: Fraction) -> Moments:
     return Moments(mean, mean_error, variance, variance_error)
 
 
-def mean_estimates(
+def estimate_means(
     noisy: NoisySums, bounds: Floats, noise: Noise, level: float
 ) -> Estimate:
-    """Estimate means between bounds, by Fieller's intervals of a quotient: arrays (n_groups, n_columns)."""
-    # E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16. With r the
-    # margin of the noise over the count, the bounds x solve ``(mean - x)² = r² (1 +
-    # x²)``.
+    """Estimate means between bounds with Fieller's intervals of a quotient ([1]_): arrays (n_groups, n_columns)."""
+    # A mean x is in the interval if s - x n is within the margin of its noise, which is
+    # the margin of one number times sqrt(1 + x**2). With r the margin divided by n, the
+    # bounds solve (mean - x)**2 = r**2 (1 + x**2), a quadratic equation:
+    #     x = (mean -+ r sqrt(1 - r**2 + mean**2)) / (1 - r**2).
+    # .. [1] E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16.
     is_counted = noisy.counts > 0
     counts = np.where(is_counted, noisy.counts, 1.0)
     mean = np.where(is_counted, noisy.position_sums / counts, 0.0)
     mean = np.clip(mean, -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
-    noise_error = to_float(noise.error)
+    noise_error = to_float(noise.std)
     error = np.where(is_counted, noise_error / counts * np.hypot(1, mean), 1.0)
-    reach = to_float(noise.reach(level)) / counts
-    is_known = is_counted & (reach < 1)
-    reach = np.where(is_known, reach, 0.0)
-    spread = np.sqrt(reach**2 * (1 - reach**2) + (reach * mean) ** 2)
-    lower = np.where(is_known, (mean - spread) / (1 - reach**2), -np.inf)
-    upper = np.where(is_known, (mean + spread) / (1 - reach**2), np.inf)
+    margin = to_float(noise.margin_of_error(level)) / counts
+    is_known = is_counted & (margin < 1)
+    margin = np.where(is_known, margin, 0.0)
+    root = np.sqrt(margin**2 * (1 - margin**2) + (margin * mean) ** 2)
+    lower = np.where(is_known, (mean - root) / (1 - margin**2), -np.inf)
+    upper = np.where(is_known, (mean + root) / (1 - margin**2), np.inf)
     return Estimate(
-        to_values(mean, bounds),
+        from_grid(mean, bounds),
         np.minimum(error, 1) / 2 * (bounds[:, 1] - bounds[:, 0]),
-        to_values(lower, bounds),
-        to_values(upper, bounds),
+        from_grid(lower, bounds),
+        from_grid(upper, bounds),
     )
 
 
-def sum_estimates(
+def estimate_sums(
     noisy: NoisySums, bounds: Floats, noise: Noise, level: float
 ) -> Estimate:
-    """Estimate sums between bounds: arrays (n_groups, n_columns)."""
-    # A sum is ``half * positions + middle * count``.
+    """Estimate sums of values with confidence intervals: arrays (n_groups, n_columns)."""
+    # A value is middle + half * position, so a sum is half * positions + middle * count.
     half = (bounds[:, 1] - bounds[:, 0]) / 2 / GRID
     middle = (bounds[:, 0] + bounds[:, 1]) / 2 / GRID
     norm = np.hypot(half, middle)
     value = half * noisy.position_sums + middle * noisy.counts
-    error = np.broadcast_to(norm * to_float(noise.error), value.shape)
-    reach = norm * to_float(noise.reach(level))
-    return Estimate(value, error, value - reach, value + reach)
+    error = np.broadcast_to(norm * to_float(noise.std), value.shape)
+    margin = norm * to_float(noise.margin_of_error(level))
+    return Estimate(value, error, value - margin, value + margin)
 
 
-def shrunk_shifts(
-    counts: Floats, excesses: Floats, *, of_row: float, of_noise: float, of_count: float
+def shrink_shifts(
+    counts: Floats,
+    excesses: Floats,
+    *,
+    row_variance: float,
+    noise_variance: float,
+    count_variance: float,
 ) -> Floats:
-    """Return shrunk differences of the means of groups from the mean of all, given their excess sums."""
-    # Empirical Bayes (B. Efron, C. Morris, 1973). The mean square of the difference d
-    # of a group: excess = d n + the errors of the rows and the noise, with variances of
-    # `of_row` for each row and of `of_noise`; `of_count` is the variance of the noise of n.
+    """Estimate the difference of the mean of each group from the overall mean, shrunk towards 0 (empirical Bayes).
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_groups,)
+        Noisy number of rows of each group.
+    excesses : ndarray of shape (n_groups,)
+        Noisy sum over the rows of each group, minus the overall mean times the count.
+    row_variance, noise_variance, count_variance : float
+        Variances of the value of a row, of the noise of an excess, and of the noise of a count.
+    """
+    # B. Efron, C. Morris (1973). Stein's estimation rule and its competitors. JASA 68.
+    # A group of n rows with the difference d has an excess with the mean d n and the
+    # variance row_variance n + noise_variance. The variance of d over groups is estimated
+    # from the squares of the excesses, and the best linear estimate of d is
+    #     variance_of_d n excess / (variance_of_d n**2 + row_variance n + noise_variance).
     n = np.maximum(counts, 0)
-    n_squares = max((counts**2 - of_count).sum(), 1.0)
-    spread = (excesses**2 - of_noise - of_row * n).sum() / n_squares
-    spread = float(np.clip(spread, 0, 1))
-    variance = spread * n**2 + of_row * n + of_noise
+    n_squares = max((counts**2 - count_variance).sum(), 1.0)
+    explained = (excesses**2 - noise_variance - row_variance * n).sum()
+    shift_variance = float(np.clip(explained / n_squares, 0, 1))
+    variance = shift_variance * n**2 + row_variance * n + noise_variance
     shifts = np.zeros(n.shape)
-    np.divide(spread * n * excesses, variance, out=shifts, where=variance > 0)
+    covariance = shift_variance * n * excesses
+    np.divide(covariance, variance, out=shifts, where=variance > 0)
     return shifts
 
 
@@ -351,16 +399,34 @@ def sum_by_cells(
     *,
     missing: bool = False,
 ) -> list[GroupSums]:
-    """Sum the last columns of a table by the cells of marginals of the first columns; () stands for all rows."""
+    """Sum the numbers of a table by the cells of marginals of its keys.
+
+    Parameters
+    ----------
+    rows : Batches
+        The private rows: the columns of `domain`, and then columns of numbers.
+    domain : Domain
+        The keys.
+    cliques : list of list of int
+        Indices of the keys of each marginal; an empty one stands for all rows.
+    bounds : ndarray of shape (n_numbers, 2)
+        Public bounds of the numbers.
+    handle_unknown : {"error", "ignore"}
+        Whether undeclared keys raise an error; otherwise their rows are excluded.
+    name : str
+        Name of the parameter that declares the domain, for this error.
+    missing : bool, default=False
+        If True, Python objects that are not numbers count as missing.
+    """
     sums_of = partial(
-        _sums_by_cells,
+        _sum_table_by_cells,
         domain=domain,
         cliques=cliques,
         bounds=bounds,
         handle_unknown=handle_unknown,
         missing=missing,
     )
-    has_undeclared, *parts = rows.add_up(sums_of)
+    has_undeclared, *sums = rows.add_up(sums_of)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
         if n:
             raise undeclared_error(
@@ -368,12 +434,15 @@ def sum_by_cells(
                 domain[column],
                 where=f"declared {name}",
             )
-    size = len(parts) // len(cliques)
-    starts = range(0, len(parts), size)
-    return [GroupSums.read(parts[start : start + size], bounds) for start in starts]
+    # The same number of arrays for each marginal.
+    size = len(sums) // len(cliques)
+    marginals = []
+    for start in range(0, len(sums), size):
+        marginals.append(GroupSums.read(sums[start : start + size], bounds))
+    return marginals
 
 
-def _sums_by_cells(
+def _sum_table_by_cells(
     table: Table,
     *,
     domain: Domain,
@@ -382,7 +451,7 @@ def _sums_by_cells(
     handle_unknown: str,
     missing: bool,
 ) -> list[NDArray[np.int64]]:
-    """Return by column of the domain whether values are undeclared, and the sums of each marginal."""
+    """Return which keys have undeclared values that are errors (1 or 0), and the sums of each marginal."""
     n_keys = len(domain.columns)
     keys = select_columns(table, table.names[:n_keys])
     numbers = select_columns(table, table.names[n_keys:])
@@ -392,12 +461,12 @@ def _sums_by_cells(
         if missing
         else to_float_columns(numbers, allow_missing=True)
     )
-    parts = [np.array([column in undeclared for column in domain.columns], np.int64)]
+    sums = [np.array([column in undeclared for column in domain.columns], np.int64)]
     for clique in cliques:
         if clique:
-            part = part_of(domain, clique)
-            groups = join_codes(part, [codes[column] for column in clique])
-            parts += sums_of_groups(values, bounds, groups, part.size)
+            keys_of_marginal = select_domain(domain, clique)
+            groups = join_codes(keys_of_marginal, [codes[c] for c in clique])
+            sums += sum_groups(values, bounds, groups, keys_of_marginal.size)
         else:
-            parts += sums_of_groups(values, bounds)
-    return parts
+            sums += sum_groups(values, bounds)
+    return sums

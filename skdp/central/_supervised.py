@@ -36,7 +36,7 @@ from skdp.tables import ColumnError, LargeTable, Table, call_safely
 
 
 class SupervisedStatistic(CentralStatistic):
-    """An estimator that releases statistics of columns and a target. The target is the last column of its plan."""
+    """Base class of estimators that release statistics of features and a target, which is the last column of rows."""
 
     _delta_is_for_noise = True
 
@@ -53,13 +53,13 @@ class SupervisedStatistic(CentralStatistic):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            The private rows, without missing values unless these are declared. Naive Bayes and `DPTargetEncoder` also
-            take a large table that `skdp.engines` names, such as a Polars LazyFrame; only sums of it are read.
-        y : series or array-like of shape (n_samples,)
-            The private target, without missing values. `guarantee_` lists it by its name, or as ``"target"`` if it has
+            Private features, without missing values unless these are declared. Naive Bayes and `DPTargetEncoder` also
+            accept large tables that `skdp.engines` supports, such as a Polars LazyFrame; only sums of them are read.
+        y : array-like of shape (n_samples,) or column name
+            Private target, without missing values. `guarantee_` lists it under its name, or as ``"target"`` if it has
             no name or the name of a column of X. For a large table, the name of a column of X.
-        groups : 1-D array-like of shape (n_samples,), optional
-            The person of each row. At most `max_rows_per_person` rows of each person are used, chosen at random, and
+        groups : array-like of shape (n_samples,) or column name, optional
+            Person of each row. At most `max_rows_per_person` rows of each person are used, chosen at random, and
             the guarantee covers all rows of one person. For a large table, the name of a column, which is not used as a
             feature; the rows with the smallest hashes are used.
 
@@ -75,14 +75,14 @@ class SupervisedStatistic(CentralStatistic):
             invalid values, or y has another number of rows, a missing value or an undeclared class; or if y or groups
             is a series with the row labels of X in another order.
         BudgetExceeded
-            If the ledger does not cover it.
+            If the ledger does not cover the release.
 
         Warns
         -----
         PrivacyLeakWarning
             If classes are read from the target.
         UserWarning
-            If there are too few rows for this epsilon: the noise is about as large as their number.
+            If the noise is about as large as the number of rows.
         """
         return self._fit(X, y, groups)
 
@@ -95,7 +95,7 @@ class SupervisedStatistic(CentralStatistic):
         if y is None:
             name = type(self).__name__
             raise ValueError(
-                f"{name} requires y to be passed, but the target y is None"
+                f"{name} requires y to be passed, but the target y is None."
             )
         if large is not None:
             X, y = without_column(X, y, "y")
@@ -114,18 +114,19 @@ class SupervisedStatistic(CentralStatistic):
         )
 
     def _read_rows(self, X: Any) -> Table:
-        """Read rows to predict, in the columns of `fit`."""
+        """Read rows to predict, which must have the columns of `fit`."""
         check_is_fitted(self)
         table = check_input(self, X, reset=False)
         names = self.guarantee_.scope[: self.n_features_in_]
-        if self.guarantee_.relation == "replace_values":  # of public columns
+        if self.guarantee_.relation == "replace_values":
+            # The guarantee is for the target only, and does not list the features.
             names = tuple(getattr(self, "feature_names_in_", table.names))
         check_names(self, table, names)
         return table
 
 
 class LogitClassifier(ProbabilisticClassifier):
-    """A classifier by logits: one logit for two classes, otherwise one per class."""
+    """Base class of classifiers with one logit for two classes, otherwise with one logit per class."""
 
     # Returns the logits of rows: (n_samples, 1) or (n_samples, n_classes).
     _respond: Callable[[Any], Floats]
@@ -136,17 +137,17 @@ class LogitClassifier(ProbabilisticClassifier):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Rows, in the columns of `fit`.
+            Rows with the columns of `fit`.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Logit of the second of two classes, or of each class.
+            Logit of the second of two classes, or logit of each class.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns, or values that `fit` does not take.
+            Before `fit`, or if X has other columns or invalid values.
         """
         logits = self._respond(X)
         return logits[:, 0] if logits.shape[1] == 1 else logits
@@ -157,7 +158,7 @@ class LogitClassifier(ProbabilisticClassifier):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Rows, see `decision_function`.
+            Rows with the columns of `fit`.
 
         Returns
         -------
@@ -167,7 +168,7 @@ class LogitClassifier(ProbabilisticClassifier):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            See `decision_function`.
+            Before `fit`, or if X has other columns or invalid values.
         """
         logits = self.decision_function(X)
         if logits.ndim == 2:
@@ -175,20 +176,20 @@ class LogitClassifier(ProbabilisticClassifier):
         return np.stack([log_expit(-logits), log_expit(logits)], axis=1)
 
 
-def read_all_bounds(
+def parse_all_bounds(
     bounds: Any, target_bounds: Any, names: Sequence[Any]
 ) -> NDArray[np.float64]:
-    """Return the bounds of all columns, the target last: (n_columns, 2)."""
+    """Check the bounds of features and of a target, which is the last of `names`: (n_columns, 2)."""
     *columns, target = names
     bounds = parse_bounds(bounds, columns)
-    return np.vstack([bounds, read_target_bounds(target_bounds, target)])
+    return np.vstack([bounds, parse_target_bounds(target_bounds, target)])
 
 
-def read_target_bounds(target_bounds: Any, name: Any) -> NDArray[np.float64]:
-    """Return the bounds of a target: (1, 2)."""
+def parse_target_bounds(target_bounds: Any, name: Any) -> NDArray[np.float64]:
+    """Check the bounds of a target: (1, 2)."""
     if target_bounds is None:
         raise ValueError(
-            "target_bounds must be (low, high) or a Domain, got None. Use public "
+            "`target_bounds` must be (low, high) or a Domain, got None. Use public "
             "knowledge, or `discover_domain`."
         )
     if not isinstance(target_bounds, Domain):
@@ -196,11 +197,11 @@ def read_target_bounds(target_bounds: Any, name: Any) -> NDArray[np.float64]:
     return parse_bounds(target_bounds, [name], parameter="target_bounds")
 
 
-def _check_read(labels: NDArray[Any]) -> None:
-    """Check a target whose classes are inferred, as scikit-learn does, without values in errors."""
+def _check_target(labels: NDArray[Any]) -> None:
+    """Check a target whose classes are inferred like scikit-learn, but without values in errors."""
     if pd.isna(labels).any():
         raise ValueError(
-            "y has missing labels (NaN or None). Drop the rows without a label first."
+            "y must not have missing labels (NaN or None). Drop the rows without a label."
         )
     if labels.dtype != object:
         return _check_labels(labels)
@@ -208,25 +209,26 @@ def _check_read(labels: NDArray[Any]) -> None:
         call_safely(_check_labels, labels)
     except ColumnError as error:
         raise ValueError(
-            f"Unknown label type: y {error}; declare its classes"
+            f"Unknown label type: y {error}. Declare its classes."
         ) from None
 
 
 def _check_labels(labels: NDArray[Any]) -> None:
+    """Check labels with the functions of scikit-learn."""
     assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
 
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes of a target, sorted."""
+    """The classes of a target."""
 
-    # The target and its classes, as they are declared.
+    # The target with its classes in the declared order.
     domain: Domain
 
     @property
     def attribute(self) -> Categories | Interval:
-        """The classes, as they are declared."""
+        """The classes in the declared order."""
         return self.domain[self.domain.columns[0]]
 
     @property
@@ -240,46 +242,50 @@ class Classes:
         return np.sort(np.array(self.attribute.values))
 
     def codes(self, column: Any) -> NDArray[np.intp]:
-        """Return the index of the class of each row; undeclared classes have the index after the last."""
+        """Return the index of each row's class among the sorted classes; the number of classes if it is undeclared."""
         (codes,) = self.domain.encode([column])
         return np.append(np.argsort(self.order), len(self.order))[codes]
 
     @classmethod
     def read(cls, rows: Batches, classes: Any) -> Self:
-        """Read declared classes, or infer them from the target with a warning, and check the target."""
+        """Check the parameter `classes`, or infer classes from the target with a warning, and check the target."""
         target = rows.target
         (name,) = target.names
         if isinstance(classes, str):
             raise TypeError(
-                "classes must be a list of the values of the target, got str"
+                "`classes` must be a list of values of the target, got str."
             )
-        why = ""
+        reason = ""
         if target.large is not None:
-            why = "they are not read from the target of a large table; set classes="
+            reason = "they are not inferred from a large table. Set `classes`"
         elif classes is None:
-            _check_read(np.asarray(target.table.columns[0]))
+            _check_target(np.asarray(target.table.columns[0]))
         declared = "auto" if classes is None else {name: classes}
-        domain = make_domain(target.table, declared, name="classes", why_declared=why)
+        domain = make_domain(
+            target.table, declared, name="classes", why_declared=reason
+        )
         n_classes = len(domain[name].values)
         if None in domain[name].values:
-            raise ValueError("classes must not contain missing values")
+            raise ValueError(
+                "`classes` must not contain missing values. Drop the rows without a class."
+            )
         if n_classes < 2:
             raise ValueError(
-                f"classes must have at least 2 values, got {n_classes} class"
+                f"`classes` must have at least 2 values, got {n_classes} class."
             )
-        count_cells(target, domain, [(0,)], "error", refuse=_undeclared_class)
+        count_cells(target, domain, [(0,)], "error", make_error=_make_class_error)
         return cls(domain)
 
 
-def _undeclared_class(_: Any) -> ValueError:
+def _make_class_error(_: Any) -> ValueError:
     return ValueError(
-        "y must have no missing values, and only the values of `classes`. Declare all "
-        "classes that can occur, or drop the rows without a class first"
+        "y must not have missing values or values that `classes` does not declare. "
+        "Declare all classes that can occur, and drop the rows without a class."
     )
 
 
-def rows_with_target(table: Table, bounds: Floats, starts: Floats) -> Rows:
-    """Round columns and, as the last one, a numeric target, whose position is the code of each row."""
+def round_with_target(table: Table, bounds: Floats, starts: Floats) -> Rows:
+    """Round features and a numeric target, the last column, to integers; the target is in the `codes` of the rows."""
     *columns, target = to_float_columns(table)
     no_codes = np.zeros(len(target), int)
     codes = Rows.of([target], bounds[-1:], starts[-1:], no_codes).positions[:, 0]

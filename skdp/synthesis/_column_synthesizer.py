@@ -307,10 +307,10 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     @restore_on_error
     def _fit(self, X: Any, y: Any) -> tuple[_Records, list[NoisyCounts]]:
         """Read the table, charge the ledger, measure, and fit; return the encoded table and the noisy counts."""
-        promise = self._check_promise()
+        privacy_budget = self._check_budget()
         delta = check_delta(self.delta)
         records, excluded = self._read(X, y)
-        budget = NoiseBudget(promise, delta)
+        budget = NoiseBudget(privacy_budget, delta)
         if excluded:
             reasons = [f"column {name!r} {reason}" for name, reason in excluded.items()]
             _warn(
@@ -318,7 +318,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 f"{'; '.join(reasons)}. Declare them in `domain` to include them"
             )
         source = self._spend(
-            promise,
+            privacy_budget,
             records.names,
             f"{budget.noise_name} noise on counts",
             relation="replace_values",

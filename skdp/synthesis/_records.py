@@ -25,8 +25,8 @@ from skdp.central.statistics import (
     encode_columns,
     is_ordered,
     limit_persons,
-    part_of,
     select_columns,
+    select_domain,
 )
 from skdp.domain import Categories, Domain, Interval, copy_guarantee, domains_of_dtypes
 from skdp.synthesis.model import Clique, n_cells_of, shape_of
@@ -321,7 +321,7 @@ class LargeRecords:
         columns = sorted({*itertools.chain(*counted)})
         if self._handle_unknown == "ignore":
             columns = list(range(len(sizes)))
-        domain = part_of(self._domain, columns)
+        domain = select_domain(self._domain, columns)
         marginals = [tuple(map(columns.index, clique)) for clique in counted]
         # Workers return counts only, and raise an error for undeclared values.
         code = partial(encode_records, handle_unknown=self._handle_unknown)

@@ -353,11 +353,11 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     def _fit(self, X: Any, y: Any, groups: Any) -> Plan:
         """Read the table, plan, charge the ledger, measure, and post-process."""
         # Read.
-        share = self._check_budget(groups)
+        person_budget = self._check_person_budget(groups)
         rows = self._read_rows(X, y, groups)
         domain = complete_domain(rows.table, self.domain)
         # Plan: errors of parameters and of undeclared values are raised here.
-        budget = NoiseBudget(share, check_delta(self.delta), share.rows)
+        budget = NoiseBudget(person_budget, check_delta(self.delta), person_budget.rows)
         plan = self._plan(domain)
         template = make_template(rows.table, domain)
         check_decodable(template, domain)
@@ -368,7 +368,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             records.count_together(plan.columns)
         # Charge.
         source = self._spend(
-            share,
+            person_budget,
             rows.scope,
             f"{budget.noise_name} noise on marginals",
             delta=check_delta(self.delta),
@@ -414,15 +414,15 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         self._template = template
         self._calls = CallCounter()
 
-    def _check_budget(self, groups: Any) -> PrivacyBudget:
+    def _check_person_budget(self, groups: Any) -> PrivacyBudget:
         """Check the parameters that need no table; return the budget, with the number of rows per person."""
-        share = self._check_promise()
+        person_budget = self._check_budget()
         n_rows = check_size(
             self.max_rows_per_person, name="max_rows_per_person", min_val=1
         )
         check_policy(self.handle_unknown)
         check_choice("bins", self.bins, ["declared", "private"])
-        return replace(share, rows=n_rows, by_person=groups is not None)
+        return replace(person_budget, rows=n_rows, by_person=groups is not None)
 
     def _read_rows(self, X: Any, y: Any, groups: Any) -> _PrivateRows:
         """Read the table with its target, and choose at most `max_rows_per_person` rows of each person."""

@@ -96,12 +96,12 @@ def test_undeclared_values():
         ({"categories": {"d": [1]}}, "the keys of categories must be columns of X"),
         ({"bounds": None}, "`bounds` must be"),
         ({"bounds": {"a": (-1, 1)}}, r"bounds declares no values for the columns \['b'\]; or declare .* categories="),
-        ({"bounds": {"a": (-1, 1), "b": (0, 50), "c": (0, 1)}}, r"columns \['c'\] must be declared once"),
+        ({"bounds": {"a": (-1, 1), "b": (0, 50), "c": (0, 1)}}, r"Columns \['c'\] must be declared once"),
         (
             {"bounds": {"a": (-1, 1), "b": (0, 50), "d": (0, 1)}},
             r"columns of X, \['a', 'b', 'c'\], got \['d'\]",
         ),
-        ({"target_bounds": None}, "target_bounds must be"),
+        ({"target_bounds": None}, "`target_bounds` must be"),
     ],
 )
 def test_errors_name_the_parameter(parameters, message):
@@ -113,7 +113,7 @@ def test_a_column_of_very_many_values_is_refused_before_the_charge():
     """They were counted in 16 bits, after the charge."""
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-3)
     model = DPAdditiveClassifier(1.0, categories={"c": list(range(40_000))}, classes=[0, 1], ledger=ledger)
-    with pytest.raises(ValueError, match="column 'c' must have at most 4,096 declared values, got 40,000"):
+    with pytest.raises(ValueError, match="Column 'c' must have at most 4,096 declared values, got 40,000"):
         model.fit(pd.DataFrame({"c": np.arange(N)}), CLASS)
     assert ledger.spent.epsilon == 0
 

@@ -47,10 +47,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning"),
     pytest.mark.filterwarnings("ignore:X has feature names:UserWarning"),
     # The checks' tables are small.
-    pytest.mark.filterwarnings("ignore:the noise exceeds the variance:UserWarning"),
-    pytest.mark.filterwarnings("ignore:the noise is about as large as:UserWarning"),
-    pytest.mark.filterwarnings("ignore:the edges of .* coincide:UserWarning"),
-    pytest.mark.filterwarnings("ignore:the noise exceeds the components:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The noise exceeds the variance:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The noise is about as large as:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The noise exceeds the components:UserWarning"),
     pytest.mark.filterwarnings("ignore:the categories of 'target':skdp.privacy.PrivacyLeakWarning"),
 ]
 

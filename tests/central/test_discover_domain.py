@@ -302,9 +302,9 @@ class TestErrors:
         "options, match",
         [
             ({"epsilon": 0}, "epsilon must be"),
-            ({"delta": 0}, r"delta must be in \(0, 1\), got 0: the columns \['t'\] have text"),
-            ({"groups": [1]}, "groups has 1 entries"),
-            ({"groups": [1, None]}, "groups must not contain missing"),
+            ({"delta": 0}, r"`delta` must be in \(0, 1\), got 0. The texts of columns \['t'\]"),
+            ({"groups": [1]}, "`groups` must have a person for each of the 2 rows of X, got 1"),
+            ({"groups": [1, None]}, "`groups` must not contain missing"),
             ({"random_state": "0"}, "random_state must be"),
         ],
     )
@@ -319,11 +319,11 @@ class TestErrors:
     @each(
         "X, match",
         [
-            (pl.DataFrame({"x": [[1]]}), "column 'x': expected numbers, dates, text or booleans, got dtype List"),
+            (pl.DataFrame({"x": [[1]]}), "Column 'x' must have numbers, dates, text or booleans, got dtype List"),
             (pl.DataFrame({"x": [b"secret"]}), "got dtype Binary"),
             (numbers(pd.to_timedelta([1])), "got dtype timedelta64"),
             (numbers(pd.to_datetime([0], utc=True)), r"got dtype datetime64.*UTC"),
-            (pl.LazyFrame({"x": [1]}), "discover_domain requires a table in memory, got LazyFrame"),
+            (pl.LazyFrame({"x": [1]}), "X must be in memory for discover_domain, got LazyFrame"),
             ([1.0, 2.0], "Expected 2D array"),
         ],
     )

@@ -114,7 +114,7 @@ def test_bounds_of_any_place_cost_nothing(bounds, model, tolerance):
 @pytest.mark.parametrize("delta", [None, 1e-6])
 def test_too_few_rows_are_warned_of_and_coefficients_are_small(delta):
     model = DPLinearRegression(0.1, **DECLARED | {"delta": delta}, random_state=0)
-    with pytest.warns(UserWarning, match="too few rows for this epsilon"):
+    with pytest.warns(UserWarning, match="Use more rows"):
         model.fit(TABLE[:20], TARGET[:20])
     assert np.abs(model.predict(TABLE)).max() < 24
 

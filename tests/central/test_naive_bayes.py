@@ -49,7 +49,7 @@ class TestAccuracy:
             assert np.allclose(np.exp(one), np.exp(other), atol=0.03)
         assert np.allclose(model.predict_proba(WORDS), wanted.predict_proba(codes), atol=0.05)
 
-    @pytest.mark.filterwarnings("ignore:the noise is about as large as:UserWarning")
+    @pytest.mark.filterwarnings("ignore:The noise is about as large as:UserWarning")
     def test_noise_makes_classes_alike(self):
         """A column that says nothing stays so where the noise is large; without shrinking, half of the rows change."""
         X = pd.DataFrame({"a": rng.normal(size=400).clip(-3, 3)})

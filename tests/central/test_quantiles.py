@@ -19,7 +19,7 @@ VALUES = (0.0, 0.5, 2.0, 7.0, math.nan)
 QUARTILES = DPKBinsDiscretizer(n_bins=4, bounds=(0, 2))
 UNEVEN = DPMinMaxScaler(bounds=(0, 2), quantile_range=(10, 70))
 
-pytestmark = pytest.mark.filterwarnings("ignore:the edges of .* coincide:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from skdp import (
 from skdp.privacy import Mu
 from skdp.testing import replay_release
 
-pytestmark = pytest.mark.filterwarnings("ignore:the noise:UserWarning")  # there are few rows
+pytestmark = pytest.mark.filterwarnings("ignore:The noise:UserWarning")  # there are few rows
 
 CORNERS = [(-1.0, -4.0), (1.0, -4.0), (1.0, 4.0)]
 GRID = list(itertools.product([-1.0, -0.3, 1.0], [-4.0, 1.7, 4.0]))

@@ -107,10 +107,10 @@ class TestSampleAndAggregate:
 @each(
     "parameters message",
     [
-        ({"statistic": "mean"}, "statistic must be callable"),
+        ({"statistic": "mean"}, "`statistic` must be callable"),
         ({"bounds": (1, 0)}, "bounds"),
-        ({"bounds": None}, "bounds of the statistic must be declared"),
-        ({"bounds": np.empty((0, 2))}, r"bounds must be a pair \(low, high\), or one for each output"),
+        ({"bounds": None}, "one for each output, got None"),
+        ({"bounds": np.empty((0, 2))}, r"`bounds` must be a pair \(low, high\), or one for each output"),
         ({"X": np.array(8.5123)}, "X must be a dataframe or an array of rows"),
         ({"n_chunks": 0}, "n_chunks"),
         ({"y": [1]}, "same number of rows"),

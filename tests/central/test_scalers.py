@@ -12,7 +12,7 @@ from sklearn.preprocessing import MinMaxScaler
 from skdp import DPMinMaxScaler, DPStandardScaler
 from tests.conftest import often
 
-pytestmark = pytest.mark.filterwarnings("ignore:columns .* have dtype object:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:Columns .* have dtype object:UserWarning")
 
 
 def fits(kind, X, repeats, **parameters):

@@ -39,7 +39,7 @@ RELEASES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:the noise:UserWarning")  # there are few rows
+@pytest.mark.filterwarnings("ignore:The noise:UserWarning")  # there are few rows
 @pytest.mark.parametrize("persons", [False, True])
 @pytest.mark.parametrize("name", RELEASES)
 def test_the_noise_covers_a_record_or_a_person_and_no_more(name, persons):

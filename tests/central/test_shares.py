@@ -107,7 +107,7 @@ class TestGuarantee:
         rounded = replace(mean, epsilon=gaussian_epsilon(0.1, DELTA), delta=DELTA, losses=(GaussianLoss(0.1),))
         assert compose([mean] * 30 + [rounded] * 20, delta=DELTA).epsilon == pytest.approx(8.055, abs=0.005)
 
-    @pytest.mark.filterwarnings("ignore:the edges of .* coincide:UserWarning")
+    @pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning")
     @each("n_bins, n_levels", [(2, 1), (5, 3), (20, 5)])
     def test_of_the_halvings_of_two_columns(self, n_bins, n_levels):
         (loss,) = DPKBinsDiscretizer(0.6, bounds=(0, 100), n_bins=n_bins, random_state=0).fit(NUMBERS).guarantee_.losses

@@ -166,7 +166,7 @@ def test_rows_without_a_person_are_refused(tmp_path, person):
     (tmp_path / "in.csv").write_text("color,person\n" + "red,7\n" * 3_000 + f"red,{person}\n")
     ledger = PrivacyLedger(epsilon=100.0)
     found = made(delta=0.0, domain={"color": ["red"]}, ledger=ledger)
-    with pytest.raises(ValueError, match="groups must not contain missing"):
+    with pytest.raises(ValueError, match="`groups` must not contain missing"):
         synthesize_file(tmp_path / "in.csv", tmp_path / "out.csv", found, person_column="person")
     assert ledger.spent.epsilon == 0
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]

@@ -178,7 +178,7 @@ class TestPersons:
     ("params", "given", "error", "match"),
     [
         ({}, {"y": [0] * N}, TypeError, "`y` must be None"),
-        ({}, {"groups": "nobody"}, ValueError, "groups must be the name of a column"),
+        ({}, {"groups": "nobody"}, ValueError, "`groups` must be the name of a column"),
         ({"domain": None}, {}, ValueError, "declares no values"),
     ],
 )

@@ -130,7 +130,7 @@ def test_the_model_learns_from_reports_and_predicts_from_the_truth():
     assert "roc_auc" not in set(result["metric"])
 
 
-@pytest.mark.filterwarnings("ignore:the noise (is about|exceeds)")
+@pytest.mark.filterwarnings("ignore:The noise (is about|exceeds)")
 @pytest.mark.parametrize("name", [pytest.param("synthetic rows", marks=pytest.mark.long), "resampled columns"])
 def test_releases_of_a_curator(name):
     """At a large epsilon, about the model without privacy."""

@@ -53,7 +53,7 @@ from tests.persistence.forgery import saved
 from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:the noise (exceeds|is about):UserWarning", "ignore:the edges of", "ignore:X and y are treated"
+    "ignore:The noise (exceeds|is about):UserWarning", "ignore:.* fewer bins than", "ignore:X and y are treated"
 )
 
 NO_ESTIMATORS = {"ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "SecretKey"}

@@ -48,7 +48,7 @@ TABLE = pd.DataFrame(
 )
 SICK = pd.Series(np.arange(N) % 2, name="sick")
 
-pytestmark = pytest.mark.filterwarnings("ignore:the noise", "ignore:the edges of")
+pytestmark = pytest.mark.filterwarnings("ignore:The noise", "ignore:.* fewer bins than")
 
 
 def with_ledger(estimator, ledger):

@@ -1,4 +1,4 @@
-"""Parts shared by the additive models: their columns, and their functions."""
+"""Base class of additive models."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from skdp.base import (
     check_declared,
     parse_bounds,
 )
-from skdp.central._base import Plan, Unknown, check_column_names
+from skdp.central._base import Plan, Unknown, check_declared_columns
 from skdp.central._sums import read_values, warn_of_objects
 from skdp.central._supervised import SupervisedStatistic
 from skdp.central.additive._backfitting import Start, backfit
-from skdp.central.additive._smoothing import fine_cells, merge_cells
+from skdp.central.additive._smoothing import cut_finely, merge_to_bins
 from skdp.central.statistics import (
     Batches,
     Floats,
@@ -43,26 +43,26 @@ from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource, check_size
 from skdp.tables import Table, name_of_dtype, type_of_column
 
-# Fractions of the budget for the number of rows and the middle of the target, and for the counts of cells from which
-# bins are made. Half and twice of them change R2 by less than 0.01, except that half of the latter decreases it by 0.03
-# on one table (benchmarks/central_models.py).
-SIZE_PART, _BINS_PART = Fraction(1, 100), Fraction(3, 20)
+# Fractions of the budget for the first measurement of the target, and for the counts of
+# cells from which bins are made. Half or twice of them changes R2 by less than 0.01, except
+# that half of the latter decreases it by 0.03 on one table (benchmarks/central_models.py).
+START_FRACTION, BINS_FRACTION = Fraction(1, 100), Fraction(3, 20)
 
 
 class Shape(NamedTuple):
     """The function of a column, and its errors."""
 
-    # The bins, of which `labels` are the texts; of numbers between bounds, a last one
-    # is for missing numbers.
+    # The bins, whose `labels` are texts. The last bin of a numeric column is for missing
+    # numbers.
     bins: Interval | Categories
     # Contribution of a bin to the prediction: (n_bins,) or (n_bins, n_classes).
     values: Floats
-    # Errors of the noise, the sample and the smoothing; the noise of
-    # the counts moves all values together.
+    # Standard errors due to noise, sampling and smoothing; they include the noise of the
+    # counts, which changes all values by the same number.
     std_error: Floats
-    # The noisy numbers of rows, above 0: by them, the mean of the values is 0.
+    # Noisy numbers of rows, > 0. The mean of the values with these weights is 0.
     counts: Floats
-    # False where errors may exceed `std_error`.
+    # False where the error of the value may be larger than `std_error`.
     is_supported: NDArray[np.bool_]
 
 
@@ -77,12 +77,12 @@ class AdditivePlan(NamedTuple):
     # The target of each row, and its classes or bounds.
     targets: NDArray[Any]
     target: Any
-    # The budget of a row.
-    share: PrivacyBudget
+    # The budget for one row per person.
+    budget: PrivacyBudget
 
 
 class AdditiveModel(SupervisedStatistic):
-    """A sum of functions, one of each column."""
+    """Base class of models whose response is a constant plus a function of each column."""
 
     bounds: Bounds | None
     categories: DomainLike | None
@@ -95,32 +95,33 @@ class AdditiveModel(SupervisedStatistic):
     intercept_: Any
     domain_: Domain
     n_iter_: int
-    _usual_delta = 1e-6
+    _default_delta = 1e-6
     _requires_rows = True
     _takes_categories = True
 
     @abstractmethod
     def _read_target(self, rows: Batches, bounds: Floats) -> tuple[NDArray[Any], Any]:
-        """Return the integer target of each row, and its classes or bounds, the last of `bounds`."""
+        """Return the integer target of each row, and the classes or bounds of the target."""
 
     @abstractmethod
     def _start(
         self,
         targets: NDArray[Any],
         target: Any,
-        share: PrivacyBudget,
+        budget: PrivacyBudget,
         source: ByteSource,
     ) -> Start:
-        """Measure the number of rows, and the middle of the target."""
+        """Measure the number of rows, and the constant response."""
 
     def _features(self, rows: Batches) -> Batches:
+        """Select the columns of X."""
         return rows.select(rows.names[: self.n_features_in_])
 
     def _numbers(self, rows: Batches) -> list[Any]:
-        """Return the columns that are numbers between bounds."""
+        """List the columns of X that are numbers between bounds, because their values are not declared."""
         features = self._features(rows)
         by_dtype = domains_of_dtypes(features.table)
-        check_column_names(self.categories, features.names, "categories")
+        check_declared_columns(self.categories, features.names, "categories")
         declared: Any = self.categories
         if declared is None:
             declared = ()
@@ -133,8 +134,8 @@ class AdditiveModel(SupervisedStatistic):
             twice = [name for name in self.bounds if name in declared]
             if twice:
                 raise ValueError(
-                    f"columns {twice} must be declared once, got bounds and also values "
-                    "in categories or by a dtype. Remove them from bounds"
+                    f"Columns {twice} must be declared once, got `bounds` and also values "
+                    "in `categories` or by a dtype. Remove them from `bounds`."
                 )
             check_declared(
                 dict.fromkeys([*self.bounds, *declared]),
@@ -144,57 +145,59 @@ class AdditiveModel(SupervisedStatistic):
             )
         return [name for name in features.names if name not in declared]
 
-    def _bounded(self, rows: Batches) -> Batches:
+    def _select_bounded(self, rows: Batches) -> Batches:
         return rows.select(self._numbers(rows))
 
-    def _plan(self, rows: Batches, share: PrivacyBudget, bounds: Any) -> Plan:
-        # With more bins, the noise exceeds the number of records.
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        # With more bins, the noise exceeds the counts of bins.
         check_size(self.max_bins, min_val=2, max_val=256, name="max_bins")
         features = self._features(rows).table
         numbers = self._numbers(rows)
         declared_names = [name for name in features.names if name not in numbers]
-        bounded = self._bounded(rows).names
+        bounded = self._select_bounded(rows).names
         _check_numbers(select_columns(features, numbers))
         warn_of_objects(select_columns(features, numbers))
         bounds = parse_bounds(bounds, bounded) if bounded else np.zeros((0, 2))
         attributes: dict[Any, Any] = {}
         for name, (low, high) in zip(numbers, bounds.tolist(), strict=False):
-            attributes[name] = fine_cells(low, high)
+            attributes[name] = cut_finely(low, high)
         if declared_names:
             table = select_columns(features, declared_names)
             declared = declared_domain(table, self.categories, "categories")
             for name in declared_names:
                 attributes[name] = declared[name]
                 n_values = len(declared[name])
-                # Smoothing has some matrices of pairs of values: 134 MB each.
+                # Smoothing uses matrices of pairs of values, of at most 134 MB each.
                 if n_values > 4096:
                     raise ValueError(
-                        f"column {name!r} must have at most 4,096 declared values, got "
-                        f"{n_values:,}. Merge rare values"
+                        f"Column {name!r} must have at most 4,096 declared values, got "
+                        f"{n_values:,}. Merge rare values."
                     )
         domain = Domain({name: attributes[name] for name in features.names})
         targets, target = self._read_target(rows, bounds)
         exact = AdditivePlan(
             domain=domain,
-            codes=encode_bins(features, domain, self.handle_unknown),
+            codes=encode_by_bins(features, domain, self.handle_unknown),
             numbers=numbers,
             targets=targets,
             target=target,
-            share=share.of_a_row,
+            budget=budget.of_a_row,
         )
-        return Plan.of_gaussian(exact, share, "noisy sums by bin")
+        return Plan.from_gaussian(exact, budget, "noisy sums by bin")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         exact: AdditivePlan = plan.exact
-        start = self._start(exact.targets, exact.target, exact.share, source)
+        start = self._start(exact.targets, exact.target, exact.budget, source)
         domain = exact.domain
         counts = []
         for codes, size in zip(exact.codes, domain.sizes, strict=True):
             counts.append(np.bincount(codes, minlength=size + 1)[:size])
-        # A record is in one cell of each column, so that the square of the norm of what
-        # it changes is the number of columns.
-        noise = Noise("mu", exact.share.mu_squared * _BINS_PART, len(domain.columns))
-        bins = merge_cells(
+        # A record is in one cell of each column, so it changes the counts by the root of the
+        # number of columns in L2 norm.
+        noise = Noise.gaussian(
+            exact.budget.mu_squared * BINS_FRACTION, len(domain.columns)
+        )
+        bins = merge_to_bins(
             domain,
             exact.numbers,
             counts,
@@ -220,30 +223,30 @@ class AdditiveModel(SupervisedStatistic):
         self.intercept_ = shapes.intercept
         self.shapes_, self.shape_std_errors_ = values, errors
         self.bin_counts_ = [column.sizes for column in bins]
-        # Functions have not converged after fewer epochs. With 3 to 8 independent
-        # columns, 95 % intervals covered 50 to 80 % of the bins after 2 epochs, 65 to
-        # 95 % after 3, and 80 to 97 % after 5 and more.
-        is_settled = shapes.n_epochs >= 4
+        # With fewer epochs, functions have not converged: with 3 to 8 independent columns,
+        # 95 % intervals covered 50 to 80 % of the bins after 2 epochs, 65 to 95 % after 3,
+        # and 80 to 97 % after 5 and more.
+        has_converged = shapes.n_epochs >= 4
         self.bin_supported_ = []
         for column in bins:
             is_clear = column.counts > 3 * np.sqrt(column.variances)
-            self.bin_supported_.append(is_clear & is_settled)
+            self.bin_supported_.append(is_clear & has_converged)
 
     @property
     def _columns(self) -> tuple[Any, ...]:
-        """The columns of X, as of `fit`."""
+        """Names of the columns of X seen during `fit`."""
         return self.domain_.columns[: self.n_features_in_]
 
     def _respond(self, X: Any) -> Floats:
-        """Return the sum of the functions of rows, and of the constant: (n_samples, n_outputs)."""
-        # An array has the columns of `fit` in their order.
+        """Return the constant plus the sum of the functions of all columns for each row: (n_samples, n_outputs)."""
+        # The columns of an array get the names of the columns of `fit`.
         table = replace(self._read_rows(X), names=self._columns)
         domain = self.domain_.select(self._columns)
-        codes = encode_bins(table, domain, self.handle_unknown)
+        codes = encode_by_bins(table, domain, self.handle_unknown)
         response = np.zeros((len(codes[0]), np.size(self.intercept_)))
         response += self.intercept_
         for values, column in zip(self.shapes_, codes, strict=True):
-            # An undeclared value has the code after the last bin, and adds nothing.
+            # An undeclared value has the code after the last bin, and adds 0.
             bin_values = values.reshape(-1, response.shape[1])
             response += np.pad(bin_values, ((0, 1), (0, 0)))[column]
         return response
@@ -259,22 +262,23 @@ class AdditiveModel(SupervisedStatistic):
         Returns
         -------
         Shape
-            Its `bins`, including a last bin of missing numbers; its `values`, which a record in a bin adds to the
-            prediction, of shape (n_bins,) or (n_bins, n_classes); their `std_error`, given the functions of the other
-            columns; the noisy `counts` of rows, by which the mean of the values is 0; and whether each bin
-            `is_supported`. Otherwise its value may be farther from the truth than its error states, because it may have
-            no rows, or because there were fewer than four epochs. The coverage of wide outer bins is also smaller.
+            The `bins`, of which the last one is for missing numbers; the `values` that a bin adds to the prediction, of
+            shape (n_bins,) or (n_bins, n_classes); their `std_error`, given the functions of the other columns; the
+            noisy `counts` of rows, with which the weighted mean of the values is 0; and whether each bin
+            `is_supported`. The error of a bin that is not supported may be larger than `std_error`, because the bin may
+            have no rows, or because there were fewer than four epochs. Intervals of wide outer bins also have a smaller
+            coverage.
 
         Raises
         ------
         NotFittedError, ValueError
-            Before `fit`, or if X had no such column.
+            Before `fit`, or if X has no such column.
         """
         check_is_fitted(self)
         names = list(self._columns)
         if feature not in names:
             raise ValueError(
-                f"feature must be a column of X, got {feature!r}; X has {names}"
+                f"`feature` must be a column of X, {names}, got {feature!r}."
             )
         column = names.index(feature)
         return Shape(
@@ -286,22 +290,22 @@ class AdditiveModel(SupervisedStatistic):
         )
 
     def _allows_missing(self) -> bool:
-        # Missing numbers are a bin.
+        # Missing numbers have a bin.
         return self.bounds is not None or super()._allows_missing()
 
 
 def _check_numbers(table: Table) -> None:
-    """Raise an error if a column without declared values has a dtype of text."""
+    """Check that the columns without declared values do not have a dtype of text."""
     for name, column in zip(table.names, table.columns, strict=True):
         if type_of_column(column) == "string":
             raise TypeError(
-                f"column {name!r}: expected numbers, got a column of dtype "
-                f"{name_of_dtype(column)}; convert it, or declare its values in categories="
+                f"Column {name!r} must have numbers, got dtype {name_of_dtype(column)}. "
+                "Convert it, or declare its values in `categories`."
             )
 
 
-def encode_bins(table: Table, domain: Domain, handle_unknown: str) -> list[Any]:
-    """Return the bin of each row in each column; numbers outside all bins get the first or last bin."""
+def encode_by_bins(table: Table, domain: Domain, handle_unknown: str) -> list[Any]:
+    """Return the bin of each row in each column. Numbers outside the bounds get the first or last bin."""
     columns = []
     for name, column in zip(domain.columns, table.columns, strict=False):
         attribute = domain[name]

@@ -1,4 +1,4 @@
-"""Additive models of classes and of a number."""
+"""Additive classifier and regressor."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from sklearn.base import RegressorMixin
 
 from skdp.base import Bounds, TableLike, to_float_columns
 from skdp.central._base import Plan, Unknown
-from skdp.central._rows import warn_of_few
-from skdp.central._sums import GRID, to_positions
+from skdp.central._rows import warn_of_few_rows
+from skdp.central._sums import GRID, to_grid
 from skdp.central._supervised import (
     Classes,
     LogitClassifier,
-    read_all_bounds,
-    read_target_bounds,
+    parse_all_bounds,
+    parse_target_bounds,
 )
 from skdp.central.additive._backfitting import (
     BOUND_EPOCHS,
-    STEPS,
+    TARGET_UNIT,
     ClassResiduals,
     Integers,
     NumberResiduals,
     Start,
 )
 from skdp.central.additive._base import (
-    SIZE_PART,
+    START_FRACTION,
     AdditiveModel,
 )
 from skdp.central.statistics import Batches, Floats, Noise, to_float
@@ -204,16 +204,16 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         self,
         targets: NDArray[Any],
         target: Any,
-        share: PrivacyBudget,
+        budget: PrivacyBudget,
         source: ByteSource,
     ) -> Start:
         n_classes = len(target.values)
-        # A record is in one class, so that it changes the counts by a norm of 1.
-        noise = Noise("mu", share.mu_squared * SIZE_PART)
+        # A record is in one class, so it changes the counts by 1 in L2 norm.
+        noise = Noise.gaussian(budget.mu_squared * START_FRACTION)
         counts = np.bincount(targets, minlength=n_classes)
         noisy_counts = noise.add_floats(source, counts)
-        error = to_float(noise.error) * math.sqrt(n_classes)
-        warn_of_few(noisy_counts.sum(), error)
+        error = to_float(noise.std) * math.sqrt(n_classes)
+        warn_of_few_rows(noisy_counts.sum(), error)
         n_rows = max(noisy_counts.sum(), error, 1.0)
         probabilities = np.clip(noisy_counts / n_rows, 1 / 50 / n_classes, None)
         probabilities /= probabilities.sum()
@@ -225,8 +225,8 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
             n_rows=n_rows,
             response=logits,
             residuals=ClassResiduals(n_classes),
-            noise_of_bounds=None,
-            mu_squared=share.mu_squared - noise.amount,
+            bound_noise=None,
+            mu_squared=budget.mu_squared - noise.amount,
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
@@ -385,45 +385,47 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         self.ledger = ledger
         self.random_state = random_state
 
-    def _bounded(self, rows: Batches) -> Batches:
+    def _select_bounded(self, rows: Batches) -> Batches:
         return rows.select([*self._numbers(rows), rows.names[-1]])
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         if len(names) == 1:
-            return read_target_bounds(self.target_bounds, names[0])
-        return read_all_bounds(self.bounds, self.target_bounds, names)
+            return parse_target_bounds(self.target_bounds, names[0])
+        return parse_all_bounds(self.bounds, self.target_bounds, names)
 
     def _read_target(
         self, rows: Batches, bounds: Floats
     ) -> tuple[NDArray[Any], Floats]:
         # The target is the last of the columns with bounds.
-        return read_target_steps(rows.target.table, bounds[-1]), bounds[-1]
+        return round_target(rows.target.table, bounds[-1]), bounds[-1]
 
     def _start(
         self,
         targets: NDArray[Any],
         target: Any,
-        share: PrivacyBudget,
+        budget: PrivacyBudget,
         source: ByteSource,
     ) -> Start:
-        # A record adds 1 to the number of rows, and at most `STEPS` to the sum.
-        part = share.mu_squared * SIZE_PART / 2
-        noise_of_rows = Noise("mu", part)
-        noise_of_sum = Noise("mu", part, STEPS**2)
+        # A record adds 1 to the number of rows, and at most `TARGET_UNIT` to the sum.
+        part = budget.mu_squared * START_FRACTION / 2
+        noise_of_rows = Noise.gaussian(part)
+        noise_of_sum = Noise.gaussian(part, TARGET_UNIT**2)
         noisy_rows = to_float(*noise_of_rows.add(source, [len(targets)]))
-        noisy_sum = to_float(*noise_of_sum.add(source, [int(targets.sum())])) / STEPS
-        error = to_float(noise_of_rows.error)
-        warn_of_few(noisy_rows, error)
+        noisy_sum = (
+            to_float(*noise_of_sum.add(source, [int(targets.sum())])) / TARGET_UNIT
+        )
+        error = to_float(noise_of_rows.std)
+        warn_of_few_rows(noisy_rows, error)
         n_noisy_rows = max(noisy_rows, error, 1.0)
         mean = np.clip(noisy_sum / n_noisy_rows, -1.0, 1.0)
-        # Counts of residuals by size, which bound them.
-        bound_part = share.mu_squared * Fraction(3, 100)
+        # For counts of residuals by size, from which their bound is chosen.
+        bound_part = budget.mu_squared * Fraction(3, 100)
         return Start(
             n_rows=n_noisy_rows,
             response=np.array([mean]),
-            residuals=NumberResiduals(2 * STEPS),
-            noise_of_bounds=Noise("mu", bound_part / len(BOUND_EPOCHS)),
-            mu_squared=share.mu_squared - 2 * part - bound_part,
+            residuals=NumberResiduals(2 * TARGET_UNIT),
+            bound_noise=Noise.gaussian(bound_part / len(BOUND_EPOCHS)),
+            mu_squared=budget.mu_squared - 2 * part - bound_part,
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
@@ -442,17 +444,17 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Rows, in the columns of `fit`.
+            Rows with the columns of `fit`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Numbers between `target_bounds`.
+            Predicted targets, within `target_bounds`.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns, or values that `fit` does not take.
+            Before `fit`, or if X has other columns or invalid values.
         """
         response = self._respond(X)[:, 0]  # there is one output
         # The bounds of the target are the last.
@@ -460,8 +462,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         return np.clip(response, low, high)
 
 
-def read_target_steps(target: Table, bounds: Floats) -> Integers:
-    """Round a numeric target to the grid of `STEPS` steps from the middle to either bound."""
+def round_target(target: Table, bounds: Floats) -> Integers:
+    """Round a target to integers, from -`TARGET_UNIT` at its lower bound to `TARGET_UNIT` at its upper bound."""
     (numbers,) = to_float_columns(target)
-    positions = to_positions(numbers, *bounds) * (STEPS / GRID)
+    positions = to_grid(numbers, *bounds) * (TARGET_UNIT / GRID)
     return np.rint(positions).astype(np.int64)

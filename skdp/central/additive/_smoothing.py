@@ -1,4 +1,4 @@
-"""Private bins of numbers, from one noisy histogram of each column, and smooth functions over bins."""
+"""Private bins of numbers from noisy counts of cells, and smoothing of functions of bins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skdp.randomness import ByteSource
 # Half and twice of each constant change AUC and R2 of additive models of nine tables at epsilon 1 by less than 0.01
 # (benchmarks/central_models.py).
 
-# The smallest number of records of a bin, in standard deviations of the noise of a cell.
+# Smallest number of records of a bin, in standard deviations of the noise of a cell.
 MIN_BIN_ERRORS = 2.5
 
 
@@ -27,7 +27,7 @@ class Bins:
     """The bins of a column, and their noisy counts."""
 
     attribute: Categories | Interval
-    # Bin of each counted cell; last, the bin of rows outside all cells.
+    # The bin of each counted cell; last, the number of bins for rows outside all cells.
     bins_of_cells: NDArray[np.intp]
     # Counts of the bins, and the variances of their noise: (n_bins,).
     counts: Floats
@@ -35,27 +35,27 @@ class Bins:
 
     @property
     def sizes(self) -> Floats:
-        """The counts, raised to at least half of the standard deviation of their noise."""
+        """The counts, each at least half of the standard deviation of its noise."""
         return np.maximum(self.counts, np.sqrt(self.variances) / 2)
 
 
-def fine_cells(low: float, high: float) -> Interval:
-    """Return public cells between bounds, of equal width, and smaller towards the bound that is nearest to 0."""
+def cut_finely(low: float, high: float) -> Interval:
+    """Cut an interval into public cells: of equal width, and smaller towards the point that is nearest to 0."""
     fractions = np.arange(65) / 64
     even = low * (1 - fractions) + high * fractions
     near = float(np.clip(0.0, low, high))
-    # For skewed numbers, 49 edges down to a 24-millionth of the width, two per octave.
+    # For skewed numbers, two edges per octave, down to a distance of 2**-24.5 of the width.
     octaves = 2.0 ** -np.arange(0.5, 24.6, 0.5)
     skewed = near + np.outer([high - near, low - near], octaves)
-    return cells_of(np.unique(np.clip([*even, *skewed.ravel()], low, high)))
+    return make_cells(np.unique(np.clip([*even, *skewed.ravel()], low, high)))
 
 
-def cells_of(edges: Floats) -> Interval:
-    """Return the cell of each number or missing value."""
+def make_cells(edges: Floats) -> Interval:
+    """Return an `Interval` of real numbers with these edges and a cell for missing values."""
     return Interval(edges=edges.tolist(), missing=True, real=True)
 
 
-def merge_cells(
+def merge_to_bins(
     domain: Domain,
     numbers: Sequence[Any],
     cell_counts: Sequence[NDArray[np.int64]],
@@ -64,12 +64,24 @@ def merge_cells(
     max_bins: int,
     source: ByteSource,
 ) -> list[Bins]:
-    """Find bins of columns from the exact counts of their cells.
+    """Merge the cells of columns to bins, by noisy counts.
 
-    Each count gets one draw of noise. Neighboring cells of numbers are then joined to bins. Cells of other columns are
-    bins.
+    Parameters
+    ----------
+    domain : Domain
+        The cells of each column.
+    numbers : list of column names
+        The columns whose neighboring cells are merged. The cells of other columns are bins.
+    cell_counts : list of ndarray of shape (n_cells,)
+        The exact counts of each column.
+    noise : Noise
+        The noise of a count.
+    max_bins : int
+        Approximate maximum number of bins of a column.
+    source : ByteSource
+        Random bits for the noise.
     """
-    error = to_float(noise.error)
+    error = to_float(noise.std)
     noisy = noise.add_floats(source, np.concatenate(cell_counts))
     column_ends = np.cumsum(list(map(len, cell_counts)))[:-1]
     bins = []
@@ -77,11 +89,11 @@ def merge_cells(
         attribute = domain[name]
         cells = firsts = np.arange(len(counts))
         if name in numbers and isinstance(attribute, Interval):
-            # The last cell is for missing numbers, and a bin of its own.
+            # The last cell has the missing numbers, and is a bin by itself.
             min_count = max(counts[:-1].sum() / max_bins, MIN_BIN_ERRORS * error)
-            joined = _join(counts[:-1], min_count, error)
+            joined = _merge_neighbors(counts[:-1], min_count, error)
             firsts = np.append(joined, len(counts) - 1)
-            attribute = cells_of(np.array(attribute.edges)[firsts])
+            attribute = make_cells(np.array(attribute.edges)[firsts])
         bin_of_cell = np.searchsorted(firsts, cells, "right") - 1
         bins.append(
             Bins(
@@ -94,37 +106,41 @@ def merge_cells(
     return bins
 
 
-def _join(counts: NDArray[Any], least: float, error: float) -> list[int]:
-    """Join neighboring cells into bins with at least `least` records; return the first cell of each bin."""
+def _merge_neighbors(counts: NDArray[Any], min_count: float, error: float) -> list[int]:
+    """Merge neighboring cells to bins with noisy counts of about `min_count`; return the first cell of each bin.
+
+    `error` is the standard deviation of the noise of a cell.
+    """
     firsts = [0]
     n_records = 0.0
     for cell, count in enumerate(counts):
-        # A cell with enough records, such as the cell of zeros, is not merged with many cells.
-        if cell > firsts[-1] and count >= least and n_records >= least / 2:
+        # A cell with enough records, such as the cell of zeros, begins a new bin if the bin
+        # before it has at least half of the smallest count.
+        if cell > firsts[-1] and count >= min_count and n_records >= min_count / 2:
             firsts.append(cell)
             n_records = 0.0
         n_records += count
-        if n_records >= least:
+        if n_records >= min_count:
             firsts.append(cell + 1)
             n_records = 0.0
-    # The last bin is merged unless its count is clear, because a sum of many noisy
-    # empty cells can exceed the smallest count.
+    # The last bin is merged with the bin before unless its count exceeds the noise,
+    # because the sum of many empty cells with noise may exceed the smallest count.
     noise = MIN_BIN_ERRORS * error * math.sqrt(len(counts) - firsts[-1])
-    if len(firsts) > 1 and n_records < max(least / 2, noise, 1.0):
+    if len(firsts) > 1 and n_records < max(min_count / 2, noise, 1.0):
         firsts.pop()
     return firsts
 
 
-# Candidate prior variances of a function, relative to the variance of an estimate from one record. A grid of half or
-# twice the size, or from 1e-8 to 1e8, changes AUC by less than 0.001.
-_SPREADS = np.geomspace(1e-4, 1e4, 17)
+# Candidate prior variances of a function, relative to the variance of an estimate from one
+# record. Half or twice as many, or a range from 1e-8 to 1e8, changes AUC by less than 0.001.
+_RELATIVE_VARIANCES = np.geomspace(1e-4, 1e4, 17)
 
 
-def priors(bins: Bins) -> list[Floats]:
-    """Return prior covariances of rough functions, smooth functions and lines, with a small variance of the mean.
+def make_prior_covariances(bins: Bins) -> list[Floats]:
+    """Return prior covariances of the values of a function of bins: of rough functions, smooth functions and lines.
 
-    Each is of shape (n_bins, n_bins), of variance of about 1, but for the mean of the function. Without an order, or
-    with fewer than three values, there is only the covariance of independent values.
+    Each has the shape (n_bins, n_bins) and variances of about 1, except for a small variance of the mean of the
+    function. For bins without an order, or fewer than three bins, there is one covariance, of independent values.
     """
     counts = bins.sizes
     centre = np.eye(len(counts)) - counts / counts.sum()
@@ -136,12 +152,13 @@ def priors(bins: Bins) -> list[Floats]:
 
 
 def _bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[Floats]:
+    """Return the covariances of `make_prior_covariances` with full variances of the mean."""
     ordered = _ordered_bins(attribute)
     if len(ordered) < 3:
         return [np.eye(len(counts))]
     sizes = counts[ordered]
     ranks = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
-    # Normal scores of the middles of the bins, which do not depend on the scale of the
+    # Normal scores of the middles of the bins, which are independent of the scale of the
     # column.
     scores = ndtri(ranks)
     distances = np.abs(ranks[:, np.newaxis] - ranks)
@@ -163,7 +180,7 @@ def _bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[F
 
 
 def _ordered_bins(attribute: Categories | Interval) -> list[int]:
-    """Return the bins that are neighbors by value."""
+    """Return the indices of the bins that have an order, without missing values."""
     if isinstance(attribute, Interval):
         return list(range(len(attribute.edges) - 1))
     if not is_ordered(attribute):
@@ -172,26 +189,46 @@ def _ordered_bins(attribute: Categories | Interval) -> list[int]:
     return [index for index, value in enumerate(values) if value is not None]
 
 
-def smooth(
+def smooth_sums(
     sums: Floats,
     weights: Floats,
     variances: Floats,
     covariances: list[Floats],
-    unit: float,
+    row_variance: float,
 ) -> tuple[Floats, Floats]:
-    """Estimate a function f of bins from sums that are ``weights * f`` plus noise; return its mean and covariance."""
-    # The prior is a mixture of covariance * spread * unit. So the posterior mean
-    # averages over all of them with their likelihoods as weights (empirical Bayes: C.
-    # Morris, 1983).
-    spreads = unit * _SPREADS
-    # Half-Cauchy prior of the standard deviation of a function (A. Gelman, 2006) on a
-    # logarithmic grid: density times standard deviation. Its scale is a quarter of the
-    # standard deviation of an estimate from one record: half a logit for classes. With a
-    # uniform prior, noise is fitted as functions of many logits.
-    log_priors = np.log(_SPREADS) / 2 - np.log1p(_SPREADS / 0.25**2)
+    """Estimate a function f of bins from sums that are ``weights * f`` plus noise.
+
+    Parameters
+    ----------
+    sums, weights, variances : ndarray of shape (n_bins,)
+        The sums, their weights, and the variances of their noise.
+    covariances : list of ndarray of shape (n_bins, n_bins)
+        Candidate prior covariances of f with variances of about 1.
+    row_variance : float
+        Variance of an estimate of f from one record, the unit of the prior variances.
+
+    Returns
+    -------
+    mean : ndarray of shape (n_bins,)
+        Posterior mean of f.
+    covariance : ndarray of shape (n_bins, n_bins)
+        Posterior covariance of f.
+    """
+    # The prior is a mixture over covariances and over scales of their variance. So the
+    # posterior is a mixture, too, with the marginal likelihoods as weights (empirical
+    # Bayes: C. Morris, 1983).
+    prior_variances = row_variance * _RELATIVE_VARIANCES
+    # The standard deviation s of a function has a half-Cauchy prior (A. Gelman, 2006),
+    # with a density proportional to 1 / (1 + s**2 / a**2). On a logarithmic grid, its
+    # weights are s times this density. The scale a is a quarter of the standard deviation
+    # of an estimate from one record: half a logit for classes. With a uniform prior, noise
+    # is fitted as functions of many logits.
+    log_priors = np.log(_RELATIVE_VARIANCES) / 2 - np.log1p(
+        _RELATIVE_VARIANCES / 0.25**2
+    )
     deviations = np.sqrt(variances)
-    # Divided by their standard deviations, the sums have noise of variance 1 and these
-    # weights.
+    # Divided by the standard deviation of their noise, the sums have noise of variance 1
+    # and these weights.
     unit_weights = weights / deviations
     log_likelihoods = []
     fits = []
@@ -199,8 +236,9 @@ def smooth(
         signal = unit_weights[:, np.newaxis] * covariance * unit_weights
         values, vectors = np.linalg.eigh(signal)
         rotated_sums = vectors.T @ (sums / deviations)
-        # Variances of noise and signal: (n_spreads, n_bins).
-        variances_of_rotated = 1 + np.outer(spreads, np.maximum(values, 0.0))
+        # In the eigenvectors of the covariance of the signal, sums are independent with
+        # these variances of signal plus noise: (n_scales, n_bins).
+        variances_of_rotated = 1 + np.outer(prior_variances, np.maximum(values, 0.0))
         misfits = np.log(variances_of_rotated) + rotated_sums**2 / variances_of_rotated
         log_likelihoods.append(log_priors - misfits.sum(axis=1) / 2)
         fits.append(
@@ -208,35 +246,35 @@ def smooth(
                 covariance=covariance,
                 to_function=covariance @ (unit_weights[:, np.newaxis] * vectors),
                 rotated_sums=rotated_sums,
-                factors=spreads[:, np.newaxis] / variances_of_rotated,
+                factors=prior_variances[:, np.newaxis] / variances_of_rotated,
             )
         )
     likelihoods = np.exp(np.array(log_likelihoods) - np.max(log_likelihoods))
-    likelihoods /= likelihoods.sum()  # (n_covariances, n_spreads)
+    likelihoods /= likelihoods.sum()  # (n_covariances, n_scales)
 
     mean = np.zeros(len(sums))
     second_moment = np.zeros((len(sums), len(sums)))
     prior = np.zeros((len(sums), len(sums)))
     for probabilities, fit in zip(likelihoods, fits, strict=True):
         mean += fit.to_function @ (probabilities @ fit.factors * fit.rotated_sums)
-        # The mean with each spread: (n_spreads, n_bins).
+        # The mean for each scale: (n_scales, n_bins).
         means = fit.rotated_sums * fit.factors @ fit.to_function.T
         second_moment += (probabilities * means.T) @ means
-        # The variance of the prior, minus the variance that the sums explain.
-        prior += probabilities @ spreads * fit.covariance
-        explained = (probabilities * spreads) @ fit.factors
+        # The prior covariance, minus the covariance that the sums explain.
+        prior += probabilities @ prior_variances * fit.covariance
+        explained = (probabilities * prior_variances) @ fit.factors
         second_moment -= (fit.to_function * explained) @ fit.to_function.T
     covariance = prior + second_moment - np.outer(mean, mean)
     return mean, covariance
 
 
 class _Fit(NamedTuple):
-    """Posterior of a function under one covariance of the prior."""
+    """Posterior of a function for one prior covariance and all scales."""
 
     covariance: Floats
-    # From rotated sums to the function: (n_bins, n_bins).
+    # The matrix from rotated sums to the function: (n_bins, n_bins).
     to_function: Floats
     # Sums in the eigenvectors of the signal, in which they are independent: (n_bins,).
     rotated_sums: Floats
-    # The part of the rotated sums that is signal, over its variance: (n_spreads, n_bins).
+    # The prior variance divided by the variance of a rotated sum: (n_scales, n_bins).
     factors: Floats

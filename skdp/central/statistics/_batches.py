@@ -23,32 +23,35 @@ from skdp.tables import (
 )
 
 Integers = NDArray[np.int64]
-# Returns integer sums over rows; picklable, as it may be sent to workers.
+# Computes integer sums over the rows of a table. It can be pickled, because engines send
+# it to workers.
 SumsOf = Callable[[Table], list[Integers]]
 
 
 @dataclass(frozen=True, eq=False)
 class RowSums:
-    """Sums over the rows of all batches: a `skdp.tables.Summary`."""
+    """Integer sums over the rows of all batches of a large table: a `skdp.tables.Summary`."""
 
     sums_of: SumsOf
-    # Sums of an empty table.
-    nothing: Sequence[Integers]
+    # The sums of a table without rows.
+    empty_sums: Sequence[Integers]
 
     def zeros(self) -> list[Integers]:
-        zeros: list[Integers] = list(map(np.zeros_like, self.nothing))
+        """Return sums over no rows."""
+        zeros: list[Integers] = list(map(np.zeros_like, self.empty_sums))
         return zeros
 
     def add(self, sums: list[Integers], batch: Any) -> None:
+        """Add the sums over the rows of a batch, in place."""
         for total, part in zip(sums, self.sums_of(wrap_table(batch)), strict=True):
             total += part
 
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """The rows of a table: a single batch in memory, or the batches of an engine."""
+    """The rows of a private table, in memory or in an engine that reads them in batches."""
 
-    # All rows of a table in memory; for a large table, its columns without rows.
+    # The rows in memory; for a table in an engine, its columns without rows.
     table: Table
     large: LargeTable | None = None
 
@@ -59,7 +62,7 @@ class Batches:
 
     @property
     def n_rows(self) -> int | None:
-        """The number of rows, if it is known."""
+        """The number of rows in memory; None for a table in an engine."""
         return len(self.table.columns[0]) if self.large is None else None
 
     def select(self, names: Sequence[Any]) -> Batches:
@@ -78,9 +81,9 @@ class Batches:
         return replace(self, table=table)
 
     def add_up(self, sums_of: SumsOf) -> list[Integers]:
-        """Sum over all rows."""
-        # Unreadable columns of a large table raise an error here, before any row is
-        # read.
+        """Sum integers over all rows: `sums_of` returns the sums over the rows of a table."""
+        # For a table in an engine, `table` has no rows. A column of the wrong type raises
+        # an error here, before any row is read.
         sums = sums_of(self.table)
         if self.large is None:
             return sums
@@ -94,7 +97,7 @@ def select_columns(table: Table, names: Sequence[Any]) -> Table:
 
 
 def find_missing(column: Any) -> NDArray[np.bool_]:
-    """Mark the missing values of a column."""
+    """Return True for each missing value of a column: None, NaN, NaT or null."""
     if isinstance(column, pd.Series) and column.dtype == object:
         column = column.to_numpy()
     if isinstance(column, np.ndarray):
@@ -110,29 +113,36 @@ def find_missing(column: Any) -> NDArray[np.bool_]:
 
 
 def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
-    """Return the number of the person of each row of a table."""
+    """Check the parameter `groups`, and return the number of the person of each row."""
     n_rows = len(table.columns[0])
     check_same_order(table.native, groups, "groups")
     if isinstance(groups, str):
         raise TypeError(
-            "groups must be an array with the person of each row, got str. Column "
-            "names are for large tables only"
+            "`groups` must be an array with the person of each row, got str. Pass a "
+            "column name for a large table only."
         )
     if is_frame(groups):
         columns = wrap_table(groups).columns
         if len(columns) != 1:
-            raise ValueError(f"groups must be one column, got {len(columns)}")
+            raise ValueError(
+                f"`groups` must be one column, got {len(columns)} columns."
+            )
         groups = columns[0]
     if getattr(groups, "ndim", 1) != 1:
-        raise ValueError(f"groups must be 1-dimensional, got {groups.ndim} dimensions")
+        raise ValueError(
+            f"`groups` must be 1-dimensional, got {groups.ndim} dimensions."
+        )
     try:
         persons: NDArray[np.intp] = call_safely(_number_persons, groups)
     except ColumnError as error:
-        raise ValueError(f"groups {error}") from None
+        raise ValueError(f"`groups` {error}") from None
     if len(persons) != n_rows:
-        raise ValueError(f"groups has {len(persons)} entries; X has {n_rows} rows")
+        raise ValueError(
+            f"`groups` must have a person for each of the {n_rows} rows of X, got "
+            f"{len(persons)}."
+        )
     if (persons < 0).any():
-        raise _missing_person()
+        raise _make_missing_person_error()
     return persons
 
 
@@ -146,40 +156,48 @@ def _number_persons(groups: Any) -> NDArray[np.intp]:
     return pd.factorize(pd.Series(groups).reset_index(drop=True))[0]
 
 
-def _missing_person() -> ValueError:
+def _make_missing_person_error() -> ValueError:
     return ValueError(
-        "groups must not contain missing values: each row requires a person"
+        "`groups` must not contain missing values. Drop the rows without a person."
     )
 
 
 def rows_within(
-    persons: NDArray[np.intp], most: int, rng: np.random.Generator
+    persons: NDArray[np.intp], max_rows: int, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Mark at most `most` rows of each person, given by numbers, chosen at random."""
-    # Which of a person's rows are marked does not depend on other persons: one changes
-    # at most `most` marked rows.
+    """Choose at most `max_rows` rows of each person at random: return True for each chosen row.
+
+    `persons` has the number of the person of each row.
+    """
+    # Which rows of a person are chosen is independent of other persons, so a person
+    # changes at most `max_rows` chosen rows.
     n_rows = len(persons)
     shuffled = rng.permutation(n_rows)
     order = shuffled[np.argsort(persons[shuffled], kind="stable")]
     sizes = np.bincount(persons)
+    # The position of each row among the shuffled rows of its person.
     rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     is_within = np.zeros(n_rows, bool)
-    is_within[order[rank < most]] = True
+    is_within[order[rank < max_rows]] = True
     return is_within
 
 
 def limit_persons(
-    large: LargeTable, groups: Any, most: int, rng: np.random.Generator
+    large: LargeTable, groups: Any, max_rows: int, rng: np.random.Generator
 ) -> tuple[LargeTable, Any]:
-    """Return the rows of a large table, at most `most` of each person, and a table of its columns without rows."""
+    """Limit a large table to `max_rows` rows per person; also return its other columns, without rows.
+
+    `groups` is the name of the column of persons.
+    """
     features, column = without_column(large.sample, groups, "groups")
     (n_missing,) = Batches(wrap_table(column), large).add_up(_count_missing)
     if n_missing.any():
-        raise _missing_person()
-    return large.limit_persons(groups, most, int(rng.integers(1 << 31))), features
+        raise _make_missing_person_error()
+    return large.limit_persons(groups, max_rows, int(rng.integers(1 << 31))), features
 
 
 def _count_missing(table: Table) -> list[Integers]:
+    """Count the missing values of the single column of a table."""
     (column,) = table.columns
     return [np.array([find_missing(column).sum()], np.int64)]
 
@@ -189,14 +207,16 @@ def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
     frame = nw.from_native(sample, eager_only=True)
     if not isinstance(name, str):
         raise TypeError(
-            f"{parameter} must be the name of a column of X, as X is a large table; "
-            f"got {type(name).__name__}"
+            f"`{parameter}` must be the name of a column of X for a large table, got "
+            f"{type(name).__name__}."
         )
     if name not in frame.columns:
         raise ValueError(
-            f"{parameter} must be the name of a column of X, got {name!r}; X has "
-            f"{frame.columns}"
+            f"`{parameter}` must be the name of a column of X, {frame.columns}, got "
+            f"{name!r}."
         )
     if len(frame.columns) == 1:
-        raise ValueError(f"X must have a column besides {parameter}, {name!r}")
+        raise ValueError(
+            f"X must have further columns besides `{parameter}`={name!r}, got none."
+        )
     return frame.drop(name).to_native(), frame.select(name).to_native()

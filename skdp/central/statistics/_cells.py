@@ -1,4 +1,4 @@
-"""Counts of cells, in memory or batch by batch where the rows are."""
+"""Encoding of columns by a public domain, and exact counts of the cells of marginals."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from skdp.central.statistics._batches import Batches, find_missing
 from skdp.domain import Categories, Codes, Domain, Interval
 from skdp.tables import ORDERED_TYPES, Table, drop_missing, type_of_value
 
-# Returns codes, and the names of the columns with undeclared values that are errors.
-Coder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
+# Encodes a table; returns the codes of each column, and the names of the columns with
+# undeclared values that are errors.
+Encoder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
+
+# Makes the error for a column with undeclared values.
+ErrorMaker = Callable[[Any], ValueError]
 
 
-# Returns the error of a column with undeclared values.
-Refusal = Callable[[Any], ValueError]
-
-
-def part_of(domain: Domain, clique: Iterable[int]) -> Domain:
-    """Select some columns of a domain by their positions."""
+def select_domain(domain: Domain, clique: Iterable[int]) -> Domain:
+    """Select some columns of a domain by their indices."""
     return domain.select([domain.columns[column] for column in clique])
 
 
@@ -35,42 +35,61 @@ def count_marginals(
     rows: Batches,
     domain: Domain,
     cliques: Sequence[Sequence[int]],
-    code: Coder,
-    refuse: Refusal,
+    encode: Encoder,
+    make_error: ErrorMaker,
 ) -> list[NDArray[np.int64]]:
-    """Count some marginals in one pass; rows with an undeclared value are excluded."""
-    counts_of = partial(_count_table, domain=domain, cliques=cliques, code=code)
+    """Count the cells of marginals in one pass over the rows; rows with an undeclared value are excluded.
+
+    Parameters
+    ----------
+    rows : Batches
+        The private rows.
+    domain : Domain
+        The columns.
+    cliques : list of list of int
+        Indices of the columns of each marginal.
+    encode : callable
+        Encodes a table by the domain; also returns the columns with undeclared values that are errors.
+    make_error : callable
+        Makes the error for a column with such values.
+
+    Returns
+    -------
+    list of ndarray of shape (n_cells,)
+        The counts of each marginal.
+    """
+    counts_of = partial(_count_table, domain=domain, cliques=cliques, encode=encode)
     has_undeclared, *counts = rows.select(domain.columns).add_up(counts_of)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
         if n:
-            raise refuse(column)
+            raise make_error(column)
     return counts
 
 
 def _count_table(
-    table: Table, *, domain: Domain, cliques: Sequence[Sequence[int]], code: Coder
+    table: Table, *, domain: Domain, cliques: Sequence[Sequence[int]], encode: Encoder
 ) -> list[NDArray[np.int64]]:
-    """Return by column whether values are undeclared, and the counts of each marginal."""
-    codes, undeclared = code(table, domain)
+    """Return which columns have undeclared values that are errors (1 or 0), and the counts of each marginal."""
+    codes, undeclared = encode(table, domain)
     is_declared = find_declared(domain, codes)
     counts = [np.array([name in undeclared for name in domain.columns], np.int64)]
     for clique in cliques:
-        part = part_of(domain, clique)
-        cells = part.join([codes[column][is_declared] for column in clique])
-        counts.append(np.bincount(cells, minlength=part.size))
+        marginal_domain = select_domain(domain, clique)
+        cells = marginal_domain.join([codes[c][is_declared] for c in clique])
+        counts.append(np.bincount(cells, minlength=marginal_domain.size))
     return counts
 
 
 def declared_domain(table: Table, declared: Any, name: str) -> Domain:
-    """Build the domain of a table from declared values."""
+    """Make the domain of a table from the values that a parameter declares."""
     if isinstance(declared, Interval):
         declared = dict.fromkeys(table.names, declared)
     if declared is None:
         declared = {}
     if isinstance(declared, str):
         raise ValueError(
-            f"{name} must be declared, because values that are read from the data "
-            "reveal records"
+            f"`{name}` must be a list, a mapping or a Domain, got {declared!r}. Values "
+            "that are read from the data reveal records."
         )
     return make_domain(table, declared, name=name)
 
@@ -83,24 +102,50 @@ def count_cells(
     name: str = "",
     *,
     missing: bool = False,
-    refuse: Refusal | None = None,
+    make_error: ErrorMaker | None = None,
 ) -> list[NDArray[np.int64]]:
-    """Count the records of each cell of some marginals; records with an undeclared value are excluded."""
-    code = partial(encode_columns, handle_unknown=handle_unknown, missing=missing)
-    if refuse is None:
-        refuse = partial(undeclared_error, domain=domain, name=name)
+    """Count the records in each cell of marginals; records with an undeclared value in its columns are excluded.
+
+    Parameters
+    ----------
+    rows : Batches
+        The private rows.
+    domain : Domain
+        The columns.
+    cliques : list of list of int
+        Indices of the columns of each marginal.
+    handle_unknown : {"error", "ignore"}
+        If "error", undeclared values raise an error.
+    name : str
+        Name of the parameter that declares the domain, for this error.
+    missing : bool, default=False
+        If True, missing values are excluded without an error.
+    make_error : callable, optional
+        Makes the error for a column with undeclared values.
+
+    Returns
+    -------
+    list of ndarray of shape (n_cells,)
+        The counts of each marginal.
+    """
+    encode = partial(encode_columns, handle_unknown=handle_unknown, missing=missing)
+    if make_error is None:
+        make_error = partial(undeclared_error, domain=domain, name=name)
     counts = []
     for clique in cliques:
-        part = part_of(domain, clique)
-        all_columns = [range(len(part.columns))]
-        counts += count_marginals(rows, part, all_columns, code, refuse)
+        # One pass per marginal, so that undeclared values in other columns do not matter.
+        marginal_domain = select_domain(domain, clique)
+        all_columns = [range(len(marginal_domain.columns))]
+        counts += count_marginals(
+            rows, marginal_domain, all_columns, encode, make_error
+        )
     return counts
 
 
 def find_declared(
     domain: Domain, codes: Sequence[NDArray[np.integer]]
 ) -> NDArray[np.bool_]:
-    """Mark the rows with a declared value in each column."""
+    """Return True for each row whose values are declared in all columns."""
     in_columns = [
         column < size for column, size in zip(codes, domain.sizes, strict=True)
     ]
@@ -111,7 +156,11 @@ def find_declared(
 def encode_columns(
     table: Table, domain: Domain, handle_unknown: str, *, missing: bool = False
 ) -> tuple[list[Codes], list[Any]]:
-    """Encode the columns of a table; also return the columns with undeclared values that are errors."""
+    """Encode the columns of a table; also list the columns with undeclared values that are errors.
+
+    An undeclared value has the number of declared values as its code. With ``handle_unknown="ignore"``, none is an
+    error; with `missing`, missing values are not.
+    """
     codes = domain.encode(table.columns)
     if handle_unknown == "ignore":
         return codes, []
@@ -130,7 +179,7 @@ def encode_columns(
 def encode_declared(
     table: Table, domain: Domain, handle_unknown: str, name: str = "categories"
 ) -> list[Codes]:
-    """Encode the columns of a table; undeclared values may be errors."""
+    """Encode the columns of a table; undeclared values raise an error unless ``handle_unknown="ignore"``."""
     codes, undeclared = encode_columns(table, domain, handle_unknown)
     if undeclared:
         raise undeclared_error(undeclared[0], domain, name)
@@ -142,25 +191,25 @@ def undeclared_error(
     domain: Domain,
     name: str,
 ) -> ValueError:
-    """Make the error of an undeclared value; the message contains no value."""
+    """Make the error for a column with an undeclared value, without the value."""
     return error_of_undeclared(column, domain[column], where=f"declared {name}")
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:
-    """Return True if the cells of a column are ordered by value, or declared as ordered."""
+    """Return True if the values of a column are declared in ascending order, or as ordered."""
     if isinstance(attribute, Interval):
         return True
     values = drop_missing(attribute.values)
     if not all(type_of_value(value) in ORDERED_TYPES for value in values):
         return attribute.ordered
-    # Ranges of numbers and dates are by value, whatever their order is declared to be.
+    # Numbers and dates are ordered by value, also if they are declared as ordered.
     return all(value < following for value, following in pairwise(values))
 
 
 def join_codes(
     domain: Domain, codes: Sequence[NDArray[np.integer]]
 ) -> NDArray[np.int64]:
-    """Combine the codes of several columns; a row with an undeclared value gets the number of combinations."""
+    """Return the code of the combination of values of each row; the number of combinations if one is undeclared."""
     is_declared = find_declared(domain, codes)
     joint = np.full(len(is_declared), domain.size, np.int64)
     joint[is_declared] = domain.join([column[is_declared] for column in codes])
@@ -168,7 +217,7 @@ def join_codes(
 
 
 def library_of(table: Table) -> str:
-    """Return the library of result tables: the library of the table, or pandas for an array."""
+    """Return the name of the library of a table, in which results are returned; pandas for an array."""
     if isinstance(table.native, np.ndarray):
         return "pandas"
     return nw.from_native(table.native, eager_only=True).implementation.name.lower()
@@ -177,7 +226,7 @@ def library_of(table: Table) -> str:
 def make_frame(
     domain: Domain, columns: Mapping[str, NDArray[Any]], library: Any
 ) -> Any:
-    """Build a table of a library with a row for each cell: pandas has cells as its index, others as columns."""
+    """Make a table with a row for each cell of a domain: in pandas the cells are its index, otherwise columns."""
     if library == "pandas":
         return pd.DataFrame(columns, index=domain.cells())
     labels = product(*(domain[name].labels for name in domain.columns))
@@ -188,7 +237,7 @@ def make_frame(
 
 
 def _plain(values: Sequence[Any]) -> list[Any]:
-    """Return keys as a list of one type: floats if one of them is a float."""
+    """Return values as a list of one type: floats if one of them is a float."""
     if any(isinstance(value, float) for value in values):
         return [None if value is None else float(value) for value in values]
     return list(values)

@@ -1,4 +1,4 @@
-"""Integer noise for a part of epsilon, rho or mu, and private choices."""
+"""Noise for integers, and choices by noisy scores, for a budget in epsilon, rho or mu."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 
 class Estimate(NamedTuple):
-    """A noisy statistic, the standard deviation of its noise, and the endpoints of its interval."""
+    """A noisy statistic, the standard deviation of its noise, and the bounds of its confidence interval."""
 
     value: Any
     std_error: Any
@@ -37,83 +37,95 @@ class Estimate(NamedTuple):
 
 
 def warn_user(message: str, page: str) -> None:
-    """Warn the caller of skdp, with a page of the documentation."""
+    """Issue a UserWarning at the line that called skdp, with the address of a page of the documentation."""
     warn(message, UserWarning, about=page, stacklevel=find_stack_level())
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Noise that is added to integers."""
+    """Noise that is added to integers: discrete Laplace, discrete K-norm or rounded Gaussian."""
 
-    # Kind "epsilon": blocks of `dimension` integers z have the density ``e**(-amount
-    # max|z| / sensitivity)``: the K-norm mechanism of the maximum norm (M. Hardt, K.
-    # Talwar, 2010; T. Steinke, J. Ullman, 2016), where a row changes each integer by at
-    # most `sensitivity`. Blocks of one integer are discrete Laplace noise, where a row
-    # changes all integers by at most `sensitivity` in L1 norm. Of kind "mu", it is
-    # rounded Gaussian noise, where a row changes all integers by at most the root of
-    # `sensitivity` in L2 norm. Real noise of this variance is mu-Gaussian
+    # Laplace: a row changes all integers by at most `sensitivity` in L1 norm.
+    #
+    # K-norm: blocks of `dimension` integers z have a density proportional to
+    # ``exp(-amount * max|z| / sensitivity)``, where a row changes each integer of one
+    # block by at most `sensitivity` (the mechanism of the maximum norm: M. Hardt, K.
+    # Talwar, 2010; T. Steinke, J. Ullman, 2016). Laplace noise is the case of blocks of
+    # one integer.
+    #
+    # Gaussian: a row changes all integers by at most the root of `sensitivity` in L2
+    # norm. Real noise of the variance ``sensitivity / amount`` is mu-Gaussian
     # differentially private, and rounding is post-processing. The squares of mu add up,
-    # also of parts that are chosen by earlier results: the references are at
+    # also over measurements that depend on earlier results: the references are at
     # `skdp.privacy.Mu`.
 
-    kind: Literal["epsilon", "mu"]
-    # Epsilon, or the square of mu.
+    is_gaussian: bool
+    # Epsilon, or the square of mu for Gaussian noise.
     amount: Fraction
     sensitivity: int = 1
     dimension: int = 1
 
     @classmethod
-    def of(
-        cls, share: PrivacyBudget, l1: int = 1, l2_squared: int | None = None
+    def gaussian(cls, mu_squared: Fraction, l2_squared: int = 1) -> Noise:
+        """Return Gaussian noise for integers with a sensitivity in squared L2 norm."""
+        return cls(True, mu_squared, l2_squared)
+
+    @classmethod
+    def from_budget(
+        cls, budget: PrivacyBudget, l1: int = 1, l2_squared: int | None = None
     ) -> Noise:
-        """Return the noise for integers with these sensitivities to a row in L1 and in squared L2 norm."""
+        """Return the noise for integers with these sensitivities to one row, in L1 and in squared L2 norm."""
         if l2_squared is None:
             l2_squared = l1**2
-        return cls._of_kind(share, l1, 1, l2_squared)
+        return cls._choose(budget, l1, 1, l2_squared)
 
     @classmethod
-    def joint(cls, share: PrivacyBudget, largest: int, dimension: int) -> Noise:
-        """Return the noise for blocks of integers, one of which a row changes, by at most `largest` each."""
-        return cls._of_kind(share, largest, dimension, dimension * largest**2)
+    def joint(cls, budget: PrivacyBudget, largest: int, dimension: int) -> Noise:
+        """Return the noise for blocks of integers, if a row changes each integer of one block by at most `largest`."""
+        return cls._choose(budget, largest, dimension, dimension * largest**2)
 
     @classmethod
-    def _of_kind(
-        cls, share: PrivacyBudget, sensitivity: int, dimension: int, l2_squared: int
+    def _choose(
+        cls, budget: PrivacyBudget, sensitivity: int, dimension: int, l2_squared: int
     ) -> Noise:
-        if share.kind == "epsilon":
-            return cls("epsilon", share.amount, share.rows * sensitivity, dimension)
-        return cls("mu", share.mu_squared, share.rows**2 * l2_squared)
+        """Return Gaussian noise for a budget in rho or mu, otherwise K-norm noise.
+
+        The k rows of a person change integers by k times the sensitivity to one row.
+        """
+        if budget.kind == "epsilon":
+            return cls(False, budget.amount, budget.rows * sensitivity, dimension)
+        return cls.gaussian(budget.mu_squared, budget.rows**2 * l2_squared)
 
     @property
     def name(self) -> str:
         """The name of the mechanism."""
-        if self.kind == "mu":
+        if self.is_gaussian:
             return "rounded Gaussian"
         return "discrete Laplace" if self.dimension == 1 else "discrete K-norm"
 
     @property
     def scale(self) -> Fraction:
-        """The scale of noise without a delta, or the variance of Gaussian noise before rounding."""
+        """The scale of Laplace or K-norm noise, or the variance of Gaussian noise before rounding."""
         return self.sensitivity / self.amount
 
     def draw(self, source: ByteSource, size: int) -> NDArray[Any]:
-        """Draw the noise of some integers; of several dimensions, of one block."""
+        """Draw the noise of `size` integers; for K-norm noise, of one block."""
         return self.draw_each(source, 1, size)[0]
 
     def draw_each(self, source: ByteSource, n: int, size: int) -> NDArray[Any]:
-        """Draw the noise of several groups of integers, of which a row changes one: (n, size)."""
-        if self.kind == "mu":
+        """Draw the noise of n groups of integers, of which a row changes one: (n, size)."""
+        if self.is_gaussian:
             return rounded_gaussian(source, self.scale, n * size).reshape(n, size)
         if self.dimension == 1:
             return discrete_laplace(source, self.scale, n * size).reshape(n, size)
-        # A person's rows in several groups change the largest numbers of these by
-        # ``rows * sensitivity`` together, as rows in one group do.
+        # The rows of a person may be in several groups. The largest changes of these
+        # groups add up to at most ``rows * sensitivity``, as for rows in one group.
         return cube_noise(source, self.scale, size, n)
 
     def add(self, source: ByteSource, numbers: Sequence[int]) -> list[int]:
-        """Add noise to integers."""
+        """Add noise to a list of integers."""
         noise = self.draw(source, len(numbers)).tolist()
-        return [number + part for number, part in zip(numbers, noise, strict=True)]
+        return [number + drawn for number, drawn in zip(numbers, noise, strict=True)]
 
     def add_floats(self, source: ByteSource, numbers: NDArray[Any]) -> Floats:
         """Add noise to an array of integers, and return floats."""
@@ -122,90 +134,96 @@ class Noise:
         return np.clip(noisy, -MAX_NOISY_SUM, MAX_NOISY_SUM).astype(float)
 
     @property
-    def error(self) -> Fraction:
-        """The standard deviation."""
-        if self.kind == "mu":
+    def std(self) -> Fraction:
+        """The standard deviation of the noise of one integer."""
+        if self.is_gaussian:
             variance = self.scale + Fraction(1, 12)  # rounding adds a twelfth
             square = (variance.numerator << 120) // variance.denominator
             return Fraction(math.isqrt(square), 1 << 60)
+        # P(z) is proportional to exp(-rate |z|).
         rate = float(self.amount / self.sensitivity)
         if self.dimension > 1 or rate < 2.0**-20:
             return self.scale * Fraction(cube_std(self.dimension))
-        # Discrete Laplace noise has a smaller error if its scale is small.
+        # The variance of discrete Laplace noise is 2 a / (1 - a)**2 with a = exp(-rate),
+        # which is smaller than the variance of continuous noise.
         return Fraction(math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate))
 
-    def reach(self, level: float) -> Fraction:
-        """Return the margin of error, also of ``(z_1 - slope z_2) / sqrt(1 + slope**2)`` for two draws z."""
-        if self.kind == "mu":
-            return Fraction(NormalDist().inv_cdf((1 + level) / 2)) * self.error
-        return Fraction(bound_quantile(level)) * self.error
+    def margin_of_error(self, level: float) -> Fraction:
+        """Return the margin of error of one integer for a confidence level.
+
+        It is also the margin of ``(z_1 - slope z_2) / sqrt(1 + slope**2)`` for the noise z of two integers.
+        """
+        if self.is_gaussian:
+            return Fraction(NormalDist().inv_cdf((1 + level) / 2)) * self.std
+        return Fraction(bound_quantile(level)) * self.std
 
     @property
     def loss(self) -> Loss:
         """The privacy loss of one draw."""
-        if self.kind == "mu":
+        if self.is_gaussian:
             return gaussian_loss(self.amount)
-        # Numbers that change by `sensitivity` change by 1 as many times, and each
-        # change by 1 multiplies or divides probabilities by at most e**(epsilon /
-        # sensitivity): a chain of links, as `laplace_loss` requires. With several rows
-        # of a person in several groups, there are as many links together.
+        # A change by `sensitivity` is a chain of as many changes by 1, each of which
+        # multiplies or divides probabilities by at most e**(epsilon / sensitivity), as
+        # `laplace_loss` requires. For the rows of a person in several groups, the chain
+        # has the same length.
         return laplace_loss(self.amount, self.sensitivity)
 
 
 def choose(
     source: ByteSource,
     scores: ArrayLike,
-    share: PrivacyBudget,
+    budget: PrivacyBudget,
     sensitivity: Fraction | int,
 ) -> int:
-    """Choose a candidate; a row changes the difference of two scores by at most `sensitivity`."""
-    # Permute-and-flip makes no more errors than the exponential mechanism at the same
-    # epsilon. But the losses of the latter are in an interval of length epsilon, so in
-    # rho and mu it may have about twice the epsilon.
-    sensitivity *= share.rows
-    if share.kind == "epsilon":
-        return permute_and_flip(source, scores, share.amount / sensitivity)
-    return exponential_mechanism(source, scores, share.choice / sensitivity)
+    """Choose the index of a large score; a row changes the difference of two scores by at most `sensitivity`."""
+    # At the same epsilon, the expected error of permute-and-flip is at most the error
+    # of the exponential mechanism. But the losses of the latter are in an interval of
+    # length epsilon, so for a budget in rho or mu it may have about twice the epsilon.
+    sensitivity *= budget.rows
+    if budget.kind == "epsilon":
+        return permute_and_flip(source, scores, budget.amount / sensitivity)
+    return exponential_mechanism(source, scores, budget.choice / sensitivity)
 
 
-def choice_name(share: PrivacyBudget) -> str:
+def choice_name(budget: PrivacyBudget) -> str:
     """Return the name of the mechanism of `choose`."""
-    return "permute-and-flip" if share.kind == "epsilon" else "exponential mechanism"
+    return "permute-and-flip" if budget.kind == "epsilon" else "exponential mechanism"
 
 
-def choice_loss(share: PrivacyBudget) -> Loss:
-    """Return the loss of `choose`, for a part of epsilon."""
-    # Permute-and-flip is defined for all real scores, and with a smaller change of
-    # these it is as much more private. So a change of scores can be divided into a
-    # chain of any number of links.
-    return laplace_loss(share.amount)
+def choice_loss(budget: PrivacyBudget) -> Loss:
+    """Return the privacy loss of `choose` for a budget in epsilon."""
+    # The loss of permute-and-flip is proportional to the change of the scores, which
+    # may be real numbers. So a change of scores can be divided into a chain of any
+    # number of smaller changes, as `laplace_loss` requires.
+    return laplace_loss(budget.amount)
 
 
-# The limit of noisy counts and of their sums.
+# Limit of the size of noisy counts and of their sums.
 MAX_NOISY_COUNT = 1 << 62
 
-# Larger than all sums. With a tiny epsilon, noise is larger than all floats.
+# Limit of the size of noisy sums, which is larger than all exact sums: with a tiny
+# epsilon, noise exceeds the largest float.
 MAX_NOISY_SUM = 1 << 200
 
 
 def to_float(number: int | Fraction) -> float:
-    """Return a noisy sum, or an error, as a float."""
+    """Convert a noisy sum or a standard deviation to a float, clipped to the range of floats."""
     return float(min(max(number, -MAX_NOISY_SUM), MAX_NOISY_SUM))
 
 
 def cube_std(dimension: int) -> float:
-    """Return the standard deviation of a coordinate of noise of the density ``e**-max|z|``, up to a factor."""
-    # A coordinate is uniform within a cube, whose half side has a gamma distribution of
-    # shape D + 1.
+    """Return the standard deviation of one of D numbers z whose joint density is proportional to ``e**-max|z|``."""
+    # Each number is uniform on [-r, r], where r has a gamma distribution of shape D + 1.
+    # So the variance is E(r**2) / 3 = (D + 1) (D + 2) / 3.
     return math.sqrt((dimension + 1) * (dimension + 2) / 3)
 
 
 def bound_quantile(level: float) -> float:
-    """Bound a quantile of the size of noise without a delta, in standard deviations."""
-    # One number has Laplace noise, and sums of many numbers nearly normal noise. A number
-    # of many that share a draw of K-norm noise is nearly uniform: the density ``e**-max|z|``
-    # is a mixture of uniform distributions on cubes. The difference of two uniform
-    # numbers has a triangular distribution.
+    """Bound the quantile of the absolute value of Laplace or K-norm noise from above, in standard deviations."""
+    # One number has Laplace noise, and a sum of many numbers nearly normal noise. One of
+    # many numbers with joint K-norm noise is nearly uniform, because the density
+    # ``e**-max|z|`` is a mixture of uniform distributions on cubes. The difference of two
+    # uniform numbers has a triangular distribution.
     normal = NormalDist().inv_cdf((1 + level) / 2)
     laplace = -math.log(1 - level) / math.sqrt(2)
     uniform = math.sqrt(3) * level

@@ -50,14 +50,14 @@ class NoiseBudget:
     #    differential privacy. arXiv:2210.17520
 
     def __init__(
-        self, share: PrivacyBudget, delta: Fraction, max_rows_per_person: int = 1
+        self, budget: PrivacyBudget, delta: Fraction, max_rows_per_person: int = 1
     ) -> None:
         # With a delta, the budget is the largest mu that implies (epsilon, delta).
-        kind, amount = share.kind, share.amount
+        kind, amount = budget.kind, budget.amount
         # The standard error is about max_rows_per_person / epsilon, or over mu.
         min_amount = Fraction(max_rows_per_person, MAX_STD_ERROR)
         if kind != "epsilon":
-            kind, amount = "mu", share.mu_squared
+            kind, amount = "mu", budget.mu_squared
         elif delta > 0 and max(amount, delta) >= min_amount:
             kind, amount = "mu", Fraction(largest_mu(amount, delta)) ** 2
         if kind == "mu":
@@ -67,36 +67,36 @@ class NoiseBudget:
                 "`epsilon` or `delta` is too small: the noise would exceed "
                 f"{MAX_STD_ERROR:g} records per row of a person."
             )
-        self._share = PrivacyBudget(kind, amount, rows=max_rows_per_person)
+        self._budget = PrivacyBudget(kind, amount, rows=max_rows_per_person)
         self.remaining = Fraction(1)
 
     @property
     def is_gaussian(self) -> bool:
         """True if the noise is Gaussian; otherwise it is discrete Laplace."""
-        return self._share.kind == "mu"
+        return self._budget.kind == "mu"
 
     @property
     def noise_name(self) -> str:
         """The name of the noise."""
-        return Noise.of(self._share).name
+        return Noise.from_budget(self._budget).name
 
     @property
     def rho(self) -> Fraction | None:
         """The loss rho = mu**2 / 2 in zero-concentrated differential privacy; None if the noise is Laplace."""
-        return self._share.amount / 2 if self.is_gaussian else None
+        return self._budget.amount / 2 if self.is_gaussian else None
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The losses of the release; empty if only epsilon and delta are known."""
         # With a larger mu, the loss adds nothing to epsilon.
-        if not self.is_gaussian or self._share.amount > 10**199:
+        if not self.is_gaussian or self._budget.amount > 10**199:
             return ()
-        return (gaussian_loss(self._share.amount),)
+        return (gaussian_loss(self._budget.amount),)
 
     def _make_noise(self, fraction: Fraction, sensitivity: Sensitivity) -> Noise:
         """Return the noise of integers that are measured with a fraction of the budget."""
-        share = self._share * fraction
-        return Noise.of(share, sensitivity.l1, sensitivity.l2_squared)
+        budget = self._budget * fraction
+        return Noise.from_budget(budget, sensitivity.l1, sensitivity.l2_squared)
 
     def _split_scores(
         self, fraction: Fraction, n_scores: int, change: int
@@ -105,11 +105,11 @@ class NoiseBudget:
         # The time to draw joint noise without a delta grows with the third power of the
         # size of a block.
         n_blocks = 1 if self.is_gaussian else -(-n_scores // 200)
-        share = self._share * (fraction / n_blocks)
+        budget = self._budget * (fraction / n_blocks)
         blocks = []
         for block in range(n_blocks):
             size = n_scores // n_blocks + (block < n_scores % n_blocks)
-            blocks.append((size, Noise.joint(share, change, size)))
+            blocks.append((size, Noise.joint(budget, change, size)))
         return blocks
 
     def std_error(
@@ -117,14 +117,14 @@ class NoiseBudget:
     ) -> float:
         """Return the standard error of counts that are measured with a fraction of the budget."""
         noise = self._make_noise(fraction, sensitivity)
-        return max(MIN_STD_ERROR, float(noise.error))
+        return max(MIN_STD_ERROR, float(noise.std))
 
     def score_std_error(
         self, fraction: Fraction, n_scores: int, change: int = 1
     ) -> float:
         """Return the standard error of scores that are measured with a fraction of the budget."""
         _, noise = self._split_scores(fraction, n_scores, change)[0]
-        return max(MIN_STD_ERROR, float(noise.error))
+        return max(MIN_STD_ERROR, float(noise.std))
 
     def add_to_counts(
         self,
