@@ -1,4 +1,4 @@
-"""Noisy counts of private columns by the values of public columns, and the choice of pairs to count."""
+"""Noisy counts of private columns by public columns, and the choice of the pairs to measure."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ Codes = NDArray[np.integer]
 
 # benchmarks/synthesis_columns.py shows the effect of half and twice of each constant.
 STEP_FRACTION = Fraction(1, 20)
-"""Fraction of the budget for the first counts of columns, and as much for the scores of pairs."""
+"""Fraction of the budget for the first counts of columns, and for the scores of pairs."""
 
 NOISE_COST = 0.65
-"""Cost of a noisy cell, in standard deviations."""
+"""Cost of a noisy cell, in standard errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cross:
-    """Private values crossed with public cells."""
+    """The columns of a table of counts: one or two private columns, and at most one public column."""
 
     private: tuple[int, ...]
-    """Positions of one or two private columns."""
+    """Indices of the private columns."""
     value_of: NDArray[np.intp]
-    """The value, or group of rare values, of each combination of all private columns."""
+    """The value, or group of rare values, of each combination of all private columns: (n_combinations,)."""
     public: int | None = None
-    """Position of a public column."""
+    """Index of the public column."""
     cell_of: NDArray[np.intp] | None = None
-    """The cell, or group of rare cells, of each code of the public column."""
+    """The cell, or group of rare values, of each code of the public column."""
 
     @property
     def is_single(self) -> bool:
-        """True for a single private column without a public one."""
+        """True for a single private column without a public column."""
         return self.public is None and len(self.private) == 1
 
     @property
     def n_values(self) -> int:
-        """Number of private values."""
+        """The number of private values, or of their combinations."""
         return int(self.value_of.max()) + 1
 
     @property
     def n_cells(self) -> int:
-        """Number of public cells."""
+        """The number of public cells; 1 without a public column."""
         return 1 if self.cell_of is None else int(self.cell_of.max()) + 1
 
     def cells_of(self, public: Sequence[Codes], n_rows: int) -> NDArray[np.intp]:
-        """Return the public cell of each row."""
+        """Return the public cell of each row, given the codes of all public columns."""
         if self.public is None or self.cell_of is None:
             return np.zeros(n_rows, np.intp)
         return self.cell_of[public[self.public]]
@@ -65,59 +65,62 @@ class Cross:
 
 @dataclass(frozen=True, eq=False)
 class NoisyCounts:
-    """Noisy counts of shape (n_cells, n_values)."""
+    """Noisy counts of a table: (n_cells, n_values)."""
 
     cross: Cross
     counts: NDArray[np.float64]
     std_error: float
 
-    def average(self, other: NoisyCounts) -> NoisyCounts:
+    def average(self, second: NoisyCounts) -> NoisyCounts:
         """Return the average with a second measurement, weighted by precision."""
         weight = self.std_error**-2
-        other_weight = other.std_error**-2
+        other_weight = second.std_error**-2
         total = weight + other_weight
-        counts = (weight * self.counts + other_weight * other.counts) / total
+        counts = (weight * self.counts + other_weight * second.counts) / total
         return NoisyCounts(self.cross, counts, total**-0.5)
 
     def group(self, cross: Cross) -> NDArray[np.float64]:
-        """Return the counts of a single column by the groups of values of another table."""
+        """Sum the counts of a single column by the groups of values of another table."""
         group_of = np.zeros(self.cross.n_values, np.intp)
         group_of[self.cross.value_of] = cross.value_of
         return np.bincount(group_of, self.counts[0], cross.n_values).astype(float)
 
 
 @dataclass(frozen=True)
-class _Form:
-    """The numbers of a table that are counted with noise."""
+class _CountedNumbers:
+    """The integers of a table that are measured with noise, from which its counts are computed."""
 
-    # The sums over private values, the number of records of each public cell, are public. With two values, only one of
-    # them is counted. With q > 2 values, the noise is projected so that the sums are exact, which leaves 1 - 1 / q of
-    # its variance.
+    # The number of records of each public cell, the sum over private values, is public.
+    # So with two values, only one of them is measured. With q > 2 values, the noise is
+    # projected such that the sums are exact, which reduces its variance to 1 - 1 / q.
     #
-    # Centered numbers are K N - S for counts N of a cell and their sum S over all K
-    # public cells. S is the single private column, which is counted once, with little
-    # noise, for all its tables. Another value changes centered numbers by K - 1 in its
-    # cell and by 1 in all other cells: by K (K - 1) in squared L2 norm. They sum to 0, so
-    # 1 - 1 / K of the variance of the noise is left; with two cells, one is counted.
+    # Centered numbers are K N - S, for the counts N of a value in a cell and their sum S
+    # over all K public cells. S is the count of the single private column, which is
+    # measured once, with little noise, for all its tables. A record with the value changes
+    # centered numbers by K - 1 in its cell and by -1 in all other cells: by K (K - 1) in
+    # squared L2 norm. They sum to 0, so projected noise has a variance of 1 - 1 / K; with
+    # two cells, only one of them is measured.
 
     n_cells: int
-    """Public cells with records."""
+    """Number of public cells with records."""
     n_values: int
     is_centered: bool
+    """True if centered numbers are measured, otherwise counts."""
 
     @property
     def n_counted_values(self) -> int:
-        """The number of values that are counted in each cell."""
+        """The number of values that are measured in each cell."""
         return 1 if self.n_values == 2 else self.n_values
 
     @property
     def n_counted_cells(self) -> int:
-        """The number of cells that are counted."""
+        """The number of cells that are measured."""
         return 1 if self.is_centered and self.n_cells == 2 else self.n_cells
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """The sensitivity of the counted numbers to another value of a record."""
+        """The sensitivity of the measured integers to replacing the value of a record."""
+        # The old and the new value change, unless only one of two values is measured.
         n_changed = min(2, self.n_counted_values)
         if not self.is_centered or self.n_cells == 2:
             return Sensitivity(n_changed, n_changed)
@@ -127,17 +130,18 @@ class _Form:
         )
 
     @property
-    def noise_left(self) -> float:
-        """The standard deviation of each completed count, relative to the noise."""
-        left = 1 - 1 / self.n_values if self.n_values != 2 else 1.0
+    def relative_std_error(self) -> float:
+        """The standard error of each count after `complete`, relative to the noise of the measured integers."""
+        variance = 1 - 1 / self.n_values if self.n_values != 2 else 1.0
         if self.is_centered:
-            left /= self.n_cells**2
+            # A count is N = (centered number + S) / K.
+            variance /= self.n_cells**2
             if self.n_cells > 2:
-                left *= 1 - 1 / self.n_cells
-        return math.sqrt(left)
+                variance *= 1 - 1 / self.n_cells
+        return math.sqrt(variance)
 
     def center(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the numbers of all cells with records: (n_cells, n_values)."""
+        """Convert counts of shape (n_cells, n_values) to centered numbers, if these are measured."""
         if not self.is_centered:
             return counts
         return np.asarray(self.n_cells * counts - counts.sum(axis=0))
@@ -145,7 +149,7 @@ class _Form:
     def complete(
         self, noisy: NDArray[np.float64], sums: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """Return the noisy numbers of all cells and values, given their sums over values."""
+        """Compute the numbers of all cells and values from the measured numbers, given exact sums over values."""
         if self.is_centered and self.n_cells == 2:
             noisy = np.concatenate([noisy, -noisy])
         elif self.is_centered:
@@ -158,10 +162,10 @@ class _Form:
 
 
 class PrivateColumns:
-    """Exact codes of private columns; only noisy counts and noisy scores leave this object."""
+    """The private columns of all records, of which only noisy counts and scores leave this object."""
 
-    # Neighbors differ in the private values of one record, which moves it between two
-    # cells of a table with the same public values.
+    # Neighbors differ in the private values of one record. So the record is in two
+    # different cells of a table, with the same public cell.
 
     def __init__(
         self,
@@ -170,6 +174,7 @@ class PrivateColumns:
         budget: NoiseBudget,
         source: ByteSource,
     ) -> None:
+        """Store the combination of private values of each record, and the codes of public columns."""
         self._combinations = combinations
         self._source = source
         self.public = public
@@ -186,34 +191,38 @@ class PrivateColumns:
         return np.bincount(cells, minlength=cross.n_cells).astype(np.int64)
 
     def _count(self, cross: Cross) -> NDArray[np.int64]:
-        """Count exactly: (n_cells, n_values)."""
+        """Count the records of each cell and value exactly: (n_cells, n_values)."""
         shape = cross.n_cells, cross.n_values
         cells = cross.cells_of(self.public, self.n_rows)
         index = cells * shape[1] + cross.value_of[self._combinations]
         counts = np.bincount(index, minlength=shape[0] * shape[1])
         return counts.reshape(shape).astype(np.int64)
 
-    def _form(self, cross: Cross) -> _Form:
-        """Return the numbers that are counted with noise."""
+    def _make_form(self, cross: Cross) -> _CountedNumbers:
+        """Return the integers of a table that are measured with noise."""
         n_cells = int((self.count_cells(cross) > 0).sum())
         # With more than two cells, centered numbers need more Laplace noise than counts.
         is_gaussian = self.budget.is_gaussian
         is_centered = n_cells == 2 or (n_cells > 2 and is_gaussian)
-        return _Form(n_cells, cross.n_values, is_centered)
+        return _CountedNumbers(n_cells, cross.n_values, is_centered)
 
-    def error(self, cross: Cross, fraction: Fraction) -> float:
-        """Return the standard deviation of each count, measured with a fraction of the budget."""
-        form = self._form(cross)
-        error = self.budget.std_error(fraction, form.sensitivity) * form.noise_left
-        return max(MIN_STD_ERROR, error)
+    def std_error_of(self, cross: Cross, fraction: Fraction) -> float:
+        """Return the standard error of each count of a table that is measured with a fraction of the budget."""
+        form = self._make_form(cross)
+        noise = self.budget.std_error(fraction, form.sensitivity)
+        return max(MIN_STD_ERROR, noise * form.relative_std_error)
 
     def measure(
         self, cross: Cross, fraction: Fraction, single: NoisyCounts | None = None
     ) -> NoisyCounts:
-        """Measure a table of counts with a fraction of the budget; `single` has the counts of its private column."""
-        form = self._form(cross)
+        """Measure a table of counts with a fraction of the budget.
+
+        `single` has the noisy counts of its private column, which complete centered numbers.
+        """
+        form = self._make_form(cross)
         exact = self._count(cross)
-        has_records = exact.sum(axis=1) > 0  # other cells have no noise
+        # The number of records of a cell is public, so cells without records have no noise.
+        has_records = exact.sum(axis=1) > 0
         numbers = form.center(exact[has_records])
         counted = numbers[: form.n_counted_cells, : form.n_counted_values]
         noisy = self.budget.add_to_counts(
@@ -224,7 +233,7 @@ class PrivateColumns:
             noisy = (noisy + single.group(cross)) / form.n_cells
         table = np.zeros(exact.shape)
         table[has_records] = noisy
-        return NoisyCounts(cross, table, self.error(cross, fraction))
+        return NoisyCounts(cross, table, self.std_error_of(cross, fraction))
 
     def score(
         self,
@@ -232,12 +241,11 @@ class PrivateColumns:
         fraction: Fraction,
         proportions: Sequence[NDArray],
     ) -> NDArray[np.float64]:
-        """Measure the L1 distances of tables from independent columns with a fraction of the budget.
+        """Measure the L1 distance of each table from independent columns with a fraction of the budget.
 
         `proportions` are the estimated proportions of the private values of each table.
         """
-        # Another value moves a record between two cells, which changes a distance by
-        # at most 2.
+        # Replacing a value changes two counts by 1 each, and so a distance by at most 2.
         distances = []
         for cross, of_values in zip(crosses, proportions, strict=True):
             expected = np.outer(self.count_cells(cross), of_values)
@@ -249,17 +257,17 @@ class PrivateColumns:
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """Sizes of columns, and whether their values have an order."""
+    """The sizes of private and public columns, and whether their values are ordered."""
 
     private_sizes: tuple[int, ...]
     private_ordered: tuple[bool, ...]
     public_sizes: tuple[int, ...]
-    """Numbers of declared values; one code more stands for all other values."""
+    """Numbers of declared values; one more code stands for all other values."""
     public_ordered: tuple[bool, ...]
 
     @property
     def n_columns(self) -> int:
-        """The number of all columns."""
+        """The number of private and public columns."""
         return len(self.private_sizes) + len(self.public_sizes)
 
     def values_of(self, *private: int) -> NDArray[np.intp]:
@@ -271,12 +279,13 @@ class ColumnLayout:
 
 
 def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[NoisyCounts]:
-    """Measure single columns, and then the pairs with the largest gains."""
+    """Measure the private columns, select pairs by noisy scores, and measure columns and pairs."""
     singles = []
     for column in range(len(layout.private_sizes)):
         singles.append(Cross((column,), layout.values_of(column)))
-    # The noise of a single column is also in all its pairs that are not measured.
-    weights = [layout.n_columns * _noise_of(columns, cross) for cross in singles]
+    # The noise of a single column is also in all its pairs, so it costs as much as the
+    # noise of one cell in each of them.
+    weights = [layout.n_columns * _find_cost(columns, cross) for cross in singles]
     first = _spend(columns, singles, weights, STEP_FRACTION, [])
     proportions = [estimate_proportions(counts) for counts in first]
     pairs = _list_pairs(columns, layout, proportions)
@@ -285,13 +294,13 @@ def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[Noisy
     )
     crosses = [*singles, *chosen]
     for cross in chosen:
-        weights.append(_noise_of(columns, cross))
+        weights.append(_find_cost(columns, cross))
     return _spend(columns, crosses, weights, columns.budget.remaining, first)
 
 
 def estimate_proportions(noisy: NoisyCounts) -> NDArray[np.float64]:
-    """Estimate the positive proportions of the values of a single column."""
-    # A value with a negative noisy count may still occur.
+    """Estimate the proportions of the values of a single column, all positive."""
+    # A value with a negative noisy count may occur.
     counts = np.maximum(noisy.counts[0], noisy.std_error / 4)
     return np.asarray(counts / counts.sum())
 
@@ -303,7 +312,7 @@ def _spend(
     fraction: Fraction,
     earlier: Sequence[NoisyCounts],
 ) -> list[NoisyCounts]:
-    """Measure tables with the smallest weighted sum of the errors of their cells; average with earlier counts."""
+    """Measure tables such that the weighted sum of their errors is smallest; average with earlier measurements."""
     measured: list[NoisyCounts] = []
     parts = columns.budget.allocate(weights, fraction)
     for index, (cross, part) in enumerate(zip(crosses, parts, strict=True)):
@@ -315,20 +324,21 @@ def _spend(
     return measured
 
 
-def _noise_of(columns: PrivateColumns, cross: Cross) -> float:
-    """Return the sum of the standard deviations of all cells, relative to one count."""
+def _find_cost(columns: PrivateColumns, cross: Cross) -> float:
+    """Return the sum of the standard errors of the cells of a table, relative to the noise of one count."""
     n_cells = int((columns.count_cells(cross) > 0).sum()) * cross.n_values
-    unit = columns.budget.std_error(Fraction(1))
-    return max(1, n_cells) * columns.error(cross, Fraction(1)) / unit
+    unit_std_error = columns.budget.std_error(Fraction(1))
+    return max(1, n_cells) * columns.std_error_of(cross, Fraction(1)) / unit_std_error
 
 
 def _list_pairs(
     columns: PrivateColumns, layout: ColumnLayout, proportions: Sequence[NDArray]
 ) -> list[Cross]:
-    """List all pairs with a private column, with groups of rare values."""
+    """List all pairs of columns with at least one private column, with groups of rare values."""
     noise = columns.budget.std_error(columns.budget.remaining / (2 * layout.n_columns))
 
     def group(counts: NDArray[np.float64], *, ordered: bool) -> NDArray[np.intp]:
+        """Return the group of each value; at least two groups."""
         groups = group_rare_values(
             counts,
             ordered,
@@ -365,7 +375,7 @@ def _list_pairs(
 def _estimate_gains(
     columns: PrivateColumns, pairs: Sequence[Cross], proportions: Sequence[NDArray]
 ) -> list[float]:
-    """Estimate the L1 distance of each pair of columns from independence, in records, from noisy scores."""
+    """Measure the L1 distance of each pair of columns from independent columns, in records."""
     expected = []
     for cross in pairs:
         joint = np.ones(1)
@@ -381,19 +391,19 @@ def _choose(
     gains: Sequence[float],
     single_weights: Sequence[float],
 ) -> list[Cross]:
-    """Choose pairs by the ratio of gain to noise, while the gain exceeds the added noise of all other tables."""
-    # If n tables divide a budget for the smallest sum of errors, this sum is
-    # sum(noise**power) ** (1 / power).
+    """Choose pairs in order of gain / noise, if their gain exceeds the noise that they add to all tables."""
+    # If tables share a budget such that the sum of their errors is smallest, this sum is
+    # sum(noise**power) ** (1 / power): see `NoiseBudget.cost_power`.
     power = columns.budget.cost_power
-    unit = columns.budget.std_error(columns.budget.remaining)
-    noises = [NOISE_COST * _noise_of(columns, cross) for cross in pairs]
-    spent = math.fsum((NOISE_COST * weight) ** power for weight in single_weights)
+    unit_std_error = columns.budget.std_error(columns.budget.remaining)
+    noises = [NOISE_COST * _find_cost(columns, cross) for cross in pairs]
+    spent_noise = math.fsum((NOISE_COST * weight) ** power for weight in single_weights)
     order = sorted(range(len(pairs)), key=lambda i: gains[i] / noises[i], reverse=True)
     chosen = []
     for pair in order:
-        spent_with = spent + noises[pair] ** power
-        cost = unit * (spent_with ** (1 / power) - spent ** (1 / power))
+        new_noise = spent_noise + noises[pair] ** power
+        cost = unit_std_error * (new_noise ** (1 / power) - spent_noise ** (1 / power))
         if gains[pair] > cost:
             chosen.append(pairs[pair])
-            spent = spent_with
+            spent_noise = new_noise
     return chosen

@@ -21,15 +21,16 @@ from skdp.synthesis.model import Table, estimate_counts
 from skdp.synthesis.selection import find_columns
 
 N_ROWS = 20_000
-"""Rows of the table at which a statistic is differentiated: one row more changes little."""
+"""Number of rows of the table at which a statistic is differentiated by adding one row."""
 
 MAX_CALLS = 20_000
-"""Calls of a statistic: minutes, if each takes ten milliseconds."""
+"""Largest number of calls of a statistic: three minutes if each takes ten milliseconds."""
 
-NO_RECORDS = "noise may be all of the number of records"
+# Reasons why a term has no interval.
+NO_RECORDS = "the number of records is not larger than its noise"
 NO_MARGINAL = "no measured marginal has these columns: name them in `marginals`"
-NOT_DETERMINED = "the rows do not determine it"
-NOT_LINEAR = "it is not linear within the noise of the counts"
+NOT_DETERMINED = "the statistic is the same for all rows"
+NOT_LINEAR = "the statistic is not linear within the noise of the counts"
 
 
 def synthetic_inference(
@@ -56,44 +57,44 @@ def synthetic_inference(
     columns : list of column names, optional
         Columns that `statistic` reads; by default all. It is called once for each combination of their values.
     confidence_level : float, default=0.95
-        Coverage of each interval, between 0 and 1.
+        Coverage of each interval, in (0, 1).
 
     Returns
     -------
     pandas.DataFrame
         One row per term: ``term``, ``estimate``, ``std_error``, the bounds ``lower`` and ``upper`` of the interval, the
-        ``p_value`` of the hypothesis that the term is 0, and whether it is ``supported``. If not, all errors are nan,
-        and ``reason`` states why; otherwise it is empty.
+        ``p_value`` of the hypothesis that the term is 0, and whether it is ``supported``. If a term is not supported,
+        its errors are nan, and ``reason`` is the reason; otherwise ``reason`` is empty.
 
     Raises
     ------
     NotFittedError
-        Before the synthesizer's `fit`.
+        If the synthesizer is not fitted.
     TypeError
-        If `synthesizer` or `statistic` is of another type, or `statistic` returns no numbers.
+        If `synthesizer` or `statistic` has an invalid type, or `statistic` does not return numbers.
     ValueError
-        If a column is not modeled, there are too many combinations of values, or `statistic` returns numbers that are
-        not finite, or other terms for other tables.
+        If a column is not modeled, there are too many combinations of values, or `statistic` returns infinite numbers
+        or different terms for different tables.
 
     See Also
     --------
-    DPMarginalSynthesizer.count_estimate : Counts of the table itself, with intervals.
+    DPMarginalSynthesizer.count_estimate : Estimate counts of the private table, with intervals.
 
     Notes
     -----
     Near the proportions p of the model, a statistic T of proportions q is T(p) plus the sum of f(x) * (q(x) - p(x))
-    over all combinations x of values, where the influence f(x) ([1]_) is found by adding one row of each combination to
-    20,000 rows. The noisy counts of the marginal estimate the sum without bias, however the model was fitted. The
-    variance is the known noise, plus the mean of f(x)**2 divided by the number of records. Intervals are normal.
+    over all combinations x of values. The influence f(x) ([1]_) is computed by adding one row of each combination to
+    20,000 rows. The noisy counts of the marginal are unbiased estimates of q, for any fit of the model. The variance is
+    the variance of the noise plus the mean of f(x)**2 divided by the number of records. Intervals are normal.
 
     Numbers in bins are replaced by two points in each bin, with the mean and the standard deviation of the fine cells;
-    the noise of the counts of these cells is in the intervals. A statistic that jumps within a bin, such as the
-    proportion above a limit, needs an edge there. The dependence of numbers within a bin on other columns was not
-    measured: declare bins within which it does not matter.
+    intervals include the noise of the counts of these cells. For a statistic that is discontinuous in a number, such as
+    the proportion above a limit, declare an edge of a bin at the limit. The dependence of numbers within a bin on other
+    columns is not measured, so declare bins that are narrow enough.
 
     A term is not supported if no measured marginal counts all combinations of its columns separately
     (without groups of rare values), if it is not linear within its margin of error, such as the mean
-    of a group whose records may all be noise, or if all rows change it equally, such as a median or
+    of a group with fewer records than noise, or if adding any row changes it equally, such as a median or
     the number of rows.
 
     **Privacy.** Post-processing of noisy counts, without privacy loss; no record is read.
@@ -126,13 +127,16 @@ def synthetic_inference(
     check_is_fitted(synthesizer)
     level = check_confidence_level(confidence_level)
     if not callable(statistic):
-        kind = type(statistic).__name__
-        raise TypeError(f"`statistic` must be a function of a table, got {kind}.")
+        raise TypeError(
+            f"`statistic` must be a function of a table, got {type(statistic).__name__}."
+        )
     names = synthesizer.domain_.columns if columns is None else columns
     names = [names] if isinstance(names, str) else list(names)
-    numbers = find_columns(synthesizer.domain_, names, "columns")
-    cells = _list_cells(synthesizer, numbers)
-    analysis = _Analysis(synthesizer, numbers, cells, _differentiate(statistic, cells))
+    columns_used = find_columns(synthesizer.domain_, names, "columns")
+    cells = _make_point_table(synthesizer, columns_used)
+    analysis = _Analysis(
+        synthesizer, columns_used, cells, _differentiate(statistic, cells)
+    )
     quantile = NormalDist().inv_cdf((1 + level) / 2)
     rows = []
     for term in range(len(analysis.linear.terms)):
@@ -142,38 +146,43 @@ def synthetic_inference(
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """The points that stand for the values of one column."""
+    """The points that represent the values of one column; a bin has two points."""
 
     points: pd.Series
+    """(n_points,)."""
     value_of: NDArray[np.intp]
-    """The value of each point."""
+    """The index of the value of each point."""
     proportions: Table
     """The proportion of each point in the records of its value."""
     scores: Table | None = None
-    """(n_cells, n_points): the change of each proportion with the counts of fine cells, if any."""
+    """(n_cells, n_points): the change of each proportion with the counts of fine cells; None without fine cells."""
     cell_counts: Table = field(default_factory=lambda: np.zeros(0))
     """(n_cells,): the noisy counts of fine cells."""
     std_error: float = 0.0
+    """The standard error of these counts."""
     means: Table = field(default_factory=lambda: np.zeros(0))
-    """The mean of each bin, relative to the first edge."""
+    """(n_bins,): the mean of the numbers of each bin, relative to the first edge."""
     positions: Table = field(default_factory=lambda: np.zeros(0))
-    """The points, relative to the means of their bins; 0 if missing."""
+    """(n_points,): the distances of points from the means of their bins; 0 for missing."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Cells:
-    """All combinations of points, and their proportions by the model."""
+class _PointTable:
+    """All combinations of the points of columns, and their proportions by the model."""
 
     axes: Sequence[_Axis]
     rows: pd.DataFrame
+    """The combinations, one per row."""
     proportions: Table
-    """One axis per column."""
+    """The proportion of each combination, with one axis per column."""
     conditional: Table
     """The proportion of each combination of points in the records of its values."""
 
 
-def _list_cells(synthesizer: DPMarginalSynthesizer, columns: Sequence[int]) -> _Cells:
-    """List the combinations of the values of columns, with points for numbers in bins."""
+def _make_point_table(
+    synthesizer: DPMarginalSynthesizer, columns: Sequence[int]
+) -> _PointTable:
+    """List the combinations of the points of columns, with their proportions by the model."""
     axes = []
     for column in columns:
         values = synthesizer.domain_[synthesizer.domain_.columns[column]]
@@ -187,53 +196,61 @@ def _list_cells(synthesizer: DPMarginalSynthesizer, columns: Sequence[int]) -> _
     n_points = [axis.value_of.size for axis in axes]
     if math.prod(n_points) > MAX_CALLS:
         raise ValueError(
-            f"`columns` have {math.prod(n_points):,} combinations of values, for each "
-            f"of which `statistic` is called; at most {MAX_CALLS:,} are allowed. Name "
-            "fewer columns."
+            f"`columns` must have at most {MAX_CALLS:,} combinations of values, for each "
+            f"of which `statistic` is called, got {math.prod(n_points):,}. Name fewer "
+            "columns."
         )
     codes = np.indices(n_points).reshape(len(axes), -1)
     rows = {}
-    for number, axis in enumerate(axes):
-        name = synthesizer.domain_.columns[columns[number]]
-        rows[name] = axis.points.iloc[codes[number]].reset_index(drop=True)
+    for axis_number, axis in enumerate(axes):
+        name = synthesizer.domain_.columns[columns[axis_number]]
+        rows[name] = axis.points.iloc[codes[axis_number]].reset_index(drop=True)
     conditional = np.ones(n_points)
-    for number in range(len(axes)):
-        one_axis = [-1 if other == number else 1 for other in range(len(axes))]
-        points_of_bins = axes[number].proportions.reshape(one_axis)
-        if len(axes) > 1 and axes[number].means.size > 1:
-            slopes = _estimate_slopes(axes, proportions, number)
-            positions = axes[number].positions.reshape(one_axis)
+    for axis_number in range(len(axes)):
+        one_axis = [-1 if other == axis_number else 1 for other in range(len(axes))]
+        points_of_bins = axes[axis_number].proportions.reshape(one_axis)
+        if len(axes) > 1 and axes[axis_number].means.size > 1:
+            slopes = _estimate_slopes(axes, proportions, axis_number)
+            positions = axes[axis_number].positions.reshape(one_axis)
             points_of_bins = points_of_bins * (1 + np.clip(positions * slopes, -1, 1))
         conditional = conditional * points_of_bins
-    of_values = proportions[np.ix_(*(axis.value_of for axis in axes))]
-    return _Cells(axes, pd.DataFrame(rows), of_values * conditional, conditional)
+    value_proportions = proportions[np.ix_(*(axis.value_of for axis in axes))]
+    return _PointTable(
+        axes, pd.DataFrame(rows), value_proportions * conditional, conditional
+    )
 
 
-def _estimate_slopes(axes: Sequence[_Axis], proportions: Table, number: int) -> Table:
-    """Estimate the slope within bins of the density of numbers, relative to all records."""
-    # Within a bin, the numbers of a group have a density that is linear in the number,
-    # relative to the numbers of all records: its slope is the slope between bins.
-    means = axes[number].means
-    by_bin = np.moveaxis(proportions, number, 0)
-    others = tuple(range(1, proportions.ndim))
-    of_bins = by_bin[: means.size]
-    independent = of_bins.sum(axis=0) * of_bins.sum(axis=others, keepdims=True)
-    ratio = of_bins / np.maximum(independent, np.finfo(float).tiny)
+def _estimate_slopes(
+    axes: Sequence[_Axis], proportions: Table, axis_number: int
+) -> Table:
+    """Estimate the slope of the density within bins given the other columns, relative to the density of all records."""
+    # Given the values of other columns, the density of the numbers of a bin, relative to
+    # all records, is assumed to be linear in the number. Its slope is the slope between the
+    # means of neighboring bins, divided by the density.
+    means = axes[axis_number].means
+    by_bin = np.moveaxis(proportions, axis_number, 0)
+    other_axes = tuple(range(1, proportions.ndim))
+    bin_proportions = by_bin[: means.size]
+    independent = bin_proportions.sum(axis=0) * bin_proportions.sum(
+        axis=other_axes, keepdims=True
+    )
+    ratio = bin_proportions / np.maximum(independent, np.finfo(float).tiny)
     slopes = np.zeros(by_bin.shape)
     slopes[: means.size] = np.gradient(ratio, means, axis=0)
     slopes[: means.size] /= np.maximum(ratio, np.finfo(float).tiny)
     values = np.ix_(*(axis.value_of for axis in axes))
-    return np.asarray(np.moveaxis(slopes, 0, number)[values])
+    return np.asarray(np.moveaxis(slopes, 0, axis_number)[values])
 
 
 def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
-    """Return two points per bin with its mean and standard deviation; missing has one."""
+    """Represent each bin by two points with its mean and standard deviation, and missing by one point."""
     n_bins = len(values.edges) - 1
     missing = int(values.missing)
     cells = values if shape is None else shape.cells
     bins = np.arange(n_bins) if shape is None else shape.bins
     proportions = np.ones(n_bins) if shape is None else shape.proportions
-    # Relative to the start of each bin, because dates cannot be added.
+    # Numbers and dates are relative to the first edge of their bin, because dates cannot
+    # be added.
     starts = np.array(values.edges, values.dtype)[:-1]
     middles = (find_middles(cells) - starts[bins]).astype(float)
     means = np.bincount(bins, proportions * middles)
@@ -258,7 +275,9 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     )
     if shape is None:
         return axis
-    # A number in a cell moves weight from the lower to the upper point of its bin.
+    # The mean of a bin is preserved to first order if a number with the standardized
+    # distance z from the mean adds z / 2 to the weight of the upper point of the bin, and
+    # subtracts z / 2 from the weight of the lower point.
     z = (middles - means[bins]) / np.maximum(stds[bins], np.finfo(float).tiny)
     scores = np.zeros((bins.size, value_of.size))
     scores[np.arange(bins.size), 2 * bins] = -z / 2
@@ -269,17 +288,19 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
 
 
 @dataclass(frozen=True, eq=False)
-class _Linear:
-    """Statistics near a table: their values, and the influence of each cell."""
+class _Linearization:
+    """The terms of a statistic at the model, and the influence of each cell on them."""
 
     terms: list[str]
     values: Table
     influence: Table
-    """(n_terms, n_cells), with mean 0 at the table."""
+    """(n_terms, n_cells): the derivative with respect to the proportion of a cell, with a mean of 0 at the model."""
 
 
-def _differentiate(statistic: Callable[[Any], Any], cells: _Cells) -> _Linear:
-    """Compute the influence of each cell on a statistic, by adding one row of the cell."""
+def _differentiate(
+    statistic: Callable[[Any], Any], cells: _PointTable
+) -> _Linearization:
+    """Compute the influence of each cell on the terms of a statistic, by adding one row of the cell."""
     rows = _make_rows(cells, cells.proportions.ravel())
     terms, values = _evaluate(statistic, rows)
     influence = np.empty((len(terms), len(cells.rows)))
@@ -291,17 +312,17 @@ def _differentiate(statistic: Callable[[Any], Any], cells: _Cells) -> _Linear:
                 f"`statistic` must return the same terms for all tables, got {names} "
                 f"after {terms}."
             )
-        # One row more changes the proportion of its cell by about 1 / N_ROWS.
+        # One more row changes the proportion of its cell by about 1 / N_ROWS.
         influence[:, cell] = (moved - values) * (N_ROWS + 1)
     if not np.isfinite(influence).all():
         raise ValueError("`statistic` must return finite numbers.")
     means = influence @ (cells.proportions.ravel() / cells.proportions.sum())
-    return _Linear(terms, values, influence - means[:, np.newaxis])
+    return _Linearization(terms, values, influence - means[:, np.newaxis])
 
 
-def _make_rows(cells: _Cells, proportions: Table) -> pd.DataFrame:
-    """Return about `N_ROWS` rows with given proportions of cells."""
-    # Cumulative sums are rounded, so that no part is lost.
+def _make_rows(cells: _PointTable, proportions: Table) -> pd.DataFrame:
+    """Make a table of about `N_ROWS` rows with given proportions of cells."""
+    # Cumulative sums are rounded, so that the numbers of rows add up.
     sums = np.rint(np.cumsum(proportions) / proportions.sum() * N_ROWS)
     counts = np.diff(sums, prepend=0.0).astype(np.int64)
     rows = cells.rows.iloc[np.repeat(np.arange(counts.size), counts)]
@@ -311,11 +332,11 @@ def _make_rows(cells: _Cells, proportions: Table) -> pd.DataFrame:
 def _evaluate(
     statistic: Callable[[Any], Any], rows: pd.DataFrame
 ) -> tuple[list[str], Table]:
-    """Return the names and the numbers of the terms of a statistic."""
-    found = statistic(rows)
-    is_number = not isinstance(found, Mapping) and np.ndim(found) == 0
+    """Compute a statistic of rows; return the names and values of its terms."""
+    result = statistic(rows)
+    is_number = not isinstance(result, Mapping) and np.ndim(result) == 0
     try:
-        numbers = pd.Series({"statistic": found} if is_number else found, dtype=float)
+        numbers = pd.Series({"statistic": result} if is_number else result, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(
             "`statistic` must return a number, or several in an array, a Series or a "
@@ -325,14 +346,14 @@ def _evaluate(
 
 
 class _Analysis:
-    """Statistics near the model, and the noisy counts that correct them."""
+    """The terms of a statistic at the model, and the noisy counts that correct them."""
 
     def __init__(
         self,
         synthesizer: DPMarginalSynthesizer,
         columns: Sequence[int],
-        cells: _Cells,
-        linear: _Linear,
+        cells: _PointTable,
+        linear: _Linearization,
     ) -> None:
         self.cells = cells
         self.linear = linear
@@ -341,31 +362,38 @@ class _Analysis:
         self.counts, self.std_error = estimate_counts(synthesizer.marginals_, columns)
 
     def correct(self, term: int) -> tuple[float, float]:
-        """Return the correction of a statistic by the counts, and its variance."""
+        """Return the correction of a term by the noisy counts, and the variance of the estimate."""
+        # One-step correction: the influence summed over the noisy counts, divided by the
+        # number of records. The variance has the noise of the counts, and the sampling
+        # variance of the influence.
         influence = self.linear.influence[term].reshape(self.cells.proportions.shape)
         by_value = influence * self.cells.conditional
-        for number, axis in enumerate(self.cells.axes):
-            by_value = _sum_points(by_value, axis, number)
+        for axis_number, axis in enumerate(self.cells.axes):
+            by_value = _sum_points(by_value, axis, axis_number)
         total = float((by_value * self.counts).sum())
         variance = self.std_error**2 * float((by_value**2).sum())
-        for number, axis in enumerate(self.cells.axes):
+        for axis_number, axis in enumerate(self.cells.axes):
             if axis.scores is None:
                 continue
-            weights = axis.scores @ self._average_slopes(influence, number)
+            weights = axis.scores @ self._average_influence(influence, axis_number)
             total += float(weights @ axis.cell_counts)
             variance += axis.std_error**2 * float(weights @ weights)
         squares = float((influence**2 * self.cells.proportions).sum())
         return total / self.n_rows, variance / self.n_rows**2 + squares / self.n_rows
 
-    def _average_slopes(self, influence: Table, number: int) -> Table:
-        """Return the mean influence of each point of a column over the other columns."""
-        others = tuple(axis for axis in range(influence.ndim) if axis != number)
-        weights = self.cells.proportions.sum(axis=others)
-        sums = (influence * self.cells.proportions).sum(axis=others)
+    def _average_influence(self, influence: Table, axis_number: int) -> Table:
+        """Return the mean influence of each point of a column over the values of the other columns."""
+        other_axes = tuple(
+            axis for axis in range(influence.ndim) if axis != axis_number
+        )
+        weights = self.cells.proportions.sum(axis=other_axes)
+        sums = (influence * self.cells.proportions).sum(axis=other_axes)
         return np.divide(sums, weights, out=np.zeros(sums.shape), where=weights > 0)
 
-    def move(self, term: int, change: float) -> Table:
-        """Return proportions of cells that change a linear statistic by `change`."""
+    def tilt(self, term: int, change: float) -> Table:
+        """Return proportions of cells at which a linear term differs by `change` from its value at the model."""
+        # Exponential tilting in the direction of the influence. To first order, the term
+        # changes by the step times the variance of the influence.
         influence = self.linear.influence[term]
         proportions = self.cells.proportions.ravel()
         step = change / float(influence**2 @ proportions)
@@ -373,18 +401,18 @@ class _Analysis:
         return np.asarray(proportions * np.exp(logs - logs.max()))
 
 
-def _sum_points(table: Table, axis: _Axis, number: int) -> Table:
-    """Sum over the points of each value of a column."""
-    moved = np.moveaxis(table, number, 0)
+def _sum_points(table: Table, axis: _Axis, axis_number: int) -> Table:
+    """Sum a table over the points of each value of a column, on its axis."""
+    moved = np.moveaxis(table, axis_number, 0)
     sums = np.zeros((axis.value_of.max() + 1, *moved.shape[1:]))
     np.add.at(sums, axis.value_of, moved)
-    return np.moveaxis(sums, 0, number)
+    return np.moveaxis(sums, 0, axis_number)
 
 
 def _infer(
     statistic: Callable[[Any], Any], analysis: _Analysis, term: int, quantile: float
 ) -> dict[str, Any]:
-    """Estimate one term, if its columns were measured and it is linear."""
+    """Estimate a term with its interval, or state the reason why it has no interval."""
     linear = analysis.linear
     estimate = float(linear.values[term])
     std_error = p_value = math.nan
@@ -424,11 +452,13 @@ def _is_linear(
     term: int,
     margin: float,
 ) -> bool:
-    """Check that a change of the counts by the margin of error changes the statistic by about this margin."""
+    """Return True if a term is about linear within its margin of error."""
+    # The proportions are changed such that a linear term changes by the margin in both
+    # directions; the change must be within half of it.
     if margin == 0:
         return True
     for sign in (-1, 1):
-        proportions = analysis.move(term, sign * margin)
+        proportions = analysis.tilt(term, sign * margin)
         _, values = _evaluate(statistic, _make_rows(analysis.cells, proportions))
         change = values[term] - analysis.linear.values[term]
         if not abs(change - sign * margin) <= margin / 2:
