@@ -1,4 +1,4 @@
-"""Fine public cells of numbers and dates, and numbers drawn within them."""
+"""Fine public cells within the bins of numbers and dates, and numbers drawn within them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skdp.tables import number_dtype
 
 # Tuned by benchmarks/synthesis_numbers.py.
 MAX_CELLS = 512
-"""Whole numbers or dates with separate cells."""
+"""Largest number of whole numbers or dates of an interval that get separate cells."""
 
 POINT_WIDTH = 2.0**-20
 """Width of the cell of a single real number, relative to the interval."""
@@ -23,15 +23,18 @@ POINT_WIDTH = 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The smallest and largest number or date of each bin, and their distance; 0 if real."""
+    """The numbers or dates that rows may have in each bin of an interval."""
 
     first: NDArray[Any]
+    """The smallest number of each bin."""
     last: NDArray[Any]
+    """The largest number of each bin."""
     size: Any
+    """The distance between successive numbers; 0 for real numbers."""
 
     @classmethod
     def of(cls, interval: Interval) -> Steps:
-        """List the numbers or dates that rows may have in the bins of an interval."""
+        """Find the numbers or dates that rows may have in the bins of an interval."""
         edges = np.array(interval.edges, interval.dtype)
         if edges.dtype.kind == "M":
             return cls._of_dates(edges)
@@ -52,6 +55,7 @@ class Steps:
 
     @classmethod
     def _of_dates(cls, edges: NDArray[np.datetime64]) -> Steps:
+        """Find the dates in bins with these edges: whole days, seconds or microseconds."""
         steps, unit = _count_units(edges)
         numbers = cls._between(steps, steps[-1], 1)
 
@@ -63,7 +67,8 @@ class Steps:
 
     @classmethod
     def _between(cls, steps: NDArray[Any], largest: Any, unit: float) -> Steps:
-        # A bin without a number, such as from 3.1 to 3.9, has the nearest one.
+        """Find the multiples of 1 / `unit` in each bin, given the first multiple of each edge and the largest one."""
+        # A bin that contains no multiple, such as from 3.1 to 3.9, gets the nearest one.
         first = np.minimum(steps[:-1], largest)
         last = np.clip(steps[1:] - 1, first, largest)
         last[-1] = largest  # The last bin is closed.
@@ -74,13 +79,16 @@ class Steps:
 
     @property
     def n_values(self) -> NDArray[np.float64]:
-        """The number of values of each bin; the widths if numbers are real."""
+        """The number of values of each bin; for real numbers, the width of each bin."""
         width = (self.last - self.first).astype(float)
         return np.asarray(np.rint(width / self.size) + 1 if self.size else width)
 
 
 def _count_units(dates: NDArray[np.datetime64]) -> tuple[NDArray[np.int64], Any]:
-    """Count whole days, whole seconds if all dates are, or microseconds; also return the dtype."""
+    """Convert dates to integers of days, of seconds if all of them are whole seconds, or of microseconds.
+
+    Also return the dtype of dates with this unit.
+    """
     unit = dates.dtype
     seconds = dates.astype("datetime64[s]")
     if np.datetime_data(unit)[0] == "us" and (seconds == dates).all():
@@ -89,9 +97,10 @@ def _count_units(dates: NDArray[np.datetime64]) -> tuple[NDArray[np.int64], Any]
 
 
 def _first_steps(edges: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:
-    """Return the first decimal number of each bin, as a number of steps."""
+    """Return the smallest decimal number that is at least each edge, in units of the last decimal."""
     unit = 10.0**decimals
-    # The product of an edge may be off by its last bits, a quotient is not.
+    # The product of an edge and the unit may be rounded, but the quotient is the float of
+    # the decimal number.
     steps = np.rint(edges * unit)
     return np.asarray(steps + (steps / unit < edges))
 
@@ -99,7 +108,7 @@ def _first_steps(edges: NDArray[np.float64], decimals: int) -> NDArray[np.float6
 def draw_within(
     interval: Interval, bins: NDArray[np.integer], positions: NDArray[np.float64]
 ) -> NDArray[Any]:
-    """Return the number or date at a position from 0 to 1 of each bin."""
+    """Return the number or date at a position from 0 to 1 within a bin, for each row."""
     steps = Steps.of(interval)
     first, last = steps.first[bins], steps.last[bins]
     if first.dtype.kind == "M":
@@ -119,7 +128,7 @@ def draw_within(
 
 
 def find_middles(interval: Interval) -> NDArray[Any]:
-    """Return the mean of the values of each bin; dates are rounded down."""
+    """Return the middle of the numbers of each bin; dates are rounded down."""
     steps = Steps.of(interval)
     if steps.first.dtype.kind == "M":
         return steps.first + (steps.last - steps.first) // 2
@@ -130,25 +139,27 @@ def find_middles(interval: Interval) -> NDArray[Any]:
 
 
 def cut_finely(interval: Interval) -> Interval:
-    """Cut bins into fine public cells, by declared facts alone; itself if none are finer."""
+    """Cut the bins of an interval into fine cells, by public facts; return the same interval if no cell is finer."""
     edges = np.array(interval.edges, interval.dtype)
     fine = _cut_dates(edges) if edges.dtype.kind == "M" else _cut_numbers(interval)
-    # One cell more than bins is the closed last bin.
+    # A single additional cell is the upper bound of the closed last bin.
     if fine.size <= edges.size + 1:
         return interval
     return with_edges(interval, fine)
 
 
 def _cut_dates(declared: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+    """Return the edges of at most `MAX_CELLS` cells of equal width, together with the declared edges."""
     steps, unit = _count_units(declared)
     low, high = int(steps[0]), int(steps[-1])
     n_cells = min(MAX_CELLS, high - low)
-    # Python's integers do not overflow.
+    # Integers of Python do not overflow.
     fine = [low + cell * (high - low) // n_cells for cell in range(n_cells)]
     return np.union1d(declared, np.array(fine).astype(unit).astype(declared.dtype))
 
 
 def _cut_numbers(interval: Interval) -> NDArray[np.float64]:
+    """Return the edges of fine cells of numbers, together with the declared edges."""
     declared = np.array(interval.edges)
     low, high = float(declared[0]), float(declared[-1])
     unit = np.inf if interval.decimals is None else 10.0**interval.decimals
@@ -176,11 +187,11 @@ def _cut_numbers(interval: Interval) -> NDArray[np.float64]:
 
 
 def _join_edges(interval: Interval, fine: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Add fine edges to declared ones, without cells that contain no number."""
+    """Add fine edges to the declared edges, except for edges that would create a cell without numbers."""
     declared = np.array(interval.edges)
     first_numbers = declared
     if interval.decimals is not None:
-        # No whole number is between a declared edge 18.5 and an edge 19.
+        # For example, no whole number is between a declared edge 18.5 and an edge 19.
         steps = _first_steps(declared, interval.decimals)
         first_numbers = steps / 10.0**interval.decimals
     is_inside = (fine > declared[0]) & (fine < declared[-1])
@@ -199,7 +210,7 @@ def with_edges(interval: Interval, edges: NDArray[Any]) -> Interval:
 
 
 def find_intervals(domain: Domain) -> dict[int, Interval]:
-    """Return the columns of numbers and dates, by index."""
+    """Return the intervals of the columns of numbers and dates, by index of the column."""
     intervals = {}
     for column, name in enumerate(domain.columns):
         values = domain[name]
@@ -209,14 +220,15 @@ def find_intervals(domain: Domain) -> dict[int, Interval]:
 
 
 def cut_domain(domain: Domain) -> dict[int, Interval]:
-    """Return the fine cells of each interval with more cells than bins, by index."""
+    """Cut each interval of a domain into fine cells; return intervals with more cells than bins, by index."""
     cells = {}
     for column, interval in find_intervals(domain).items():
         low, high = interval.edges[0], interval.edges[-1]
         if isinstance(low, float) and not math.isfinite(high - low):
             raise ValueError(
-                f"The interval of column {domain.columns[column]!r} is wider than the "
-                f"largest float, {sys.float_info.max:.1e}. Declare closer bounds."
+                f"The Interval of column {domain.columns[column]!r} must have a width of at "
+                f"most {sys.float_info.max:.1e}, got {low:g} to {high:g}. Declare narrower "
+                "bounds."
             )
         fine = cut_finely(interval)
         if fine is not interval:
@@ -225,7 +237,7 @@ def cut_domain(domain: Domain) -> dict[int, Interval]:
 
 
 def find_points(cells: Interval) -> NDArray[np.bool_]:
-    """Mark the cells of single real numbers, which stand for their lower edge."""
+    """Return True for each cell of a single real number, its lower edge."""
     edges = np.array(cells.edges, cells.dtype)
     if cells.decimals is not None or edges.dtype.kind == "M":
         return np.zeros(edges.size - 1, bool)
@@ -234,32 +246,32 @@ def find_points(cells: Interval) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """The distribution of records within the bins of a column, by its fine cells."""
+    """The distribution of the numbers of a column within its bins, by fine cells."""
 
     cells: Interval
     starts: NDArray[np.intp]
-    """The number of the first cell of each bin, and of all cells."""
+    """The index of the first cell of each bin, and last the number of cells: (n_bins + 1,)."""
     proportions: NDArray[np.float64]
-    """The proportion of each cell in the records of its bin."""
+    """The proportion of each cell in the records of its bin: (n_cells,)."""
     counts: NDArray[np.float64]
     """The noisy counts of the cells."""
     std_error: float
 
     @property
     def bins(self) -> NDArray[np.intp]:
-        """The bin of each cell."""
+        """The index of the bin of each cell: (n_cells,)."""
         return np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
 
     @property
     def cumulative(self) -> NDArray[np.float64]:
-        """The distribution function at each edge, from b to b + 1 within bin number b."""
+        """The rank of each edge, from b to b + 1 within bin b: the distribution function within bins (n_cells + 1,)."""
         sums = np.append(0.0, np.cumsum(self.proportions))
-        # Proportions of a bin may not add up to 1 exactly.
+        # Rounding: the proportions of a bin may not add up to exactly 1.
         sums[self.starts] = np.arange(self.starts.size)
         return np.maximum.accumulate(sums)
 
     def draw(self, ranks: NDArray[np.float64]) -> NDArray[Any]:
-        """Return the numbers with some ranks, of which the integer part is the bin."""
+        """Return the numbers with these ranks, of which the integer part is the bin."""
         cumulative = self.cumulative
         bins = ranks.astype(np.intp)
         cells = np.searchsorted(cumulative, ranks, side="right") - 1
@@ -271,6 +283,6 @@ class Shape:
         return draw_within(self.cells, cells, positions)
 
     def rank(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the ranks of some numbers or dates."""
+        """Return the ranks of numbers or dates (see `cumulative`)."""
         edges = np.array(self.cells.edges, values.dtype).astype(float)
         return np.interp(values.astype(float), edges, self.cumulative)

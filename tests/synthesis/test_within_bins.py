@@ -40,7 +40,7 @@ def test_bounds_wider_than_floats_are_refused_before_the_charge(bins):
     domain = {"x": Interval(edges=[-1e308, 0, 1e308]), "y": [0, 1]}
     ledger = PrivacyLedger(epsilon=5)
     with pytest.raises(
-        ValueError, match=r"column 'x' is wider than the largest float, 1.8e\+308. Declare closer bounds"
+        ValueError, match=r"column 'x' must have a width of at most 1.8e\+308, got .*. Declare narrower bounds"
     ):
         DPMarginalSynthesizer(domain=domain, bins=bins, ledger=ledger).fit(table)
     assert ledger.report().empty
