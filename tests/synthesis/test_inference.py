@@ -178,7 +178,7 @@ class TestErrors:
     def test_too_many_combinations(self):
         domain = {"age": range(81), "sex": ["f", "m"], "income": Interval(0, 100, bins=100, real=True)}
         synthesizer = fitted(people(100), domain=domain, marginals="independent")
-        with pytest.raises(ValueError, match="32,400 combinations of values"):
+        with pytest.raises(ValueError, match=r"combinations of values, .*, got 32,400"):
             synthetic_inference(synthesizer, statistics, columns=["age", "sex", "income"])
 
 
