@@ -219,3 +219,10 @@ def test_nothing_is_drawn_beyond_the_budget(release):
     with counted_draws() as drawn, pytest.raises(BudgetExceeded):
         release("mean", np.ones(9), bounds=(0, 1), epsilon=1.0, delta=1e-6, ledger=ledger, **more)
     assert drawn[0] == 0
+
+
+def test_text_among_numbers_is_an_error_although_missing_numbers_are_allowed():
+    settings = {"bounds": (0, 1), "epsilon": 1.0, "delta": 1e-6}
+    smooth_sensitivity_release("mean", np.array([0.25, np.nan, 0.5]), **settings)
+    with pytest.raises(TypeError, match="contains text or other objects"):
+        smooth_sensitivity_release("mean", np.array([0.25, "secret", 0.5], object), **settings)

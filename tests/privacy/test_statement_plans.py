@@ -11,7 +11,7 @@ from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 from skdp import (
     Domain,
@@ -20,6 +20,7 @@ from skdp import (
     DPMean,
     DPStandardScaler,
     HeavyHitters,
+    Interval,
     NumericPerturber,
     OnFitOnly,
     PrivacyLedger,
@@ -27,7 +28,7 @@ from skdp import (
     UnaryEncodingTransformer,
     privacy_statement,
 )
-from skdp.privacy import Mu, Rho
+from skdp.privacy import Mu, PrivacyGuarantee, Rho
 from tests.conftest import each
 from tests.test_fitted_state import SUBJECTS
 
@@ -235,3 +236,13 @@ def test_a_private_target_that_is_a_column_behind_a_step_without_names():
     pipeline = make_pipeline(StandardScaler(), private_target()).fit(X, SICK.rename("sick"))
     statement = privacy_statement(pipeline, X)
     assert statement.total is None
+
+
+def test_the_domain_of_a_computed_column_is_stated_for_the_columns_of_the_table():
+    found = PrivacyGuarantee(0.5, relation="add_remove", trust="central")
+    domain = Domain({"a^2": Interval(0, 1)}).with_guarantee(found)
+    square = PolynomialFeatures((2, 2), include_bias=False).set_output(transform="pandas")
+    pipeline = make_pipeline(square, DPStandardScaler(1.0, bounds=domain))
+    X = pd.DataFrame({"a": np.linspace(0, 1, 50)})
+    rows = privacy_statement(pipeline.fit(X), X).rows
+    assert rows.loc[rows["step"] == "domain", ["column", "epsilon"]].to_numpy().tolist() == [["a", 0.5]]
