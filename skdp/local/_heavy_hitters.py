@@ -1,4 +1,4 @@
-"""The frequent words of an open vocabulary, found by extending frequent prefixes."""
+"""Frequent strings of an open vocabulary, by the prefix extending method."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ from skdp.privacy import PrivacyGuarantee, PrivacyLedger, charge_ledger, check_e
 from skdp.randomness import BLOCK, ByteSource, check_size, uniform_integers
 from skdp.tables import to_object_list
 
-# A symbol is a byte: 0 pads words, and 255 replaces all other characters.
-MAX_CHARACTERS = 254
+# Symbols are bytes. The symbol 0 pads words, and one symbol replaces all characters
+# outside the alphabet.
+MAX_ALPHABET_CHARACTERS = 254
 
-# The public hash of longer prefixes is a polynomial modulo this prime.
-PRIME = (1 << 31) - 1
+# Modulus of the polynomial hash of the symbols before a step, a Mersenne prime.
+PREFIX_HASH_PRIME = (1 << 31) - 1
 
-# Buckets of r bits take the server 2**r steps per report.
+# With buckets of r bits, the server takes 2**r steps per report.
 MAX_BUCKET_BITS = 7
 
 Symbols = NDArray[np.uint8]
@@ -171,7 +172,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         Parameters
         ----------
         words : series, dataframe of one column, or array-like of shape (n_samples,)
-            True strings, one for each record.
+            True string of each record.
 
         Returns
         -------
@@ -188,6 +189,7 @@ class HeavyHitters(OnSite, BaseEstimator):
             If the ledger does not cover the release.
         """
         protocol = self._make_protocol()
+        # A charge is never refunded, so all errors are raised before it.
         table = to_single_column(words, "words")
         check_index_levels(words, table.names, what="words")
         warn_of_levels(words)
@@ -231,7 +233,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         **Privacy.** Post-processing of reports uses no budget.
         """
         protocol = self._make_protocol()
-        rows = read_reports(reports, protocol)
+        rows = check_reports(reports, protocol)
         n_groups = len(protocol.coder.steps)
         groups = [rows[rows[:, 0] == group] for group in range(n_groups)]
         if not all(map(len, groups)):
@@ -239,9 +241,11 @@ class HeavyHitters(OnSite, BaseEstimator):
                 f"reports must have a row for each of the {n_groups} groups, got "
                 f"{len(rows)} rows."
             )
-        # Twice as many prefixes as words are extended in each step.
+        # Each step keeps more prefixes than words are sought, because a frequent word may
+        # have a prefix that is underestimated.
         n_candidates = 2 * max(8, self.n_top)
         words = extend_prefixes(protocol, groups, n_candidates)
+        # Bonferroni: each step considers all tails of all candidates.
         n_considered = n_candidates * n_groups << protocol.coder.step_bits
         level = 1 - (1 - self.confidence_level) / n_considered
         estimates = estimate_words(protocol, groups, words, level)
@@ -251,16 +255,19 @@ class HeavyHitters(OnSite, BaseEstimator):
         return self
 
 
-def check_words(values: Sequence[Any]) -> None:
-    """Check that words are strings; errors contain no value."""
-    if not values:
+def check_words(words: Sequence[Any]) -> None:
+    """Check that there are words, and that all of them are strings."""
+    if not words:
         raise ValueError("Found 0 words; at least 1 is required.")
-    if not all(isinstance(value, str) for value in values):
-        raise TypeError("words must be strings, and not missing.")
+    other_types = {type(word).__name__ for word in words if not isinstance(word, str)}
+    if other_types:
+        raise TypeError(
+            f"words must be strings, and not missing; got {', '.join(sorted(other_types))}."
+        )
 
 
-def read_reports(reports: Any, protocol: PrefixProtocol) -> Reports:
-    """Check reports, and return them as rows of integers."""
+def check_reports(reports: Any, protocol: PrefixProtocol) -> Reports:
+    """Check a table of reports, and return it as integers: (n_reports, n_columns)."""
     table = parse_report_table(reports, protocol.columns)
     rows = np.column_stack([np.asarray(column) for column in table.columns])
     is_valid = rows.dtype.kind in "iuf"
@@ -269,14 +276,18 @@ def read_reports(reports: Any, protocol: PrefixProtocol) -> Reports:
         is_valid = bool((is_in_range & (rows % 1 == 0)).all())
     if not is_valid:
         raise ValueError(
-            "reports must be integers of the hash functions and buckets of these "
-            "parameters. Use the parameters of the client."
+            "reports must be integers in the range of the groups, buckets and hash "
+            "functions of these parameters. Use the parameters of the client."
         )
     return rows.astype(np.int64)
 
 
 class WordCoder:
-    """Encoder of words as sequences of symbols; the symbol 0 pads shorter words."""
+    """Encoder of words as sequences of symbols.
+
+    A symbol is a byte of UTF-8 or the number of a character in the alphabet, and 0 after
+    the end of a word. Prefixes are extended by several symbols in one step.
+    """
 
     def __init__(self, max_length: int, alphabet: str | None) -> None:
         self.max_length = check_size(
@@ -289,14 +300,14 @@ class WordCoder:
             # The largest symbol replaces all other characters.
             self.n_symbols = len(alphabet) + 1
         self.symbol_bits = self.n_symbols.bit_length()
-        # The server counts all combinations of the symbols of a step: at most 2**16.
+        # The server counts all combinations of the symbols of a step, at most 2**16.
         step = min(16 // self.symbol_bits, self.max_length)
         self.step_bits = step * self.symbol_bits
-        # The number of symbols before and after the step of each group.
+        # Lengths of the prefixes before and after each step.
         self.steps = list(pairwise([*range(0, self.max_length, step), self.max_length]))
 
     def encode(self, words: Sequence[str]) -> Symbols:
-        """Return the symbols of words, of shape (n_words, max_length)."""
+        """Encode words as symbols, of shape (n_words, max_length)."""
         padded = [
             self._encode_word(word).ljust(self.max_length, b"\0") for word in words
         ]
@@ -304,112 +315,125 @@ class WordCoder:
         return symbols.reshape(-1, self.max_length)
 
     def _encode_word(self, word: str) -> bytes:
+        """Encode a word as at most `max_length` bytes, a symbol each."""
         if self.alphabet is None:
-            # The cut must not split a character.
-            cut = word.encode("utf-8", "replace")[: self.max_length]
-            return cut.decode("utf-8", "ignore").encode()
-        # `find` returns -1 for other characters.
-        places = [self.alphabet.find(char) for char in word[: self.max_length]]
-        return bytes([place % self.n_symbols + 1 for place in places])
+            # Decoding drops the incomplete last character of a truncated word.
+            truncated = word.encode("utf-8", "replace")[: self.max_length]
+            return truncated.decode("utf-8", "ignore").encode()
+        # `find` returns -1 for a character outside the alphabet. Modulo n_symbols, this is
+        # the index after the last character.
+        indices = [self.alphabet.find(char) for char in word[: self.max_length]]
+        return bytes([index % self.n_symbols + 1 for index in indices])
 
     def decode(self, symbols: Symbols) -> str:
-        """Return a word."""
+        """Decode the symbols of one word."""
         content = symbols[symbols > 0]
         if self.alphabet is None:
             return content.tobytes().decode("utf-8", "replace")
         characters = self.alphabet + "\N{REPLACEMENT CHARACTER}"
         return "".join(characters[symbol - 1] for symbol in content)
 
-    def number_prefixes(
+    def encode_prefixes(
         self, symbols: Symbols, before: int, length: int
     ) -> NDArray[np.int64]:
-        """Return prefixes as integers, whose last bits are the symbols of the step."""
-        # The first bits are a public hash of the symbols before the step. Two prefixes
-        # have equal hashes with a probability of at most 128 / 2**31.
+        """Encode prefixes as integers: a hash of the first `before` symbols, then the others.
+
+        `symbols` has the shape (n_prefixes, at least `length`).
+        """
+        # The higher bits are a public polynomial hash. Two polynomials of degree 127 have
+        # equal values for at most 127 of the 2**31 - 1 bases.
         numbers = np.zeros(len(symbols), np.int64)
         base = 1_327_217_885  # 2**31 divided by the golden ratio
-        for place in range(before):
-            numbers = (numbers * base + symbols[:, place] + 1) % PRIME
+        for index in range(before):
+            numbers = (numbers * base + symbols[:, index] + 1) % PREFIX_HASH_PRIME
+        # The lower bits are the symbols of the step.
         numbers <<= self.step_bits
-        for place in range(before, length):
-            shift = (length - 1 - place) * self.symbol_bits
-            numbers += symbols[:, place].astype(np.int64) << shift
+        for index in range(before, length):
+            shift = (length - 1 - index) * self.symbol_bits
+            numbers += symbols[:, index].astype(np.int64) << shift
         return numbers
 
     def list_tails(self, n: int) -> tuple[NDArray[np.int64], Symbols]:
-        """List the valid combinations of n consecutive symbols of a word, as integers and as arrays of symbols."""
+        """List the combinations of n symbols that a step can append to a prefix.
+
+        Return them as integers (n_tails,), and as symbols (n_tails, n).
+        """
         numbers = np.arange(1 << n * self.symbol_bits)
         shifts = np.arange(n - 1, -1, -1) * self.symbol_bits
         tails = (numbers[:, np.newaxis] >> shifts) & ((1 << self.symbol_bits) - 1)
-        # No symbol follows the end of a word.
-        is_in_order = ((tails[:, :-1] > 0) | (tails[:, 1:] == 0)).all(axis=1)
-        is_word = is_in_order & (tails <= self.n_symbols).all(axis=1)
-        return numbers[is_word], tails[is_word].astype(np.uint8)
+        # After the symbol 0, the end of a word, only 0 can follow.
+        is_ordered = ((tails[:, :-1] > 0) | (tails[:, 1:] == 0)).all(axis=1)
+        is_valid = is_ordered & (tails <= self.n_symbols).all(axis=1)
+        return numbers[is_valid], tails[is_valid].astype(np.uint8)
 
 
 def _check_alphabet(alphabet: Any) -> None:
+    """Check that an alphabet is a string of distinct characters."""
     if not isinstance(alphabet, str):
         raise TypeError(
             f"alphabet must be None or a str, got {type(alphabet).__name__}."
         )
     n_characters = len({*alphabet})
-    if n_characters < len(alphabet) or not 1 <= n_characters <= MAX_CHARACTERS:
+    if n_characters < len(alphabet) or not 1 <= n_characters <= MAX_ALPHABET_CHARACTERS:
         raise ValueError(
-            f"alphabet must have from 1 to {MAX_CHARACTERS} distinct characters, got "
-            f"{len(alphabet)}."
+            f"alphabet must have from 1 to {MAX_ALPHABET_CHARACTERS} distinct characters, got "
+            f"{n_characters} distinct of {len(alphabet)} characters."
         )
 
 
-# Public hash functions: a seed is r words of bits. Bit i of the bucket of x is the parity
-# of the bits that x and word i have in common: a linear map over GF(2). For x != y, the
-# parities of x XOR y are r independent fair coins, so two prefixes collide with
+# Public hash functions of integers x into 2**r buckets. A seed is r random words. Bit i of
+# the bucket of x is the parity of (x AND word i), a linear map over GF(2). For x != y, the
+# buckets differ by the bucket of x XOR y != 0, which is uniform, so x and y collide with
 # probability 2**-r.
 
 
 def draw_seeds(
     source: ByteSource, n: int, n_words: int, n_bits: int
 ) -> NDArray[np.int64]:
-    """Draw the seeds of n hash functions, of shape (n, n_words)."""
+    """Draw the seeds of n hash functions: words of `n_bits` bits, of shape (n, n_words)."""
     words = source.bytes(8 * n * n_words).view("<u8") & np.uint64((1 << n_bits) - 1)
     return words.astype(np.int64).reshape(n, n_words)
 
 
-def find_buckets(
+def hash_numbers(
     seeds: NDArray[np.int64], numbers: NDArray[np.int64] | int
 ) -> NDArray[np.int64]:
-    """Return the bucket of a number for each seed."""
+    """Hash one number, or a number for each seed, into a bucket for each seed: (n_seeds,)."""
     buckets = np.zeros(len(seeds), np.int64)
-    for place, words in enumerate(seeds.T):
+    for bit, words in enumerate(seeds.T):
         parity = np.bitwise_count(words & numbers).astype(np.int64) & 1
-        buckets |= parity << place
+        buckets |= parity << bit
     return buckets
 
 
 def count_tail_matches(
     seeds: NDArray[np.int64], buckets: NDArray[np.int64], head: int, n_tail: int
 ) -> NDArray[np.int64]:
-    """Count the reports that match the sum of a head and each tail of `n_tail` bits.
+    """Count the reports whose bucket is the hash of head + tail, for each tail of `n_tail` bits.
 
-    The last `n_tail` bits of the head are 0. The time is O(n 2**r + 2**(3 n_tail / 2)).
+    The lowest `n_tail` bits of the head are 0. With n reports and buckets of r bits, the
+    time is O(n 2**r + 2**(3 n_tail / 2)), and not n 2**n_tail.
     """
-    # A report of bucket y matches x if the sum over all u of r bits of (-1)**(u · (h(x)
-    # + y)) is 2**r; otherwise the sum is 0. For a tail, u · h(tail) is the parity of
-    # the bitwise AND of the tail and the sum of the words in u. So the sums over the
-    # reports for all tails are a product with Sylvester's matrix, which is a Kronecker
-    # product of two matrices. All floats are whole numbers below 2**53.
+    # Let h be the hash function of a report with bucket y, and d = h(x) XOR y, which is 0 if
+    # x matches. Over all u of r bits, the sum of (-1)**parity(u AND d) is 2**r if d is 0,
+    # and 0 otherwise. For x = head + tail, d = (h(head) XOR y) XOR h(tail), and parity(u
+    # AND h(tail)) = parity(w AND tail), where w is the XOR of the words that u selects. So
+    # the signs of the heads are summed over reports and u for each w. The product with
+    # the Hadamard matrix of (-1)**parity(w AND tail) then gives the matches of all tails.
+    # This matrix is a Kronecker product of two smaller ones. Floats are exact integers.
     n_words = seeds.shape[1]
     n_tails = 1 << n_tail
     signs = hadamard(1 << n_words, dtype=float)
-    differences = buckets ^ find_buckets(seeds, head)
+    differences = buckets ^ hash_numbers(seeds, head)
     tail_words = seeds & (n_tails - 1)
     sums = np.zeros(n_tails)
     step = max(1, BLOCK >> n_words)
     for start in range(0, len(seeds), step):
         part = tail_words[start : start + step]
-        # The sum of the words in each u, for each report: (2**r, n_reports).
+        # The XOR of the words that each u selects, for each report: (2**r, n_reports).
         words = np.zeros((1 << n_words, len(part)), np.int64)
-        for place, word in enumerate(part.T):
-            half = 1 << place
+        for bit, word in enumerate(part.T):
+            half = 1 << bit
             words[half : 2 * half] = words[:half] ^ word
         weights = np.take(signs, differences[start : start + step], axis=1)
         sums += np.bincount(words.ravel(), weights.ravel(), minlength=n_tails)
@@ -421,68 +445,78 @@ def count_tail_matches(
 
 
 class PrefixProtocol:
-    """The client of the prefix extending method, and unbiased estimates."""
+    """Parameters of the prefix extending method that client and server share.
 
-    # **Privacy.** Local model, replacement of the word. Group and hash function are
-    # drawn independently of it, so they are public; given these, the bucket is a report
-    # of randomized response with all of epsilon.
+    A record draws a group and a hash function independently of its word, so they are
+    public. It reports the hash of the prefix of the group by randomized response, with
+    all of epsilon.
+    """
 
     def __init__(self, epsilon: Fraction, coder: WordCoder) -> None:
         self.coder = coder
-        # Nearly all prefixes do not occur. With g buckets, their error is proportional
-        # to (e^epsilon + g - 1)**2 / (g - 1): smallest for g - 1 = e^epsilon.
+        # Nearly all prefixes do not occur. With g buckets, the variance of their count is
+        # proportional to (e^epsilon + g - 1)**2 / (g - 1), with the minimum at g - 1 =
+        # e^epsilon.
         n_buckets = math.exp(min(float(epsilon), MAX_BUCKET_BITS)) + 1
         self.n_words = min(round(math.log2(n_buckets)), MAX_BUCKET_BITS)
         self.oracle = RandomizedResponse(1 << self.n_words, epsilon)
         # Probabilities that a report matches its prefix, and any other prefix.
         self.p = self.oracle.p
         self.q = Fraction(1, self.oracle.k)
-        self.n_bits = PRIME.bit_length() + coder.step_bits
-        # Columns of a report, and the first integer that each column cannot have.
-        hashes = [f"hash_{place}" for place in range(self.n_words)]
+        self.n_bits = PREFIX_HASH_PRIME.bit_length() + coder.step_bits
+        # Columns of a report, and their upper bounds, which are excluded.
+        hashes = [f"hash_{bit}" for bit in range(self.n_words)]
         self.columns = ["group", "bucket", *hashes]
         seed_limits = [1 << self.n_bits] * self.n_words
         self.limits = [len(coder.steps), self.oracle.k, *seed_limits]
 
     def report(self, symbols: Symbols, source: ByteSource) -> Reports:
-        """Randomize words: rows of group, bucket and hash function."""
+        """Randomize encoded words.
+
+        A row of the result has the group, the reported bucket and the seed of the hash
+        function.
+        """
         n = len(symbols)
         n_groups = len(self.coder.steps)
-        # All groups but the first are twice as large, because later steps compare more
-        # prefixes. A draw of 0 is the first group, 1 and 2 are the second, ...
-        draws = uniform_integers(source, 2 * n_groups - 1, n).astype(np.int64)
-        groups = (draws + 1) // 2
+        # The first group has half the probability of the other groups, because later steps
+        # compare more prefixes: the integer 0 is the first group, 1 and 2 are the second.
+        integers = uniform_integers(source, 2 * n_groups - 1, n).astype(np.int64)
+        groups = (integers + 1) // 2
         seeds = draw_seeds(source, n, self.n_words, self.n_bits)
         numbers = np.empty(n, np.int64)
         for group, step in enumerate(self.coder.steps):
             rows = np.flatnonzero(groups == group)
-            numbers[rows] = self.coder.number_prefixes(symbols[rows], *step)
-        buckets = find_buckets(seeds, numbers).astype(np.uint64)
+            numbers[rows] = self.coder.encode_prefixes(symbols[rows], *step)
+        buckets = hash_numbers(seeds, numbers).astype(np.uint64)
         reported = self.oracle.report(buckets, source).astype(np.int64)
         return np.column_stack([groups, reported, seeds])
 
     def count_matches(self, reports: Reports, number: int) -> int:
-        """Count the reports of a group that match a prefix."""
-        buckets = find_buckets(reports[:, 2:], number)
+        """Count the reports of a group whose bucket is the hash of an encoded prefix."""
+        buckets = hash_numbers(reports[:, 2:], number)
         return int(np.count_nonzero(buckets == reports[:, 1]))
 
 
 def extend_prefixes(
     protocol: PrefixProtocol, groups: Sequence[Reports], n_candidates: int
 ) -> Symbols:
-    """Extend the prefixes with the most matching reports, and return words."""
+    """Find candidate words: extend the prefixes with the most matching reports step by step.
+
+    `groups` has the reports of each step, and the result the symbols of at most
+    `n_candidates` words, of shape (n_words, max_length).
+    """
     coder = protocol.coder
     prefixes = np.zeros((1, coder.max_length), np.uint8)
     for reports, (before, length) in zip(groups, coder.steps, strict=True):
         numbers, tails = coder.list_tails(length - before)
         seeds = np.asfortranarray(reports[:, 2:])
-        heads = coder.number_prefixes(prefixes, before, length)
+        heads = coder.encode_prefixes(prefixes, before, length)
         extended, matches = [], []
         for prefix, head in zip(prefixes, heads.tolist(), strict=True):
             counts = count_tail_matches(seeds, reports[:, 1], head, coder.step_bits)
             counts = counts[numbers]
             if before and prefix[before - 1] == 0:
-                # A word that has ended can only be extended by zeros, the first tail.
+                # A word that has ended can only be extended by zeros, which is tail 0.
                 counts = counts[:1]
             chosen = np.argsort(-counts, kind="stable")[:n_candidates]
             words = np.repeat(prefix[np.newaxis], len(chosen), axis=0)
@@ -500,11 +534,12 @@ def estimate_words(
     words: Symbols,
     confidence_level: float,
 ) -> pd.DataFrame:
-    """Estimate the counts of words from all groups that report them completely."""
+    """Estimate the counts of words from the groups whose prefixes contain the whole word."""
     coder = protocol.coder
+    # Of each word, over the groups: matching reports, and all reports.
     matches, n_reports = np.zeros((2, len(words)))
     for reports, (before, length) in zip(groups, coder.steps, strict=True):
-        numbers = coder.number_prefixes(words, before, length)
+        numbers = coder.encode_prefixes(words, before, length)
         is_complete = words[:, length - 1] == 0
         if length == coder.max_length:
             is_complete[:] = True
@@ -513,25 +548,26 @@ def estimate_words(
             n_reports[row] += len(reports)
     n = sum(map(len, groups))
     gain = float(protocol.p - protocol.q)
-    found = (matches - n_reports * float(protocol.q)) / gain
-    proportions = np.clip(found / n_reports, 0, 1)
-    # Variances of the misreports of the records with the word, and of the other ones.
+    counts = (matches - n_reports * float(protocol.q)) / gain
+    proportions = np.clip(counts / n_reports, 0, 1)
+    # Variance of the noise. A record with the word matches with probability p, and other
+    # records with probability q.
     p, q = float(protocol.p), float(protocol.q)
     variances = proportions * p * (1 - p) + (1 - proportions) * q * (1 - q)
     variances *= n_reports / gain**2
-    # The groups are a sample of the records, without replacement.
+    # Variance of sampling: the groups are a sample of the n records without replacement.
     sampling = (n - n_reports) / max(n - 1, 1)
     variances += n_reports * proportions * (1 - proportions) * sampling
     errors = np.sqrt(variances) * n / n_reports
-    found = found * n / n_reports
+    counts = counts * n / n_reports
     margins = ndtri((1 + confidence_level) / 2) * errors
     table = pd.DataFrame(
         {
             "value": pd.Series([coder.decode(word) for word in words], dtype=object),
-            "count": found,
+            "count": counts,
             "std_error": errors,
-            "lower": found - margins,
-            "upper": found + margins,
+            "lower": counts - margins,
+            "upper": counts + margins,
         }
     )
     return table.sort_values("count", ascending=False, kind="stable")

@@ -1,4 +1,4 @@
-"""Tables of reports, shuffled without a row index."""
+"""Random permutation of the rows of a table of reports."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from skdp.tables import (
 
 
 def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> Any:
-    """Put the rows of a table of reports into a random order, and drop the row index.
+    """Shuffle the rows of a table of reports, and drop the row index.
 
     Parameters
     ----------
     reports : dataframe or array-like of shape (n_samples, n_columns)
-        Output of `transform`, without further columns. The values of a row stay
-        together, so no column may identify its sender or time.
-    random_state : int, optional
-        None is secure. An int is reproducible, and not private, as the order can be
-        undone: for tests only.
+        Output of `transform`, without further columns. The entries of a row remain
+        together, so no column may identify the person or the time.
+    random_state : int, default=None
+        None uses secure randomness. Pass an int for reproducible experiments only: the
+        order is then not private.
 
     Returns
     -------
-    same kind as reports
-        The rows in an order that is uniform among all orders; in pandas with a new row
-        index.
+    same type as reports
+        Rows in a uniformly random order. In pandas, the row index is new.
 
     Raises
     ------
@@ -47,16 +46,13 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
 
     Notes
     -----
-    **Privacy.** Together with reports of n honest persons, it gives the guarantee of
-    `shuffled_guarantee` to those who see the result and nothing else of the reports. The process
-    that shuffles sees them all, and is trusted; so are those who keep a copy of them, or logs. It is
-    post-processing of reports, which keep at least the local guarantee.
+    **Privacy.** The output with the reports of n honest persons has the guarantee of
+    `shuffled_guarantee`, against everybody who does not see the reports before they are
+    shuffled, such as in a copy or a log. Against all others, reports keep the local
+    guarantee.
 
-    The categories of a dtype, or the dictionary of a column of pyarrow, keep their order.
+    The categories of a dtype, and the dictionary of a column of pyarrow, keep their order.
     Convert them to text if they were collected from the reports.
-
-    The order is exactly uniform: random words of 64 bits are sorted, and if two are
-    equal, which for 10 million rows happens once in 300,000 calls, all are drawn again.
 
     Examples
     --------
@@ -75,13 +71,13 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
         rows = to_array(reports, "reports")
         if rows.ndim != 2:
             raise ValueError(
-                f"reports must be a table, got {rows.ndim} dimensions; pass "
-                "reports[[column]] for a single column of a dataframe"
+                f"reports must be a DataFrame or a 2D array, got {rows.ndim}D. Use "
+                "reports[[column]] or reports.to_frame()."
             )
-        return rows[_permutation(len(rows), source)]
+        return rows[_draw_permutation(len(rows), source)]
     frame: nw.DataFrame[Any] = nw.from_native(cast(Any, reports), eager_only=True)
     native = frame.to_native()
-    order = _permutation(len(frame), source)
+    order = _draw_permutation(len(frame), source)
     if frame.implementation.is_pandas():
         shuffled = native.take(order).reset_index(drop=True)
         shuffled.attrs = {}
@@ -92,8 +88,10 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
     return attach_protocol(shuffled, get_protocol_text(native))
 
 
-def _permutation(n: int, source: ByteSource) -> NDArray[np.intp]:
-    # Sorted random words are a uniform order, unless two of them are equal.
+def _draw_permutation(n: int, source: ByteSource) -> NDArray[np.intp]:
+    """Draw a uniformly random permutation of n rows."""
+    # The order of random words is uniform if no two of them are equal. Otherwise, all
+    # words are drawn again: once in 300,000 calls for 10 million rows.
     while True:
         words = source.bytes(8 * n).view("<u8")
         order = np.argsort(words, kind="stable")
@@ -103,7 +101,7 @@ def _permutation(n: int, source: ByteSource) -> NDArray[np.intp]:
 
 
 def _take_arrow(table: Any, order: NDArray[np.intp]) -> Any:
-    """Return rows without metadata, and without the columns that were a row index."""
+    """Take rows of a pyarrow table, without its metadata and its columns with a row index."""
     index = parse_pandas_metadata(table.schema.metadata or {}).get("index_columns")
     if not isinstance(index, list):
         index = []
@@ -112,7 +110,8 @@ def _take_arrow(table: Any, order: NDArray[np.intp]) -> Any:
 
 
 def _take_polars(frame: nw.DataFrame[Any], order: NDArray[np.intp]) -> Any:
-    """Return rows with new texts: the rows that polars takes share the old ones, in the old order."""
+    """Take rows of a polars dataframe, with new buffers of text."""
+    # The rows that polars selects refer to the old buffers, which reveal the old order.
     rows = frame[order]
     columns = []
     for column in rows.iter_columns():

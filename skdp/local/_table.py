@@ -1,4 +1,4 @@
-"""The local transformer of a table with columns of categories and numbers."""
+"""Local transformer for tables of categorical and numeric columns."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ from skdp.tables import Table
 class LocalTableEncoder(ReportTransformer):
     """Privatize a table of categories and numbers with one epsilon per record.
 
-    The allocation of epsilon to the columns determines the error more than any oracle.
-    `fit` selects the plan with the smallest exact error for the stated purpose, from
-    the declared values alone; see `plan_`. :doc:`/guide/tables` compares plans.
+    `fit` divides the columns into groups, and allocates epsilon to them such that the
+    error for the purpose is smallest; see `plan_`. The plan depends on the declared values
+    only. :doc:`/guide/tables` compares plans.
 
     Parameters
     ----------
@@ -58,11 +58,10 @@ class LocalTableEncoder(ReportTransformer):
         Privacy loss of one record over all columns together, > 0.
 
     categories : 'auto', mapping or Domain, default='auto'
-        Values of each column that is not in `bounds`, as for
-        `RandomizedResponseEncoder`.
+        Values of each column that is not in `bounds`, see `RandomizedResponseEncoder`.
 
     bounds : mapping of column name to (low, high), default=None
-        Columns of numbers, and their public bounds.
+        Public bounds of the numeric columns. None if there are no numeric columns.
 
     purpose : {'margins', 'pairs'}, default='margins'
         Statistics to estimate.
@@ -76,7 +75,7 @@ class LocalTableEncoder(ReportTransformer):
         Public weight of the error of each column. The weight of a pair is the product.
 
     handle_unknown : {'error', 'uniform'}, default='error'
-        As for `RandomizedResponseEncoder`, for columns of categories.
+        How to handle a value outside the domain, see `RandomizedResponseEncoder`.
 
     ledger : PrivacyLedger, default=None
         Ledger that is charged with `guarantee_` at each call of `transform`.
@@ -95,17 +94,18 @@ class LocalTableEncoder(ReportTransformer):
 
     See Also
     --------
-    recommend_plan : The plan without a table.
-    RandomizedResponseEncoder : Reports of all columns as values, for a model.
+    recommend_plan : Makes the plan without a table.
+    RandomizedResponseEncoder : Reports all columns as values, for a model.
 
     Notes
     -----
     **Privacy.** Local model: for each record, under replacement of its values in the
-    fitted columns. A record makes `n_reported` reports with equal parts of epsilon,
-    which add up. The groups that a record reports are drawn independently of its
-    values, so they are public. `fit` reads names and dtypes, the data only where
-    ``categories="auto"`` finds no declared dtype, and checks that numbers are finite.
-    Each call of `transform` is a new release. :doc:`/guide/encoders` states the limits.
+    fitted columns. A record makes ``plan_.n_reported`` reports with equal fractions of
+    epsilon. The groups that a record reports are drawn independently of its values, so
+    they are public. `fit` reads column names and dtypes, and checks that numbers are
+    finite. It infers categories from the data only if ``categories="auto"`` and the dtype
+    declares none. Each call of `transform` is a new release. :doc:`/guide/encoders` states
+    the limits.
 
     The columns of groups that a record does not report are missing or zero. The column
     ``sampled`` has the index of the reported group in `plan_`.
@@ -173,27 +173,29 @@ class LocalTableEncoder(ReportTransformer):
             weights=self.weights,
         )
         self.plan_ = plan
-        # Each report has the same part of epsilon, whatever its size: the reported
-        # groups are public, and any of them add up to epsilon at most.
+        # The reported groups are public, so each report may have the full fraction of
+        # epsilon, even if a record reports one of many groups.
         group_epsilon = epsilon / plan.n_reported
         is_sampled = plan.n_reported < len(plan.groups)
         columns = dict(zip(table.names, table.columns, strict=True))
         fields: list[NumberField | CategoryField] = []
-        for group, kind in zip(plan.groups, plan.kinds, strict=True):
+        for group, mechanism_name in zip(plan.groups, plan.mechanisms, strict=True):
             name = group[0]
             if name in bounds:
                 low, high = map(float, bounds[name])
                 mechanism = make_mechanism("optimal", group_epsilon)
                 field = NumberField(name, (low, high), mechanism, group_epsilon)
-                field.prepare([columns[name]])  # raises an error for text or missing
+                # This raises an error for text and missing values.
+                field.prepare([columns[name]])
                 fields.append(field)
                 continue
             assert domain is not None
             values = domain.select(group)
-            oracle = ORACLES[kind](values.size, group_epsilon)
+            oracle = ORACLES[mechanism_name](values.size, group_epsilon)
             unknown = unknown_codes(self.handle_unknown, values)
-            # The reports of several pairs with a column cannot all have its name.
-            if kind == "randomized_response" and self.purpose == "margins":
+            # For pairs, several reports contain a column, so they cannot have its name.
+            is_single = self.purpose == "margins"
+            if mechanism_name == "randomized_response" and is_single:
                 fields.append(
                     ValueField(values, oracle, unknown, is_sampled=is_sampled)
                 )
@@ -206,30 +208,31 @@ class LocalTableEncoder(ReportTransformer):
     def _state_guarantee(
         self, fields: Sequence[Any], names: Sequence[Any], plan: TablePlan
     ) -> PrivacyGuarantee:
-        """State the guarantee of the most expensive reports of a record."""
+        """Make the guarantee of a record that reports the groups with the largest epsilons."""
         epsilons = sorted((Fraction(field.epsilon) for field in fields), reverse=True)
         total = sum(epsilons[: plan.n_reported], Fraction(0))
         is_sampled = plan.n_reported < len(fields)
-        drawn = ", drawn at random" if is_sampled else ""
+        suffix = ", drawn at random" if is_sampled else ""
         return PrivacyGuarantee(
-            # The parts add up to epsilon, and no report exceeds its part.
+            # No report exceeds its fraction of epsilon, so the sum of rounded epsilons is
+            # not larger than epsilon.
             min(round_up(total), round_up(plan.epsilon)),
             scope=tuple(names),
-            mechanism=f"{plan.n_reported} of {len(fields)} reports of columns{drawn}",
+            mechanism=f"{plan.n_reported} of {len(fields)} reports of columns{suffix}",
             secure=self.random_state is None,
             losses=() if is_sampled else tuple(field.loss for field in fields),
         )
 
     def _read_domain(self, table: Table, bounds: Mapping[Any, Any]) -> Domain | None:
-        """Read the values of the columns without bounds; None if there are none."""
+        """Make the domain of the columns without bounds, or None if there are no such columns."""
         if absent := [name for name in bounds if name not in table.names]:
             raise ValueError(
-                f"bounds must be of columns of X, got {absent}; X has "
-                f"{list(table.names)}."
+                f"`bounds` must have columns of X, {list(table.names)}, got {absent}."
             )
         if repeated := [name for name in bounds if name in self._declared_names()]:
             raise ValueError(
-                f"Columns must have categories or bounds, got both for {repeated}."
+                f"`bounds` and `categories` must have different columns, got {repeated} in "
+                "both."
             )
         pairs = zip(table.names, table.columns, strict=True)
         columns = {name: column for name, column in pairs if name not in bounds}
@@ -248,7 +251,7 @@ class LocalTableEncoder(ReportTransformer):
         return tuple(categories) if isinstance(categories, Mapping) else ()
 
     def _declared_domain(self) -> Domain:
-        """Return the declared values and bounds of the columns, before or after `fit`."""
+        """Return the declared values and bounds of the columns as a domain, also before `fit`."""
         if hasattr(self, "protocol_"):
             declared = self.protocol_.declared
             categories = declared.get("categories", {})
@@ -268,25 +271,25 @@ class LocalTableEncoder(ReportTransformer):
         confidence_level: float = 0.95,
         rows: InferenceTarget = "table",
     ) -> pd.DataFrame:
-        """Estimate the number of records with each value of each column of categories.
+        """Estimate the number of records with each value of each categorical column.
 
         Parameters
         ----------
         reports : output of `transform`, or ReportTally
             Privatized rows, or their sums.
-        postprocess : str, default="none"
-            As for the `estimate_counts` of `RandomizedResponseEncoder`.
+        postprocess : {"none", "clip", "simplex"}, default="none"
+            See `RandomizedResponseEncoder.estimate_counts`.
         confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
+            Coverage probability of each interval.
         rows : {"table", "population"}, default="table"
             Target of inference: the records themselves, or the population from which
-            they were drawn at random, whose intervals are wider.
+            they are a random sample, which has wider intervals.
 
         Returns
         -------
         pandas.DataFrame
-            ``count, std_error, lower, upper``, indexed by (column, category); empty if
-            there is no such column.
+            Columns 'count', 'std_error', 'lower' and 'upper', indexed by (column,
+            category). Empty if there is no categorical column.
 
         Raises
         ------
@@ -298,7 +301,7 @@ class LocalTableEncoder(ReportTransformer):
         -----
         **Privacy.** Post-processing of reports uses no budget.
         """
-        return self._marginals(
+        return self._estimate_marginals(
             reports,
             "count",
             postprocess=postprocess,
@@ -315,44 +318,44 @@ class LocalTableEncoder(ReportTransformer):
         rows: InferenceTarget = "population",
         sample_weight: ColumnLike | None = None,
     ) -> pd.DataFrame:
-        """Estimate the proportion of each value in the population, from a random sample of it.
+        """Estimate the proportion of a population with each value.
 
         Parameters
         ----------
         reports : output of `transform`, or ReportTally
             Privatized rows, or their sums.
         postprocess, confidence_level : optional
-            As for `estimate_counts`.
+            See `estimate_counts`.
         rows : {"population", "table"}, default="population"
-            Target of inference: the population from which the records were drawn at
-            random, or the records themselves, whose intervals are narrower.
-        sample_weight : array-like of shape (n_samples,), optional
-            As for the `estimate_frequencies` of `RandomizedResponseEncoder`.
+            Target of inference: the population from which the records are a random
+            sample, or the records themselves, which have narrower intervals.
+        sample_weight : array-like of shape (n_samples,), default=None
+            See `RandomizedResponseEncoder.estimate_frequencies`.
 
         Returns
         -------
         pandas.DataFrame
-            ``frequency, std_error, lower, upper``: the results of `estimate_counts`,
-            divided by the number of records.
+            Columns 'frequency', 'std_error', 'lower' and 'upper', indexed as in
+            `estimate_counts`.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            As for `estimate_counts`.
+            See `estimate_counts`.
 
         Notes
         -----
         **Privacy.** Post-processing of reports uses no budget. Weights are not
-        private: the analyst has them beside the reports.
+        privatized.
         """
         options: dict[str, Any] = {
             "postprocess": postprocess,
             "confidence_level": confidence_level,
             "rows": rows,
         }
-        return self._marginals(reports, "frequency", sample_weight, **options)
+        return self._estimate_marginals(reports, "frequency", sample_weight, **options)
 
-    def _marginals(
+    def _estimate_marginals(
         self, reports: Any, statistic: str, sample_weight: Any = None, **options: Any
     ) -> pd.DataFrame:
         arrays, tally = self._read_reports(reports)
@@ -384,32 +387,31 @@ class LocalTableEncoder(ReportTransformer):
         confidence_level: float = 0.95,
         rows: InferenceTarget = "table",
     ) -> pd.DataFrame:
-        """Estimate the number of records with each combination of values of some columns of categories.
+        """Estimate the number of records with each combination of values of some columns.
 
         Parameters
         ----------
         reports : output of `transform`, or ReportTally
             Privatized rows, or their sums.
         columns : sequence of column names
-            The columns to combine, typically two.
+            Categorical columns to combine, typically two.
         confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
-        rows : optional
-            As for `estimate_counts`.
+            Coverage probability of each interval.
+        rows : {"table", "population"}, default="table"
+            See `estimate_counts`.
 
         Returns
         -------
         pandas.DataFrame
-            ``count, std_error, lower, upper``, indexed by the values of the columns.
-            The estimates are unbiased, and use the records that report all of the
-            columns. If these are a sample, the interval is Wilson's with the noise
-            added, and not symmetric for rare combinations.
+            Columns 'count', 'std_error', 'lower' and 'upper', indexed by the values of
+            the columns. Only records that report all of the columns are used. The
+            intervals are Wilson intervals with the variance of the noise.
 
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports come from another encoder, a column is
-            unknown or of numbers, or no record reports all of the columns.
+            Before `fit`, or if the reports come from another encoder, a column is not
+            categorical, or no record reports all of the columns.
 
         Notes
         -----
@@ -424,27 +426,27 @@ class LocalTableEncoder(ReportTransformer):
             options = {"confidence_level": confidence_level, "rows": rows}
             return estimate_counts(protocol, tally, chosen, **options)
         raise ValueError(
-            f"columns must be reported as one group, got {chosen}. Use "
+            f"`columns` must be reported as one group, got {chosen}. Use "
             "purpose='pairs', or the products of `debias`."
         )
 
     def estimate_mean(
         self, reports: Any, *, confidence_level: float = 0.95
     ) -> pd.DataFrame:
-        """Estimate the mean of each column of numbers, clipped to their bounds.
+        """Estimate the mean of each numeric column, clipped to its bounds.
 
         Parameters
         ----------
         reports : output of `transform`, or ReportTally
             Privatized rows, or their sums.
         confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
+            Coverage probability of each interval.
 
         Returns
         -------
         pandas.DataFrame
-            ``mean, std_error, lower, upper`` for each column of numbers, as of
-            `NumericPerturber`; empty if there is none.
+            Columns 'mean', 'std_error', 'lower' and 'upper', indexed by column, see
+            `NumericPerturber.estimate_mean`. Empty if there is no numeric column.
 
         Raises
         ------

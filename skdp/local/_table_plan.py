@@ -1,4 +1,4 @@
-"""Plan of the reports of a table from its declared values: groups of columns, their epsilons, and sampling."""
+"""Planning of the reports of a table: groups of columns, their oracles, and sampling."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from skdp.privacy import check_epsilon
 Purpose: TypeAlias = Literal["margins", "pairs"]
 ColumnWeights: TypeAlias = Literal["uniform"] | Mapping[Any, float]
 
+# The columns that are reported together.
 Group: TypeAlias = tuple[Any, ...]
-"""The columns of one report."""
 
-# A table of all pairs has many groups, so their reports have at most two columns.
+# All pairs of columns are many groups. The reports of these oracles have at most two
+# output columns for each group.
 PAIR_ORACLES = "randomized_response", "local_hashing"
 
-# Oracles whose marginals of joint reports have errors in closed form.
+# Oracles for joint reports whose marginals have errors in closed form.
 MARGIN_ORACLES = (
     "randomized_response",
     "subset_selection",
@@ -40,54 +41,61 @@ MARGIN_ORACLES = (
 
 @dataclass(frozen=True)
 class GroupReport:
-    """The report of a group of categorical columns, or of a numeric column."""
+    """Report of a group of categorical columns, or of a numeric column, with its errors.
+
+    Errors are n times the mean variance of a frequency, or of a mean divided by the range
+    of the column.
+    """
 
     group: Group
     # Name of an oracle, or of a mechanism for numbers.
-    kind: str
-    cells: int
+    mechanism: str
+    # Number of combinations of values.
+    n_cells: int
     # Weight of the error of the group.
     weight: float
-    # n times the mean variance of a frequency, or of a mean in squared ranges.
-    noise: float
-    # Variance of the true values, which sampling adds; of uniform data.
-    spread: float
+    # Error of the noise if all records report the group.
+    noise_variance: float
+    # Variance of the true values, assumed to be uniform.
+    value_variance: float
 
-    def error(self, inclusion: float) -> float:
-        """Return n times the mean squared error if a proportion of records report it."""
-        return self.noise / inclusion + (1 / inclusion - 1) * self.spread
+    def compute_error(self, inclusion: float) -> float:
+        """Compute the error if each record reports the group with probability `inclusion`."""
+        # A random sample of n * inclusion records, without replacement.
+        sampling_variance = (1 / inclusion - 1) * self.value_variance
+        return self.noise_variance / inclusion + sampling_variance
 
 
 @dataclass(frozen=True, eq=False)
 class TablePlan:
-    """Groups of columns, of which a record reports one or all."""
+    """Plan of the reports of a table: a record reports one of several groups, or all groups."""
 
     reported: tuple[GroupReport, ...]
-    # Each of these reports has epsilon / n_reported.
+    # Number of groups that a record reports, each with epsilon / n_reported.
     n_reported: int
-    # A record that makes one report draws its group with these weights.
+    # If it is one group, it is drawn in proportion to these weights.
     weights: tuple[int, ...]
     epsilon: Fraction
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The columns of each report: several are one attribute of all combinations."""
+        """Columns of each report. Several columns are reported as one combination."""
         return tuple(report.group for report in self.reported)
 
     @property
-    def kinds(self) -> tuple[str, ...]:
-        """The name of the oracle or numeric mechanism of each group."""
-        return tuple(report.kind for report in self.reported)
+    def mechanisms(self) -> tuple[str, ...]:
+        """Name of the oracle or numeric mechanism of each group."""
+        return tuple(report.mechanism for report in self.reported)
 
     @property
     def error(self) -> float:
-        """The weighted mean of the errors of the groups."""
-        errors = self.reports["error"]
-        return float(np.average(errors, weights=[r.weight for r in self.reported]))
+        """Weighted mean of the errors of the groups."""
+        weights = [report.weight for report in self.reported]
+        return float(np.average(self.reports["error"], weights=weights))
 
     @property
     def reports(self) -> pd.DataFrame:
-        """A row for each group: its report, and n times the mean squared error of a cell."""
+        """Report of each group, with n times the mean squared error of a cell."""
         rows = []
         inclusions = [Fraction(1)] * len(self.reported)
         if self.n_reported < len(self.reported):
@@ -97,8 +105,9 @@ class TablePlan:
         ):
             title = " x ".join(map(str, report.group))
             epsilon = float(self.epsilon / self.n_reported)
-            error = report.error(inclusion)
-            rows.append((title, report.kind, report.cells, epsilon, inclusion, error))
+            error = report.compute_error(inclusion)
+            row = title, report.mechanism, report.n_cells, epsilon, inclusion, error
+            rows.append(row)
         names = ["columns", "report", "cells", "epsilon", "inclusion", "error"]
         return pd.DataFrame(rows, columns=names)
 
@@ -107,106 +116,113 @@ class TablePlan:
         return f"TablePlan({self.n_reported} of {len(self.reported)}: {groups})"
 
 
-# Groups with equally many cells have equal errors, as have all numbers.
+# Oracles and errors depend on the number of cells only, so they are cached for all groups.
 
 
 @lru_cache(1024)
-def choose_group_oracle(cells: int, epsilon: Fraction, names: Sequence[str]) -> Any:
-    """Return the name of the best of some oracles, and the oracle."""
-    return choose_oracle(cells, epsilon, names=names)
+def choose_group_oracle(n_cells: int, epsilon: Fraction, names: Sequence[str]) -> Any:
+    """Return the name of the oracle with the smallest error among `names`, and the oracle."""
+    return choose_oracle(n_cells, epsilon, names=names)
 
 
 @lru_cache(1024)
-def find_number_error(epsilon: Fraction) -> tuple[float, float]:
-    """Return the noise of a mean in squared ranges, and the variance of uniform numbers."""
+def compute_number_variances(epsilon: Fraction) -> tuple[float, float]:
+    """Compute the variances of the noise and of uniform numbers, divided by the squared range."""
     mechanism = make_mechanism("optimal", epsilon)
     steps = mechanism.steps
     noise = mechanism.variances(np.arange(steps + 1)).mean() / steps**2
+    # The integers 0, ..., s have the variance ((s + 1)^2 - 1) / 12 = s^2 (1 + 2 / s) / 12.
     return float(noise), (1 + 2 / steps) / 12
 
 
 @dataclass(frozen=True)
 class Planner:
-    """The declared facts of a table, and the plan with the smallest error."""
+    """Search of the plan with the smallest error, from the declared values of a table."""
 
     epsilon: Fraction
-    # Number of values of each column of categories; other columns are numbers.
+    # Number of values of each categorical column. All other columns are numbers.
     sizes: Mapping[Any, int]
-    importance: Mapping[Any, float]
+    # Weight of the error of each column.
+    column_weights: Mapping[Any, float]
     purpose: Purpose
 
     def find_best(self) -> TablePlan:
-        """Return the plan with the smallest error: weighted columns, groups of columns, or one pair per record."""
-        numbers = [(name,) for name in self.importance if name not in self.sizes]
+        """Return the plan with the smallest error among several plans for the purpose."""
+        numbers = [(name,) for name in self.column_weights if name not in self.sizes]
         if self.purpose == "pairs":
-            return self.weigh([*combinations(self.sizes, 2), *numbers], 1)
-        groups: list[Group] = [(name,) for name in self.importance]
-        plans = [self.weigh(groups, 1), self.weigh(groups, len(groups))]
-        # With a large epsilon, one joint report of several columns is better than a
-        # report of one sampled column.
+            return self.make_plan([*combinations(self.sizes, 2), *numbers], 1)
+        # A record reports one column, or all columns.
+        groups: list[Group] = [(name,) for name in self.column_weights]
+        plans = [self.make_plan(groups, 1), self.make_plan(groups, len(groups))]
+        # Or it reports one of several groups of columns, which is better for a large
+        # epsilon. The two groups with the fewest cells are merged repeatedly.
         groups = [(name,) for name in self.sizes]
         for _ in groups[1:]:
             groups.sort(key=self.count_cells)
             merged = tuple(sorted(groups[0] + groups[1], key=[*self.sizes].index))
-            # A report of at most 1024 bytes, with a bit for each cell.
+            # Reports have at most a bit for each cell, and 1024 bytes.
             if self.count_cells(merged) > 8 * 1024:
                 break
             groups = [merged, *groups[2:]]
-            plans.append(self.weigh([*groups, *numbers], 1))
+            plans.append(self.make_plan([*groups, *numbers], 1))
         return min(plans, key=lambda plan: plan.error)
 
     def count_cells(self, group: Group) -> int:
-        """Return the number of combinations; a number is rounded to one of two positions."""
+        """Count the combinations of values of a group. A number counts as two values."""
         return prod(self.sizes.get(name, 2) for name in group)
 
-    def weigh(self, groups: Sequence[Group], n_reported: int) -> TablePlan:
-        """Return the plan with the best probabilities of the groups."""
+    def make_plan(self, groups: Sequence[Group], n_reported: int) -> TablePlan:
+        """Make a plan in which a record reports one or all groups."""
         epsilon = self.epsilon / n_reported
-        reported = tuple(self.describe(group, epsilon) for group in groups)
-        return TablePlan(reported, n_reported, find_weights(reported), self.epsilon)
+        reported = tuple(self.plan_report(group, epsilon) for group in groups)
+        weights = compute_sampling_weights(reported)
+        return TablePlan(reported, n_reported, weights, self.epsilon)
 
-    def describe(self, group: Group, epsilon: Fraction) -> GroupReport:
-        """Return the report of a group, and its error for the purpose."""
-        cells = self.count_cells(group)
-        weight = prod(self.importance[name] for name in group) * cells
+    def plan_report(self, group: Group, epsilon: Fraction) -> GroupReport:
+        """Choose the oracle or mechanism of a group, and compute its errors for the purpose."""
+        n_cells = self.count_cells(group)
+        weight = prod(self.column_weights[name] for name in group) * n_cells
         if group[0] not in self.sizes:
-            noise, spread = find_number_error(epsilon)
-            return GroupReport(group, "optimal", cells, weight, noise, spread)
+            noise, variance = compute_number_variances(epsilon)
+            return GroupReport(group, "optimal", n_cells, weight, noise, variance)
         is_merged = self.purpose == "margins" and len(group) > 1
-        kinds: tuple[str, ...] = MARGIN_ORACLES if is_merged else tuple(ORACLES)
+        names: tuple[str, ...] = MARGIN_ORACLES if is_merged else tuple(ORACLES)
         if self.purpose == "pairs":
-            kinds = PAIR_ORACLES
-        kind, oracle = choose_group_oracle(cells, epsilon, kinds)
+            names = PAIR_ORACLES
+        name, oracle = choose_group_oracle(n_cells, epsilon, names)
         if not is_merged:
-            noise = oracle.mean_squared_error
-            return GroupReport(
-                group, kind, cells, weight, noise, uniform_variance(cells)
-            )
-        # The marginals of the columns.
-        weights, noises, spreads = [], [], []
-        for name in group:
-            k = self.sizes[name]
-            weights.append(self.importance[name] * k)
+            noise, variance = oracle.mean_squared_error, uniform_variance(n_cells)
+            return GroupReport(group, name, n_cells, weight, noise, variance)
+        # The weighted mean of the errors of the marginals of each column.
+        weights, noises, variances = [], [], []
+        for column in group:
+            k = self.sizes[column]
+            weights.append(self.column_weights[column] * k)
             noises.append(compute_marginal_error(oracle, k))
-            spreads.append(uniform_variance(k))
-        noise, spread = np.average([noises, spreads], axis=1, weights=weights).tolist()
-        return GroupReport(group, kind, cells, sum(weights), noise, spread)
+            variances.append(uniform_variance(k))
+        means = np.average([noises, variances], axis=1, weights=weights)
+        noise, variance = means.tolist()
+        return GroupReport(group, name, n_cells, sum(weights), noise, variance)
 
 
 def uniform_variance(k: int) -> float:
-    """Return the variance of the indicator of one of k values that are equally frequent."""
+    """Return the variance of the indicator of one of k equally frequent values."""
     return (1 - 1 / k) / k
 
 
-def find_weights(reported: Sequence[GroupReport]) -> tuple[int, ...]:
-    """Return probabilities of one report with the smallest error, as integers."""
-    # The error is a sum of costs / probabilities, so the best probabilities are
-    # proportional to the roots of the costs.
-    costs = [report.weight * (report.noise + report.spread) for report in reported]
+def compute_sampling_weights(reported: Sequence[GroupReport]) -> tuple[int, ...]:
+    """Compute integer weights of the groups, with which one is drawn, for the smallest error."""
+    # Up to a constant, the error is the sum of cost / probability over the groups. For a
+    # fixed sum of the probabilities, it is smallest if they are proportional to the square
+    # roots of the costs (Lagrange multipliers, as in Neyman allocation).
+    costs = []
+    for report in reported:
+        variance = report.noise_variance + report.value_variance
+        costs.append(report.weight * variance)
     if len({*costs}) == 1:
         return (1,) * len(costs)
     roots = np.sqrt(costs)
-    # In units of 2**-24, whose rounding is far below any noise.
+    # Rounding to 24 bits changes no error noticeably.
     units = np.ceil(roots / roots.sum() * (1 << 24))
     return tuple(map(int, units.tolist()))
 
@@ -224,28 +240,28 @@ def recommend_plan(
     Parameters
     ----------
     domain : Domain, dict or None
-        Columns of categories and their values; None for a table of numbers.
+        Values of the categorical columns. None if all columns are numbers.
 
     epsilon : float
         Privacy loss of one record over all columns together, > 0.
 
     bounds, purpose, weights : optional
-        As for `LocalTableEncoder`.
+        See `LocalTableEncoder`.
 
     Returns
     -------
     TablePlan
-        Result with the attributes:
+        Plan with the attributes:
 
         - `groups`: columns of each report;
-        - `n_reported`: number of reports of a record, one or all;
+        - `n_reported`: number of groups that a record reports, one or all;
         - `error`: n times the mean squared error, a weighted mean over the groups;
         - `reports`: DataFrame of the oracle or mechanism, the number of cells, epsilon,
           the probability that a record makes the report, and the error of each group.
 
     See Also
     --------
-    LocalTableEncoder : Reports by such a plan.
+    LocalTableEncoder : Privatizes a table with this plan.
 
     Notes
     -----
@@ -279,7 +295,7 @@ def recommend_plan(
 
 
 def count_values(domain: Domain | None) -> dict[Any, int]:
-    """Return the number of values of each column; none for a table of numbers."""
+    """Count the values of each column of a domain; None is a domain without columns."""
     if domain is None:
         return {}
     return dict(zip(domain.columns, domain.sizes, strict=True))
@@ -293,32 +309,32 @@ def plan_table(
     purpose: Any,
     weights: Any,
 ) -> TablePlan:
-    """Check the parameters, and make the plan."""
+    """Check the parameters, and find the plan with the smallest error."""
     check_choice("purpose", purpose, get_args(Purpose))
     if len({*names}) < len(names) or not names:
         raise ValueError(
-            "Each column must be declared once, by its values or its bounds, got "
+            "Each column must be in the domain or in `bounds`, and not in both; got "
             f"{list(names)}."
         )
     if purpose == "pairs" and len(sizes) < 2:
         raise ValueError(
-            "purpose='pairs' requires at least 2 columns of categories, got "
+            "purpose='pairs' requires at least 2 categorical columns, got "
             f"{len(sizes)}. Use purpose='margins'."
         )
-    importance = check_importance(weights, names)
-    return Planner(epsilon, sizes, importance, purpose).find_best()
+    column_weights = check_weights(weights, names)
+    return Planner(epsilon, sizes, column_weights, purpose).find_best()
 
 
-def check_importance(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
-    """Read the weights of columns."""
+def check_weights(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
+    """Check the weights of the errors of the columns, and return them by column."""
     if isinstance(weights, str) and weights == "uniform":
         return dict.fromkeys(names, 1.0)
-    amounts = check_column_weights("weights", weights, names, "'uniform'")
-    return dict(zip(names, map(float, amounts), strict=True))
+    checked = check_column_weights("weights", weights, names, "'uniform'")
+    return dict(zip(names, map(float, checked), strict=True))
 
 
 def check_bounds(bounds: Any) -> dict[Any, Any]:
-    """Check bounds by name; None is no bounds."""
+    """Check a mapping of column name to bounds, and return it; None is an empty mapping."""
     if bounds is not None and not isinstance(bounds, Mapping):
         raise TypeError(
             "bounds must be a mapping of column name to (low, high), got "

@@ -194,7 +194,7 @@ def fitted_cells(fitted, columns):
 def test_columns_of_several_groups_have_no_joint_counts():
     fitted = encoder(1.0).fit(PEOPLE)
     reports = fitted.transform(PEOPLE)
-    with pytest.raises(ValueError, match=r"columns must be reported as one group, got \['sex', 'job'\]"):
+    with pytest.raises(ValueError, match=r"`columns` must be reported as one group, got \['sex', 'job'\]"):
         fitted.estimate_joint_counts(reports, ["sex", "job"])
     with pytest.raises(ValueError, match="distinct columns of"):
         fitted.estimate_joint_counts(reports, ["sex", "age"])
@@ -206,8 +206,8 @@ def test_columns_of_several_groups_have_no_joint_counts():
         ({"purpose": "other"}, ValueError, "purpose must be one of"),
         *[({"weights": weights}, ValueError, "`weights` must|the weight of column")
           for weights in ({"sex": 1}, "even", dict.fromkeys(PEOPLE, 0))],
-        ({"bounds": {"height": (0, 1)}}, ValueError, r"bounds must be of columns of X, got \['height'\]"),
-        ({"bounds": {"sex": (0, 1), "age": (0, 1)}}, ValueError, r"got both for \['sex'\]"),
+        ({"bounds": {"height": (0, 1)}}, ValueError, r"`bounds` must have columns of X, .*, got \['height'\]"),
+        ({"bounds": {"sex": (0, 1), "age": (0, 1)}}, ValueError, r"got \['sex'\] in both"),
         ({"categories": {}, "bounds": dict.fromkeys(PEOPLE, (0, 1)), "purpose": "pairs"}, ValueError, "at least 2"),
     ],
 )  # fmt: skip
