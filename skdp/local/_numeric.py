@@ -1,4 +1,4 @@
-"""Numbers between public bounds: positions on a grid, their reports, means and distributions."""
+"""Local transformer for numbers between public bounds, with estimates of means and distributions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ MECHANISMS: dict[str, Any] = {
 def make_mechanism(
     mechanism: Any, epsilon: Fraction, grid_size: int = 1024
 ) -> NumericMechanism:
-    """Make a mechanism from its name, or from the outcomes of an optimal mechanism."""
+    """Make a numeric mechanism from its name, or from the outcomes of an optimal mechanism."""
     if not isinstance(mechanism, str):
         return Optimal(grid_size, epsilon, outcomes=mechanism)
     made: NumericMechanism = MECHANISMS[mechanism](grid_size, epsilon)
@@ -74,25 +74,26 @@ def make_mechanism(
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class NumberField(Field):
-    """A column of numbers on a grid between public bounds, reported by a mechanism."""
+    """Column of numbers, which a mechanism reports on a grid between public bounds."""
 
     name: Any
     bounds: tuple[float, float]
     mechanism: NumericMechanism
-    # The epsilon of the column; `epsilon` may be a little smaller.
+    # The fraction of epsilon of the column, which `epsilon` does not exceed.
     requested_epsilon: Fraction
 
-    # The numbers that may be reported, ascending: a report is an index into them.
+    # The numbers that may be reported, ascending. A report of the field is an index of
+    # this array.
     numbers: NDArray[np.float64] = dataclasses.field(init=False)
     # The index in `numbers` of each report of the mechanism: (n_reports,).
-    _number_of_report: NDArray[np.intp] = dataclasses.field(init=False)
+    _number_index: NDArray[np.intp] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        # Floats may be equal for several reports of the mechanism.
-        reported = _numbers(self.mechanism, *self.bounds)
-        numbers, number_of_report = np.unique(reported, return_inverse=True)
+        # Several reports of the mechanism may be rounded to one float.
+        reported = _compute_numbers(self.mechanism, *self.bounds)
+        numbers, number_index = np.unique(reported, return_inverse=True)
         object.__setattr__(self, "numbers", numbers)
-        object.__setattr__(self, "_number_of_report", number_of_report)
+        object.__setattr__(self, "_number_index", number_index)
 
     @property
     def columns(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -104,7 +105,7 @@ class NumberField(Field):
 
     @property
     def loss(self) -> PureLoss:
-        """The privacy loss of a report."""
+        """Privacy loss of a report."""
         return self.mechanism.loss
 
     @property
@@ -112,26 +113,26 @@ class NumberField(Field):
         return (len(self.numbers),)
 
     def _read(self, columns: Sequence[Any], *, missing: bool = False) -> Any:
-        """Read the column as floats."""
+        """Convert the column to floats."""
         table = Table(self.columns, tuple(columns), None)
         (numbers,) = to_float_columns(table, allow_missing=missing, allow_bool=False)
         return numbers
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
-        # Integers in units of 2**-16 steps of the grid. No floats are used from here to
-        # the noise.
+        # Numbers become integers in units of 2**-16 steps of the grid, so that rounding and
+        # noise are exact.
         low, high = self.bounds
-        position = (np.clip(self._read(columns), low, high) - low) / (high - low)
-        parts = np.rint(position * (self.mechanism.steps << 16))
-        return [parts.astype(np.int64)]
+        fractions = (np.clip(self._read(columns), low, high) - low) / (high - low)
+        scaled = np.rint(fractions * (self.mechanism.steps << 16))
+        return [scaled.astype(np.int64)]
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
         source = randomness("report", self.name)
         positions = round_at_random(codes[0], source)
-        return self._number_of_report[self.mechanism.report(positions, source)]
+        return self._number_index[self.mechanism.report(positions, source)]
 
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
-        return self._number_of_report[draws.numbers(self.mechanism, codes[0])]
+        return self._number_index[draws.numbers(self.mechanism, codes[0])]
 
     def write(
         self,
@@ -149,10 +150,10 @@ class NumberField(Field):
             raise ValueError(
                 f"Column {self.name!r} must not be missing in rows that report it."
             )
-        # Each number is read as the nearest report.
+        # Find the nearest number that may be reported, by interpolation of its index.
         indices = np.interp(numbers, self.numbers, np.arange(len(self.numbers)))
         nearest = np.rint(indices).astype(np.intp)
-        # Reports may have been written with fewer digits.
+        # Stored reports may have fewer digits.
         tolerance = 1e-6 * (self.numbers[-1] - self.numbers[0])
         if (np.abs(self.numbers[nearest] - numbers) > tolerance).any():
             raise ValueError(
@@ -180,7 +181,7 @@ class NumberField(Field):
         *,
         confidence_level: float = 0.95,
     ) -> pd.DataFrame:
-        """Estimate the mean from the counts of the reported numbers."""
+        """Estimate the mean from `sums`, the counts of the reported numbers."""
         index = pd.Index(self.columns, name="column", tupleize_cols=False)
         names = ["mean", "std_error", "lower", "upper"]
         n = int(sums.sum())
@@ -189,9 +190,9 @@ class NumberField(Field):
             return pd.DataFrame([row], index=index, columns=names)
         mean = float(sums @ self.numbers) / n
         squares = float(sums @ (self.numbers - mean) ** 2)
-        # A few equal reports have a sample variance of 0, so the known variance of the
-        # mechanism is a lower bound.
-        noise = self._noise_variances()
+        # The variance of the reports includes the noise. A few equal reports have a sample
+        # variance of 0, so the smallest variance of the noise is a lower bound.
+        noise = self._compute_noise_variances()
         variance = max(noise.min(), squares / (n - 1)) if n > 1 else noise.max()
         std_error = math.sqrt(variance / n)
         level = check_confidence_level(confidence_level)
@@ -199,15 +200,15 @@ class NumberField(Field):
         row = [mean, std_error, mean - margin, mean + margin]
         return pd.DataFrame([row], index=index, columns=names)
 
-    def _noise_variances(self) -> NDArray[np.float64]:
-        """Return the variance that the mechanism adds at each position of the grid."""
+    def _compute_noise_variances(self) -> NDArray[np.float64]:
+        """Compute the variance of the reported number for each position of the grid."""
         low, high = self.bounds
         steps = self.mechanism.steps
         variances: NDArray[np.float64] = self.mechanism.variances(np.arange(steps + 1))
         return variances * ((high - low) / steps) ** 2
 
     def distribution(self, sums: NDArray[np.int64], n_bins: int) -> pd.DataFrame:
-        """Estimate the proportions of bins from the counts of the reported numbers."""
+        """Estimate the proportions of bins from `sums`, the counts of the reported numbers."""
         steps = self.mechanism.steps
         if not isinstance(self.mechanism, SquareWave):
             raise ValueError(
@@ -217,20 +218,21 @@ class NumberField(Field):
         bins = Interval(*self.bounds, bins=n_bins)
         frequencies = np.full(n_bins, np.nan)
         if sums.any():
-            # About 512 cells are smoothed and then joined to bins, because smoothing
-            # must stay local.
+            # Smoothing averages neighboring cells, so about 512 small cells are estimated,
+            # and then joined to bins.
             n_cells = n_bins * max(1, min(512, steps) // n_bins)
+            # The probability of each number, given a uniform value in each cell.
             channel = np.zeros((n_cells, len(self.numbers)))
             by_report = self.mechanism.report_distribution(
-                bin_positions(steps, n_cells)
+                distribute_bins(steps, n_cells)
             )
-            np.add.at(channel.T, self._number_of_report, by_report.T)
+            np.add.at(channel.T, self._number_index, by_report.T)
             with limit_blas_threads():
                 cells = estimate_frequencies(channel, sums)
             frequencies = cells.reshape(n_bins, -1).sum(axis=1)
         edges = {"left": bins.edges[:-1], "right": bins.edges[1:]}
         index = pd.Index(bins.labels)
-        # `rename_axis` takes a tuple for several names.
+        # `rename_axis` would treat a tuple as several names.
         index.name = self.name
         return pd.DataFrame(edges | {"frequency": frequencies}, index=index)
 
@@ -253,11 +255,11 @@ class NumberField(Field):
         return [iter([self.channel()])] if is_small else None
 
     def channel(self) -> list[list[Fraction]]:
-        """Return the probability of each number, given the position on the grid."""
-        # Fractions, of shape (n_positions, n_reports); reports of one number add up.
+        """Compute the exact probability of each number given each position of the grid."""
+        # Add the probabilities of the reports that are rounded to one number.
         by_report = np.array(self.mechanism.channel(), dtype=object)
         by_number = np.full((len(self.numbers), len(by_report)), Fraction(0))
-        np.add.at(by_number, self._number_of_report, by_report.T)
+        np.add.at(by_number, self._number_index, by_report.T)
         table: list[list[Fraction]] = by_number.T.tolist()
         return table
 
@@ -271,7 +273,7 @@ class NumberField(Field):
 def estimate_means(
     protocol: ReportProtocol, tally: ReportTally, confidence_level: float
 ) -> dict[Any, pd.DataFrame]:
-    """Estimate the mean of each column of numbers."""
+    """Estimate the mean of each numeric column, as a table with one row."""
     means = {}
     for field, sums, size in zip(
         protocol.fields, tally.counts, tally.sizes, strict=True
@@ -283,11 +285,16 @@ def estimate_means(
     return {name: means[name] for name in protocol.columns if name in means}
 
 
-def bin_positions(steps: int, n_bins: int) -> NDArray[np.float64]:
-    """Return the distribution over the positions of numbers uniform over a bin, after `round_at_random`."""
+def distribute_bins(steps: int, n_bins: int) -> NDArray[np.float64]:
+    """Compute the distribution of the position of a number that is uniform over a bin.
+
+    The number is rounded by `round_at_random`. The result has the shape (n_bins, steps +
+    1).
+    """
     edges = np.arange(n_bins + 1)[:, np.newaxis] * (steps / n_bins)
-    # A number at distance d from a position goes there with probability 1 - |d|: this
-    # is the integral over d.
+    # A number at distance d from a position is rounded to it with probability 1 - |d|, if
+    # |d| < 1. `integral` is the integral of this probability from -1 to the edge of a bin,
+    # 1/2 + d - sign(d) d^2 / 2, and a bin has the difference of its two edges.
     distance = np.clip(edges - np.arange(steps + 1), -1, 1)
     integral = 0.5 + distance - np.sign(distance) * distance**2 / 2
     return np.diff(integral, axis=0) * (n_bins / steps)
@@ -296,17 +303,22 @@ def bin_positions(steps: int, n_bins: int) -> NDArray[np.float64]:
 def estimate_frequencies(
     channel: NDArray[np.float64], counts: NDArray[np.integer]
 ) -> NDArray[np.float64]:
-    """Estimate a distribution by expectation maximization with smoothing ("EMS", [1]_)."""
-    # .. [1] Z. Li et al. (2020). Estimating numerical distributions under local
-    #    differential privacy. SIGMOD.
+    """Estimate the frequencies of cells by expectation maximization with smoothing (EMS).
+
+    `channel` has the shape (n_cells, n_reports), and `counts` the shape (n_reports,). The
+    method is from Z. Li et al. (2020), Estimating numerical distributions under local
+    differential privacy, SIGMOD.
+    """
     is_reported = counts > 0
     likelihoods = np.ascontiguousarray(channel[:, is_reported].T)
-    repeats = counts[is_reported]
+    positive_counts = counts[is_reported]
     frequencies = np.full(len(channel), 1 / len(channel))
     for _ in range(10_000):
-        slopes = (repeats / (likelihoods @ frequencies)) @ likelihoods
-        padded = np.pad(frequencies * slopes, 1, mode="edge")
-        # Neighbors are averaged with the weights 1, 2, 1.
+        # Expectation: the number of reports from each cell, by Bayes' rule.
+        weights = positive_counts / (likelihoods @ frequencies)
+        expected = frequencies * (weights @ likelihoods)
+        # Smoothing with the weights 1, 2, 1, and maximization: divide by the sum.
+        padded = np.pad(expected, 1, mode="edge")
         updated = padded[:-2] + 2 * padded[1:-1] + padded[2:]
         updated /= updated.sum()
         change = np.abs(updated - frequencies).sum()
@@ -316,17 +328,17 @@ def estimate_frequencies(
     return frequencies
 
 
-def _numbers(
+def _compute_numbers(
     mechanism: NumericMechanism, low: float, high: float
 ) -> NDArray[np.float64]:
-    """Return the number of each report, rounded once."""
+    """Convert the estimated position of each report to a number between the bounds."""
+    # Fractions are exact, so each number is rounded once.
     step = (Fraction(high) - Fraction(low)) / mechanism.steps
     try:
-        numbers = [float(Fraction(low) + step * e) for e in mechanism.estimates]
+        numbers = [float(Fraction(low) + step * x) for x in mechanism.estimates]
     except OverflowError:
         raise ValueError(
-            "epsilon must be larger, or bounds narrower: the reports exceed the largest "
-            "float."
+            "The reports exceed the largest float. Use a larger epsilon or narrower bounds."
         ) from None
     return np.array(numbers)
 
@@ -334,35 +346,38 @@ def _numbers(
 class NumericPerturber(PermanentReportsMixin, ReportTransformer):
     """Privatize numbers between public bounds, and estimate means or distributions.
 
-    A number is clipped to its bounds, rounded at random to a grid, and reported as a
-    number: an unbiased estimate of the true one, which can be outside the bounds. The
-    output has the columns of the input. :doc:`/guide/numbers` compares the mechanisms.
+    A number is clipped to its bounds and rounded at random to a grid. The report is an
+    unbiased estimate of this number, and can be outside the bounds. The output has the
+    columns of the input. :doc:`/guide/numbers` compares the mechanisms.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy loss of one record over all columns together, > 0. Each column has an
-        equal part.
+        Privacy loss of one record over all columns together, > 0. It is divided equally
+        among the columns.
 
     mechanism : {'optimal', 'square_wave', 'laplace'} or list, default='optimal'
         Mechanism of each column.
 
-        - 'optimal' has the most accurate mean [1]_, up to an epsilon of 8 per column.
-        - 'square_wave' is for `estimate_distribution` [2]_.
+        - 'optimal' has the smallest error of the mean [1]_. Epsilons above 8 per column
+          do not improve it.
+        - 'square_wave' is required by `estimate_distribution` [2]_.
         - 'laplace' is clamped discrete Laplace noise [3]_.
 
-        A list of the `outcomes` of an optimal mechanism recreates it.
+        Pass a list, the `outcomes` of an optimal mechanism, to use the same mechanism
+        again.
 
     bounds : (low, high), mapping, Domain, or array-like of shape (n_features, 2)
-        Public bounds of all columns, or of each column by name. Required. The bounds of
-        a Domain are the endpoints of each `Interval`.
+        Public bounds of all columns, or of each column by name. Required. A `Domain`
+        declares them as the endpoints of each `Interval`.
 
     grid_size : int, default=1024
         Number of steps between the bounds, from 1 to 65,536.
 
     memoize : bool, default=False
-        If True, a record repeats its report, and `transform` requires ``record_id``.
-        Pass an optimal mechanism by its outcomes.
+        If True, a record repeats its report while its number stays at the same position
+        of the grid (permanent reports). `transform` then requires ``record_id``, and
+        ``mechanism="optimal"`` must be replaced by its outcomes.
 
     secret_key : bytes, default=None
         At least 16 bytes, such as ``SecretKey.generate()``. Required with `memoize`.
@@ -390,9 +405,9 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
 
     See Also
     --------
-    LocalTableEncoder : Numbers beside categories, and reports of some columns only,
-        which have smaller errors for many columns.
-    RandomizedResponseEncoder : Categories, or numbers in bins with an `Interval`.
+    LocalTableEncoder : Privatizes numbers and categories. Errors are smaller for many
+        columns.
+    RandomizedResponseEncoder : Privatizes categories, or the bins of an `Interval`.
 
     Notes
     -----
@@ -456,8 +471,8 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         mechanism = make_mechanism(self.mechanism, column_epsilon, self.grid_size)
         fields = []
         for column, (low, high) in zip(table.names, bounds, strict=True):
-            # -0.0 becomes 0.0, because the text of bounds is part of the key of
-            # permanent reports.
+            # The sum with 0.0 replaces -0.0, because the context of permanent reports
+            # contains the text of the bounds.
             column_bounds = float(low) + 0.0, float(high) + 0.0
             fields.append(NumberField(column, column_bounds, mechanism, column_epsilon))
         to_float_columns(
@@ -473,7 +488,7 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
             description += (
                 ", memoised: epsilon per distinct position of a column on the grid"
             )
-        # The parts of epsilon add up, and no report exceeds its part.
+        # No column exceeds its fraction of epsilon, so the rounded sum may not either.
         total = round_up(len(fields) * Fraction(mechanism.epsilon))
         guarantee = PrivacyGuarantee(
             min(total, round_up(epsilon)),
@@ -482,7 +497,7 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
             secure=self.random_state is None or memo is not None,
             losses=(mechanism.loss,) * len(fields),
         )
-        # Parameters that make the same mechanism again.
+        # The parameters that recreate the mechanism without the solver.
         chosen: dict[str, Any] = {}
         if isinstance(mechanism, Optimal):
             chosen["mechanism"] = mechanism.parameters()["outcomes"]
@@ -495,12 +510,13 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         )
 
     def _check_parameters(self) -> None:
+        """Check the mechanism, and the parameters of permanent reports."""
         if isinstance(self.mechanism, str) or not np.iterable(self.mechanism):
             check_choice("mechanism", self.mechanism, tuple(MECHANISMS))
         if self.memoize and self.mechanism == "optimal":
             raise ValueError(
-                "memoize=True requires outcomes that stay the same, got "
-                "mechanism='optimal'. Fit once without memoize, and set "
+                "memoize=True requires a mechanism that does not depend on the solver, got "
+                "mechanism='optimal'. Fit once with memoize=False, and set "
                 "mechanism=list(perturber.mechanism_.outcomes), or use 'laplace'."
             )
         self._check_memo()
@@ -512,12 +528,12 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         self.report_values_ = [field.numbers for field in fields]
 
     def _encode(self, X: TableLike) -> Any:
-        """Clip the numbers of a table to their bounds, without noise: not private."""
+        """Clip the numbers of a table to their bounds, without noise. Not private."""
         table = self._read(X)
         return apply_set_output(self, self.protocol_.encode(table, self._randomness(0)))
 
     def _declared_domain(self) -> Domain:
-        """Return the declared bounds of the columns, before or after `fit`."""
+        """Return the declared bounds of the columns as a domain, also before `fit`."""
         bounds: Any = self.bounds
         if hasattr(self, "protocol_"):
             bounds = self.protocol_.declared["bounds"]
@@ -525,8 +541,8 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
             return bounds
         if not isinstance(bounds, Mapping):
             raise ValueError(
-                "bounds must be a mapping or a Domain, which name the columns, if the "
-                "table is not in memory."
+                "`bounds` must be a dict or a Domain, which name the columns, if the table "
+                f"is not in memory; got {type(bounds).__name__}."
             )
         return Domain({name: Interval(*pair, bins=1) for name, pair in bounds.items()})
 
@@ -553,8 +569,9 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         pandas.DataFrame
             Columns 'mean', 'std_error', 'lower' and 'upper', indexed by column. The mean
             of the reports is unbiased. The standard error is for the population from
-            which the records are drawn, and not too small for the records themselves.
-            The interval is a normal approximation, and can exceed the bounds.
+            which the records are a random sample; for the records themselves, it is
+            slightly too large. The interval is a normal approximation, and can exceed the
+            bounds.
 
         Raises
         ------
@@ -577,11 +594,11 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
     def estimate_distribution(
         self, reports: Any, *, n_bins: int | None = None
     ) -> pd.DataFrame:
-        """Estimate the distribution of each column over bins, from the square wave.
+        """Estimate the proportion of each of several bins, for each column.
 
-        Expectation maximization with smoothing over neighbors (EMS). The estimate is
-        biased where many records have one value, and has no intervals: use
-        `FrequencyOracleEncoder` with an `Interval` for unbiased proportions.
+        The estimate uses expectation maximization with smoothing (EMS). It is biased where
+        many records have one value, and has no intervals. Use `FrequencyOracleEncoder`
+        with an `Interval` for unbiased proportions.
 
         Parameters
         ----------
@@ -626,9 +643,9 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         Returns
         -------
         list
-            Table for each column: a row for each position from the lower to the upper
-            bound, a column for each of the `report_values_`, of Fractions. For small
-            grids, because it has more than ``grid_size**2`` entries.
+            Table of Fractions for each column, with a row for each position from the
+            lower to the upper bound, and a column for each of the `report_values_`. Use
+            small grids only, because it has more than ``grid_size**2`` entries.
         """
         check_is_fitted(self)
         return [field.channel() for field in self._fields]

@@ -1,4 +1,4 @@
-"""RAPPOR: words of an open vocabulary as Bloom filters with randomized bits."""
+"""RAPPOR: words of an open vocabulary as the randomized bits of Bloom filters."""
 
 from __future__ import annotations
 
@@ -47,16 +47,18 @@ from skdp.tables import Table
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BloomField(Field):
-    """A column of words, reported by a public cohort and the bits of a Bloom filter."""
+    """Column of words, reported as a public cohort and the randomized bits of a Bloom filter.
 
-    # A report is the cohort and the bits. The sums have a row for each cohort: its
-    # number of reports, and the ones of each bit.
+    Reports have the shape (n, 1 + n_bits): the cohort, and the bits. Sums have the shape
+    (n_cohorts, 1 + n_bits): for each cohort, the number of reports and of ones of each bit.
+    """
 
     name: Any
     n_hashes: int
     n_cohorts: int
-    # Flips each bit of the filter; the bits are permanent if there is a second round.
+    # Oracle that flips the bits of the filter: permanent randomized response.
     first_round: UnaryEncoding
+    # Oracle that flips these bits again: instantaneous randomized response.
     second_round: TwoRoundUnaryEncoding | None = None
 
     @property
@@ -65,18 +67,18 @@ class BloomField(Field):
 
     @property
     def oracle(self) -> UnaryEncoding:
-        """The oracle with the probabilities of a single report."""
+        """Oracle with the probabilities of a single report."""
         return self.second_round or self.first_round
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
-        # Each value sets at most `n_hashes` bits, so two filters differ in at most as
-        # many pairs of a set bit and an unset bit as one-hot bits have one.
+        # `worst_ratio` is for one-hot vectors, which differ in two bits. Each word sets at
+        # most `n_hashes` bits, so two filters differ in at most 2 n_hashes bits.
         return log_upper(self.first_round.worst_ratio**self.n_hashes)
 
     @property
     def n_bits(self) -> int:
-        """The number of bits of a filter."""
+        """Number of bits of a filter."""
         return self.first_round.k
 
     @property
@@ -96,21 +98,21 @@ class BloomField(Field):
         (words,) = codes
         source = randomness("cohort", self.name)
         cohorts = uniform_integers(source, self.n_cohorts, len(words))
-        bits = self.filters(cohorts, words)
+        bits = self.make_filters(cohorts, words)
         source = randomness("report", self.name)
         bits ^= bernoulli(source, self._flip, bits.size).reshape(bits.shape)
         return np.column_stack([cohorts, bits])
 
     @property
     def _flip(self) -> int:
-        """The probability that the first round flips a bit, in units of 2**-64."""
+        """Probability that the first round flips a bit, in units of 2**-64."""
         return int(self.first_round.q * ONE)
 
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
         (words,) = codes
-        # The cohort belongs to the record: other words of a record have the same one.
+        # The cohort depends on the record only, and not on its word.
         cohorts = draws.integers("cohort", self.n_cohorts)
-        bits = self.filters(cohorts, words)
+        bits = self.make_filters(cohorts, words)
         sources = draws.sources("bits", draws.digest_values(words.tolist()))
         for row, source in zip(bits, sources, strict=True):
             row ^= bernoulli(source, self._flip, self.n_bits)
@@ -124,21 +126,24 @@ class BloomField(Field):
         return np.column_stack([reports[:, 0], bits])
 
     def permanent_parts(self) -> list[bytes]:
-        # Without the second round, which does not change the permanent bits.
+        # Without the parameters of the second round, which keeps the permanent bits.
         parameters = self._parameters(self.first_round)
         return [encode_column_name(self.name, "secret_key"), repr(parameters).encode()]
 
-    def filters(self, cohorts: NDArray[Any], words: Any) -> NDArray[np.bool_]:
-        """Return the Bloom filters of words, of shape (n_words, n_bits)."""
+    def make_filters(self, cohorts: NDArray[Any], words: Any) -> NDArray[np.bool_]:
+        """Make the Bloom filter of each word in its cohort, of shape (n_words, n_bits)."""
+        # Hash each pair of cohort and word once.
         pairs = list(zip(cohorts.tolist(), words, strict=True))
-        indices = {pair: self.bit_indices(*pair) for pair in {*pairs}}
-        chosen = np.array([indices[pair] for pair in pairs], np.intp)
+        indices = {pair: self.hash_word(*pair) for pair in {*pairs}}
+        set_bits = np.array([indices[pair] for pair in pairs], np.intp)
         filters = np.zeros((len(pairs), self.n_bits), bool)
-        np.put_along_axis(filters, chosen.reshape(-1, self.n_hashes), True, axis=1)
+        np.put_along_axis(filters, set_bits.reshape(-1, self.n_hashes), True, axis=1)
         return filters
 
-    def bit_indices(self, cohort: int, word: bytes) -> NDArray[np.intp]:
-        """Return the indices of the bits that a word sets, from SHA-256. They must not change between versions."""
+    def hash_word(self, cohort: int, word: bytes) -> NDArray[np.intp]:
+        """Compute the indices of the bits that a word sets in a cohort: (n_hashes,)."""
+        # The hash functions must not change between versions, because stored reports use
+        # them. A digest of SHA-256 has four numbers of 64 bits.
         digests = []
         for block in range(math.ceil(self.n_hashes / 4)):
             prefix = f"skdp bloom filter {cohort} {block} ".encode()
@@ -159,8 +164,8 @@ class BloomField(Field):
         bits = check_bits(block[:, 1:], self.n_bits)
         if not np.isin(block[:, 0], np.arange(self.n_cohorts)).all():
             raise ValueError(
-                f"column '{self.name}_cohort' must contain integers from 0 to "
-                f"{self.n_cohorts - 1}. Pass the output of transform."
+                f"Column '{self.name}_cohort' must have integers from 0 to "
+                f"{self.n_cohorts - 1}. Pass the output of `transform`."
             )
         cohorts = block[:, 0].astype(np.min_scalar_type(self.n_cohorts - 1))
         return np.column_stack([cohorts, bits])
@@ -186,12 +191,12 @@ class BloomField(Field):
         words = encode_column(f"candidates of {self.name!r}", candidates[self.name])
         if not words or len({*words}) < len(words):
             raise ValueError(
-                f"candidates of {self.name!r} must be at least one value, without "
-                "repetition."
+                f"candidates of {self.name!r} must have at least one word and no repeated "
+                "words."
             )
         cohorts = np.flatnonzero(sums[:, 0])
         filters = [
-            self.filters(np.full(len(words), cohort), words) for cohort in cohorts
+            self.make_filters(np.full(len(words), cohort), words) for cohort in cohorts
         ]
         counts, errors = np.full((2, len(words)), np.nan)
         if filters:
@@ -202,10 +207,10 @@ class BloomField(Field):
         return pd.DataFrame({"count": counts, "std_error": errors}, index=index)
 
     def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
-        # The probabilities of all reports are listed: of 12 bits in less than a second.
+        # A row of the channel has 2**n_bits fractions: less than a second for 12 bits.
         if self.n_bits > 12 or 2 << self.n_bits > max_entries:
             return None
-        # Two filters that differ in as many bits as two filters can.
+        # The worst case: two filters without a common bit, if there are enough bits.
         first = [1] * self.n_hashes + [0] * (self.n_bits - self.n_hashes)
         filters = [first, first[::-1]]
         q, p = self.first_round.q, self.first_round.p
@@ -217,56 +222,62 @@ def decode_counts(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Select candidates by a lasso, and count them by nonnegative least squares.
 
-    `filters` has the shape (n_cohorts, n_bits, n_candidates).
+    `filters` are the bits of the candidates, of shape (n_cohorts, n_bits, n_candidates),
+    and `sums` has the shape (n_cohorts, 1 + n_bits). Return the counts and their standard
+    errors, which are NaN for candidates that are not selected.
     """
     n_cohorts, n_bits, n_candidates = filters.shape
     design = filters.reshape(-1, n_candidates)
     sizes = sums[:, :1]
     n = int(sizes.sum())
     gain = float(oracle.p - oracle.q)
-    # Unbiased proportions of the reports of a cohort that set a bit, and the variance of
-    # their noise, which is equal for set and unset bits as p = 1 - q.
+    # The target of the regression: the unbiased proportion of the filters of a cohort that
+    # set a bit. The variance of its noise is q p / (p - q)^2 / size for set and unset bits,
+    # because p = 1 - q.
     target = ((sums[:, 1:] / sizes - float(oracle.q)) / gain).ravel()
     noise = float(oracle.q * oracle.p) / gain**2 / np.repeat(sizes, n_bits)
 
-    # The intercepts stand for words outside the list, which set all bits equally often.
-    # The noise is known, so the penalty is sqrt(2 ln n_candidates) standard deviations
-    # (D. Donoho, I. Johnstone 1994).
+    # The intercept represents all other words, which set all bits equally often. The
+    # penalty is sqrt(2 ln n_candidates) standard deviations of the noise in the correlation
+    # of a candidate with the target, the universal threshold (Donoho, Johnstone 1994).
     norms = np.linalg.norm(design - design.mean(axis=0), axis=0)
-    deviations = math.sqrt(2 * math.log(max(2, n_candidates)) * noise.max())
-    alpha = max(deviations * norms.max() / len(design), np.finfo(float).tiny)
+    threshold = math.sqrt(2 * math.log(max(2, n_candidates)) * noise.max())
+    alpha = max(threshold * norms.max() / len(design), np.finfo(float).tiny)
     lasso = Lasso(alpha=alpha, positive=True, max_iter=100_000)
-    chosen = np.flatnonzero(lasso.fit(design, target).coef_ > 0)
+    selected = np.flatnonzero(lasso.fit(design, target).coef_ > 0)
     counts, errors = np.zeros(n_candidates), np.full(n_candidates, np.nan)
-    if chosen.size == 0:
+    if selected.size == 0:
         return counts, errors
-    regression = LinearRegression(positive=True).fit(design[:, chosen], target)
-    counts[chosen] = n * regression.coef_
+    regression = LinearRegression(positive=True).fit(design[:, selected], target)
+    counts[selected] = n * regression.coef_
 
-    centered = design[:, chosen] - design[:, chosen].mean(axis=0)
-    # Candidates with equal bits cannot be distinguished.
-    if np.linalg.matrix_rank(centered) == chosen.size:
-        solve = np.linalg.pinv(centered)  # (n_chosen, n_cohorts * n_bits)
-        # Change of each count by one report of a candidate in a cohort, which is random.
+    # Least squares is the linear map `solve` of the target, (n_selected, n_cohorts *
+    # n_bits), which gives the variance of the noise in the counts. It is not unique if
+    # candidates have equal bits; their errors stay NaN.
+    centered = design[:, selected] - design[:, selected].mean(axis=0)
+    if np.linalg.matrix_rank(centered) == selected.size:
+        solve = np.linalg.pinv(centered)
+        # A record is in a random cohort. effects[i, j, c] is the change of the proportion
+        # of candidate i by a record with candidate j in cohort c, times the cohort's size.
         by_cohort = solve.reshape(-1, n_cohorts, n_bits)
-        effects = np.einsum("icb,cbj->ijc", by_cohort, filters[:, :, chosen])
-        cohort_variances = (effects / sizes[:, 0]).var(axis=2) @ counts[chosen]
-        errors[chosen] = n * np.sqrt(solve**2 @ noise + cohort_variances)
+        effects = np.einsum("icb,cbj->ijc", by_cohort, filters[:, :, selected])
+        cohort_variances = (effects / sizes[:, 0]).var(axis=2) @ counts[selected]
+        errors[selected] = n * np.sqrt(solve**2 @ noise + cohort_variances)
     return counts, errors
 
 
 class RapporEncoder(ReportTransformer):
     """Privatize words of an open vocabulary with RAPPOR.
 
-    A word sets `n_hashes` bits of a Bloom filter. Randomized response flips each bit
-    with a probability f, and the server counts candidate words [1]_. The output has the
-    columns ``<column>_cohort`` and ``<column>_bit_<number>``.
+    A word sets `n_hashes` bits of a Bloom filter, and randomized response flips each bit.
+    The server estimates the counts of candidate words [1]_. The output has the columns
+    ``<column>_cohort`` and ``<column>_bit_<number>``.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy loss of one record over all columns together, > 0. With a `secret_key`,
-        of all its reports while its words stay the same.
+        Privacy loss of one record over all columns together, > 0. With a `secret_key`, it
+        covers all reports of the record while its words stay the same.
 
     instantaneous_epsilon : float, default=None
         Privacy loss of a single report, smaller than `epsilon`; requires a
@@ -276,12 +287,12 @@ class RapporEncoder(ReportTransformer):
         Size of the Bloom filter, from 2 to 65,536.
 
     n_hashes : int, default=2
-        Number of hash functions, from 1 to `n_bits`. Two words differ in up to twice as
-        many bits, which share epsilon.
+        Number of hash functions, from 1 to `n_bits`. Two words differ in up to ``2 *
+        n_hashes`` bits, among which epsilon is divided.
 
     n_cohorts : int, default=8
-        Number of groups of records, each with its own hash functions, from 1 to 65,536.
-        Words that share bits in one cohort differ in another one.
+        Number of random groups of records, from 1 to 65,536. Each cohort has other hash
+        functions, so words with equal bits in one cohort differ in other cohorts.
 
     secret_key : bytes, default=None
         At least 16 bytes, such as ``SecretKey.generate()``. The bits of a record are then
@@ -310,10 +321,10 @@ class RapporEncoder(ReportTransformer):
     Notes
     -----
     **Privacy.** Local model: for each record, under replacement of its words in the
-    fitted columns, against everybody without the key. Without a key, m calls cost m
-    times `guarantee_`. With a key, each further word of a record costs as much again;
-    the guarantee does not cover that a word changes, and when. `fit` keeps column names
-    only. :doc:`/guide/encoders` states the limits.
+    fitted columns, against everybody without the key. Without a key, each call of
+    `transform` is a new release. With a key, `guarantee_` applies to each distinct word
+    of a record, and does not protect the time at which the word changes. `fit` keeps
+    column names only. :doc:`/guide/encoders` states the limits.
 
     References
     ----------
@@ -380,6 +391,7 @@ class RapporEncoder(ReportTransformer):
             second_round = TwoRoundUnaryEncoding(first_round, report_epsilon / n_pairs)
         fields = []
         for name, column in zip(table.names, table.columns, strict=True):
+            # This raises an error for missing values and other types.
             encode_column(f"column {name!r}", column)
             fields.append(
                 BloomField(name, n_hashes, n_cohorts, first_round, second_round)
@@ -444,9 +456,9 @@ class RapporEncoder(ReportTransformer):
         -----
         **Privacy.** Post-processing of reports uses no budget.
 
-        The standard error does not include collisions of words outside the list with
-        candidates. List all frequent words. Rows of one record with equal permanent bits
-        are not further observations: decode one report of each record.
+        The standard error does not include words outside the list that have common bits
+        with candidates. List all frequent words. Permanent reports of one record are not
+        independent. Decode one report of each record.
         """
         check_is_fitted(self)
         tally = reports if isinstance(reports, ReportTally) else self.tally(reports)
@@ -456,6 +468,7 @@ class RapporEncoder(ReportTransformer):
             lists = {columns[0]: candidates}
         if not isinstance(lists, Mapping) or set(lists) != set(columns):
             raise ValueError(
-                f"candidates must be a dict of the columns {list(columns)} to lists."
+                f"candidates must be a dict of the columns {list(columns)} to lists, got "
+                f"{type(candidates).__name__}."
             )
         return self.protocol_.estimate(tally, candidates=lists)

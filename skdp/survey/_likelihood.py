@@ -1,4 +1,4 @@
-"""The likelihood of a regression on latent values, its maximum, and robust standard errors."""
+"""Maximum likelihood of a regression on latent values, with robust standard errors."""
 
 from __future__ import annotations
 
@@ -12,89 +12,103 @@ from scipy.optimize import approx_fprime, minimize
 
 from skdp.survey._design import Numbers
 
-# Log of the smallest standard deviation of the errors, relative to the target: the
-# likelihood of a target that the predictors determine has no maximum.
+# Log of the smallest standard deviation of the errors of a target with variance 1. Without
+# a bound, the likelihood has no maximum if the predictors determine the target.
 MIN_LOG_SIGMA = math.log(1e-9)
 
 
 @dataclass(frozen=True, eq=False)
 class Predictors:
-    """True predictors, and the cells: the combinations of values of the reported ones."""
+    """True predictors, and cells: the combinations of values of the reported predictors."""
 
     # True predictors after a column of ones: (n_rows, n_known).
     known: Numbers
-    # The first columns of `known`, on which the probabilities of the cells depend.
+    # The columns of `known` on which the distribution of the cells depends.
     cell_known: Numbers
     # Indicators of the values in each cell: (n_cells, n_features).
     cell_features: Numbers
-    # Log probability of the reports of each row in each cell: (n_cells, n_rows).
+    # Log probability of the reports of each row given each cell: (n_cells, n_rows).
     log_reports: Numbers
 
     @property
     def n_terms(self) -> int:
+        """Number of coefficients of one linear predictor, with the intercept."""
         return self.known.shape[1] + self.cell_features.shape[1]
 
     @property
     def cells_shape(self) -> tuple[int, int]:
-        """Shape of the parameters of the cells, of which the first one is the reference."""
+        """Shape of the coefficients of the distribution of the cells, without the first cell."""
         return self.cell_known.shape[1], len(self.cell_features) - 1
 
-    def linear(self, coefficients: Numbers) -> Numbers:
-        """Return the linear predictors (n_columns, n_cells, n_rows) for (n_terms, n_columns)."""
-        n_known = self.known.shape[1]
-        of_known = (self.known @ coefficients[:n_known]).T
-        of_cells = (self.cell_features @ coefficients[n_known:]).T
-        return np.asarray(of_known[:, np.newaxis] + of_cells[:, :, np.newaxis])
+    def compute_linear(self, coefficients: Numbers) -> Numbers:
+        """Compute the linear predictors of each row if it is in each cell.
 
-    def log_cells(self, cell_parameters: Numbers) -> Numbers:
-        """Return the log probability of each cell, given true predictors: (n_cells, n_rows)."""
+        The coefficients have the shape (n_terms, n_columns), and the result the shape
+        (n_columns, n_cells, n_rows).
+        """
+        n_known = self.known.shape[1]
+        row_effects = (self.known @ coefficients[:n_known]).T
+        cell_effects = (self.cell_features @ coefficients[n_known:]).T
+        return np.asarray(row_effects[:, np.newaxis] + cell_effects[:, :, np.newaxis])
+
+    def compute_log_cells(self, cell_parameters: Numbers) -> Numbers:
+        """Compute the log probability of each cell given true predictors: (n_cells, n_rows)."""
         return log_softmax((self.cell_known @ cell_parameters).T)
 
 
 def log_softmax(logits: Numbers) -> Numbers:
-    """Return log probabilities along the first axis, after a reference with logit 0."""
-    # Rows are on the last axis in all arrays, because NumPy's reductions of a short last
-    # axis take ten times as long.
+    """Convert logits to log probabilities along the first axis, with a reference before them.
+
+    The reference class has the logit 0, so the first axis of the result is longer by 1.
+    """
+    # In all arrays, rows are on the last axis, because reductions along a short last axis
+    # take ten times as long in NumPy.
     reference = np.zeros((1, *logits.shape[1:]))
     logits = np.concatenate([reference, logits])
     return np.asarray(logits - log_sum(logits))
 
 
 def log_sum(logs: Numbers) -> Numbers:
-    """Return the log of the sum of exponentials along the first axis."""
-    # Four times as fast as scipy.special.logsumexp, which also handles signs.
+    """Compute the log of the sum of exponentials along the first axis."""
+    # Four times as fast as scipy.special.logsumexp, which also supports signs.
     largest = logs.max(axis=0)
     return np.asarray(largest + np.log(np.exp(logs - largest).sum(axis=0)))
 
 
 @dataclass(frozen=True, eq=False)
 class ClassTarget:
-    """Classes with multinomial logits, of which the first class is the reference."""
+    """Target with classes, a multinomial logit whose reference is the first class."""
 
-    # Log probability of the target, or of its report, given each class: (n_classes, n_rows).
+    # Log probability of the target, or of its report, given each class:
+    # (n_classes, n_rows).
     log_reports: Numbers
 
     n_scale_parameters = 0
 
     @property
     def n_columns(self) -> int:
-        """Number of linear predictors."""
+        """Number of linear predictors: one for each class except the reference."""
         return len(self.log_reports) - 1
 
     def log_densities(self, linear: Numbers, scale: Numbers) -> Numbers:
-        """Return the log probability of class and report: (n_classes, n_cells, n_rows)."""
+        """Compute the log probability of class and report: (n_classes, n_cells, n_rows)."""
         return np.asarray(log_softmax(linear) + self.log_reports[:, np.newaxis])
 
     def scores(
         self, linear: Numbers, scale: Numbers, posterior: Numbers
     ) -> tuple[Numbers, Numbers]:
-        """Return the derivatives by the linear predictors, and none by a scale."""
+        """Compute the derivatives of the log likelihood by the linear predictors.
+
+        `posterior` has the shape (n_classes, n_cells, n_rows). There is no scale, so the
+        second array is empty.
+        """
+        # The derivative of a log softmax: indicator of the class, less its probability.
         cells = posterior.sum(axis=0)
         excess = posterior - np.exp(log_softmax(linear)) * cells
         return excess[1:], np.zeros((0, cells.shape[1]))
 
-    def parts(self) -> list[NDArray[np.bool_]]:
-        """Return the rows of each class, or all rows of a reported target."""
+    def split_rows(self) -> list[NDArray[np.bool_]]:
+        """Return masks of the rows of each class, or of all rows if the target is reported."""
         is_certain = self.log_reports == 0
         is_true = (is_certain | np.isneginf(self.log_reports)).all()
         return list(is_certain) if is_true else [np.ones(is_certain.shape[1], bool)]
@@ -102,15 +116,16 @@ class ClassTarget:
 
 @dataclass(frozen=True, eq=False)
 class NumberTarget:
-    """Numbers with normal errors. The scale is the log of their standard deviation."""
+    """Numeric target with normal errors. The scale is the log of their standard deviation."""
 
+    # (n_rows,), with mean 0 and variance 1.
     values: Numbers
 
     n_scale_parameters = 1
     n_columns = 1
 
     def log_densities(self, linear: Numbers, scale: Numbers) -> Numbers:
-        """Return the log density of the target: (1, n_cells, n_rows)."""
+        """Compute the log density of the target: (1, n_cells, n_rows)."""
         log_sigma = max(float(scale[0]), MIN_LOG_SIGMA)
         residuals = (self.values - linear) * math.exp(-log_sigma)
         return -(residuals**2) / 2 - log_sigma - math.log(2 * math.pi) / 2
@@ -118,21 +133,26 @@ class NumberTarget:
     def scores(
         self, linear: Numbers, scale: Numbers, posterior: Numbers
     ) -> tuple[Numbers, Numbers]:
-        """Return the derivatives by the linear predictors, and by the scale."""
+        """Compute the derivatives of the log likelihood by the linear predictor, and by the scale."""
+        # The derivatives of -(y - m)^2 / (2 sigma^2) - log sigma by m and by log sigma.
         precision = math.exp(-2 * max(float(scale[0]), MIN_LOG_SIGMA))
         residuals = self.values - linear
         by_scale = posterior * (residuals**2 * precision - 1)
         return posterior * residuals * precision, by_scale.sum(axis=1)
 
-    def parts(self) -> list[NDArray[np.bool_]]:
-        """Return the rows of the smaller, and of the larger numbers."""
+    def split_rows(self) -> list[NDArray[np.bool_]]:
+        """Return masks of the rows up to the median, and of the rows above it."""
         is_large = self.values > np.median(self.values)
         return [~is_large, is_large]
 
 
 @dataclass(frozen=True, eq=False)
 class HiddenModel:
-    """A regression of the target, and a multinomial logit of the cells on true predictors."""
+    """Regression of the target on true predictors and latent cells.
+
+    The cells have a multinomial logit on true predictors. A row observes the reports of
+    its cell, and the likelihood is summed over the cells.
+    """
 
     predictors: Predictors
     target: ClassTarget | NumberTarget
@@ -140,15 +160,16 @@ class HiddenModel:
 
     @property
     def n_coefficients(self) -> int:
+        """Number of coefficients of all linear predictors."""
         return self.predictors.n_terms * self.target.n_columns
 
-    def start(self) -> Numbers:
-        """Return parameters to start the search: equal odds, or least squares of numbers."""
+    def make_initial(self) -> Numbers:
+        """Make the initial parameters: 0, or least squares on true predictors for a number."""
         n_cell_parameters = math.prod(self.predictors.cells_shape)
         n_regression = self.n_coefficients + self.target.n_scale_parameters
         parameters = np.zeros(n_regression + n_cell_parameters)
         if isinstance(self.target, NumberTarget):
-            # Coefficients of the reported predictors remain 0.
+            # The coefficients of the reported predictors remain 0.
             roots = np.sqrt(self.weights)
             known = self.predictors.known * roots[:, np.newaxis]
             solution = np.linalg.lstsq(known, self.target.values * roots)[0]
@@ -156,41 +177,49 @@ class HiddenModel:
         return parameters
 
     def split(self, parameters: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the coefficients (n_terms, n_columns), the scale, and the cell parameters."""
+        """Split a vector of parameters: coefficients (n_terms, n_columns), scale, and cells."""
         bounds = np.cumsum([self.n_coefficients, self.target.n_scale_parameters])
         coefficients, scale, cells = np.split(parameters, bounds)
         coefficients = coefficients.reshape(self.predictors.n_terms, -1)
         return coefficients, scale, cells.reshape(self.predictors.cells_shape)
 
-    def posterior(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the log likelihood of each row, and the posterior (n_outcomes, n_cells, n_rows)."""
+    def compute_posterior(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
+        """Compute the log likelihood of each row, and the posterior of its latent values.
+
+        The posterior has the shape (n_classes, n_cells, n_rows), with one class for a
+        numeric target.
+        """
         coefficients, scale, cells = self.split(parameters)
-        linear = self.predictors.linear(coefficients)
-        log_cells = self.predictors.log_cells(cells) + self.predictors.log_reports
+        linear = self.predictors.compute_linear(coefficients)
+        log_cells = (
+            self.predictors.compute_log_cells(cells) + self.predictors.log_reports
+        )
         joint = self.target.log_densities(linear, scale) + log_cells
-        # Sum over the latent true values.
-        values = log_sum(joint.reshape(-1, joint.shape[2]))
-        return values, np.exp(joint - values)
+        # Sum over the latent true values, and divide by the sum (Bayes' rule).
+        log_likelihood = log_sum(joint.reshape(-1, joint.shape[2]))
+        return log_likelihood, np.exp(joint - log_likelihood)
 
     def evaluate(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the log likelihood of each row, and its gradient (n_rows, n_parameters)."""
-        # Fisher's identity: the gradient is the posterior mean of the gradient of the
-        # likelihood in which the true values are known.
-        values, posterior = self.posterior(parameters)
+        """Compute the log likelihood of each row, and its gradient (n_rows, n_parameters)."""
+        # Fisher's identity: the gradient of the likelihood is the posterior mean of the
+        # gradient of the likelihood with known true values.
+        log_likelihood, posterior = self.compute_posterior(parameters)
         coefficients, scale, cells = self.split(parameters)
         predictors = self.predictors
-        linear = predictors.linear(coefficients)
+        linear = predictors.compute_linear(coefficients)
         residuals, by_scale = self.target.scores(linear, scale, posterior)
-        excess = posterior.sum(axis=0) - np.exp(predictors.log_cells(cells))
+        excess = posterior.sum(axis=0) - np.exp(predictors.compute_log_cells(cells))
+        # The chain rule, in the order of `split`: i are rows, k terms, j linear predictors,
+        # and c cells.
         blocks = [
             np.einsum("ik,ji->ikj", predictors.known, residuals.sum(axis=1)),
             np.einsum("ck,jci->ikj", predictors.cell_features, residuals),
             by_scale.T,
             np.einsum("ik,ci->ikc", predictors.cell_known, excess[1:]),
         ]
-        n_rows = len(values)
+        n_rows = len(log_likelihood)
         flat = [block.reshape(n_rows, math.prod(block.shape[1:])) for block in blocks]
-        return values, np.hstack(flat)
+        return log_likelihood, np.hstack(flat)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,70 +227,76 @@ class Fit:
     """Parameters at the maximum of the likelihood."""
 
     parameters: Numbers
-    # nan if the likelihood has no clear maximum.
+    # (n_parameters, n_parameters); NaN if the likelihood has no clear maximum.
     covariance: Numbers
     log_likelihood: float
 
     @property
     def is_maximum(self) -> bool:
+        """True if the likelihood has a clear maximum."""
         return not np.isnan(self.covariance).any()
 
 
 def maximize(model: HiddenModel, clusters: NDArray[np.intp] | None) -> Fit:
-    """Maximize the likelihood, and estimate a robust covariance with the scores summed by cluster."""
+    """Maximize the likelihood, and estimate a covariance that is robust to clusters of rows."""
     total = model.weights.sum()
 
-    def loss(parameters: Numbers) -> tuple[float, Numbers]:
-        values, scores = model.evaluate(parameters)
+    def compute_loss(parameters: Numbers) -> tuple[float, Numbers]:
+        log_likelihood, scores = model.evaluate(parameters)
         weights = model.weights / total
-        return -float(weights @ values), -(weights @ scores)
+        return -float(weights @ log_likelihood), -(weights @ scores)
 
     # The loss is a mean over rows, so the tolerance does not depend on their number.
-    options = {"gtol": 1e-6, "maxiter": 1000}
-    search = minimize(loss, model.start(), jac=True, method="BFGS", options=options)
-    parameters, inverse = _polish(search.x, lambda at: total * loss(at)[1])
-    values, scores = model.evaluate(parameters)
+    search = minimize(
+        compute_loss,
+        model.make_initial(),
+        jac=True,
+        method="BFGS",
+        options={"gtol": 1e-6, "maxiter": 1000},
+    )
+    parameters, inverse = _refine(search.x, lambda at: total * compute_loss(at)[1])
+    log_likelihood, scores = model.evaluate(parameters)
     covariance = np.full((len(parameters), len(parameters)), np.nan)
     if inverse is not None:
-        # The sandwich is also valid for a wrong model (Huber 1967).
+        # The sandwich estimator is valid for a misspecified model, too (Huber 1967).
         weighted = scores * model.weights[:, np.newaxis]
         sums = sum_by_cluster(weighted, clusters)
-        # The sums of all clusters add up to 0, as in survey packages.
+        # The correction n / (n - 1) for n clusters, as in survey packages.
         correction = len(sums) / max(len(sums) - 1, 1)
         covariance = correction * inverse @ (sums.T @ sums) @ inverse
-    return Fit(parameters, covariance, float(model.weights @ values))
+    return Fit(parameters, covariance, float(model.weights @ log_likelihood))
 
 
-def _polish(
+def _refine(
     parameters: Numbers, gradient: Callable[[Numbers], Numbers]
 ) -> tuple[Numbers, Numbers | None]:
-    """Return the parameters after Newton steps, and the inverse information there.
+    """Minimize a loss by Newton steps, from near its minimum, given its gradient.
 
-    The inverse is None if the likelihood has no clear maximum.
+    Return the parameters and the inverse of the information matrix (the second
+    derivatives), which is None if the likelihood has no clear maximum.
     """
-    # Three to six steps are usual after the search.
+    # Three to six steps are usual.
     for _ in range(50):
         information = np.atleast_2d(approx_fprime(parameters, gradient))
         inverse = _invert((information + information.T) / 2)
         if inverse is None:
             return parameters, None
-        # The gradient and the information are of the loss, which is minimized.
         slope = gradient(parameters)
         step = -inverse @ slope
         parameters = parameters + step
-        # The squared length of the step, in standard errors.
+        # The Newton decrement: the squared length of the step in standard errors.
         if -slope @ step < 1e-14:
             return parameters, inverse
     return parameters, None
 
 
 def _invert(information: Numbers) -> Numbers | None:
-    """Return the inverse of a matrix, or None if it is not positive definite beyond rounding."""
+    """Invert a symmetric matrix; return None if it is not clearly positive definite."""
     diagonal = np.diag(information)
     if not np.isfinite(information).all() or (diagonal <= 0).any():
         return None
-    # With a unit diagonal, the eigenvalues do not depend on the units of the parameters.
-    # Below 1e-8, they may be rounding errors.
+    # Scaled to a unit diagonal, the eigenvalues do not depend on the units of the
+    # parameters. Eigenvalues below 1e-8 may be rounding errors.
     scales = np.sqrt(np.outer(diagonal, diagonal))
     if np.linalg.eigvalsh(information / scales)[0] < 1e-8:
         return None
@@ -269,7 +304,7 @@ def _invert(information: Numbers) -> Numbers | None:
 
 
 def sum_by_cluster(rows: Numbers, clusters: NDArray[np.intp] | None) -> Numbers:
-    """Return the sum of the rows of each cluster, or the rows if there are no clusters."""
+    """Sum the rows of each cluster, (n_clusters, n_columns); None means a cluster per row."""
     if clusters is None:
         return rows
     sums = np.zeros((int(clusters.max()) + 1, rows.shape[1]))

@@ -1,4 +1,4 @@
-"""Linear and logistic regression whose predictors, or target, are reports."""
+"""Linear and logistic regression with reports as predictors or target."""
 
 from __future__ import annotations
 
@@ -50,16 +50,17 @@ from skdp.survey._likelihood import (
 )
 from skdp.tables import is_frame, to_objects
 
-# With 2 to 9 values of a numeric target, coefficients were up to 13 standard errors off.
+# Smallest number of distinct values of a numeric target. With 2 to 9 values, whose errors
+# are not normal, coefficients had biases of up to 13 standard errors.
 MIN_DISTINCT_VALUES = 10
 
-# Distance between the proportions of a fit and of its reports, in standard errors, at
-# which the model is misspecified. By chance, fewer than one in a million fits exceed it.
-MAX_DISTANCE = 5.0
+# Distance between the proportions of a fit and of its reports, in standard errors, above
+# which it warns. By chance, fewer than one in a million fits exceed it.
+MAX_STD_ERRORS = 5.0
 
 
 class ReportRegression(OnSite, BaseEstimator):
-    """A regression on true predictors, which are numbers, and on reports of categories."""
+    """Base class of regressions on numeric true predictors and on reports of categories."""
 
     predictor_designs: Any
     hidden_distribution: str
@@ -83,13 +84,14 @@ class ReportRegression(OnSite, BaseEstimator):
         X : dataframe of shape (n_samples, n_features), or array without reports
             True predictors and reports.
         y : array-like of shape (n_samples,), or dataframe of reports
-            True target; with a `target_design`, its reports: a dataframe with their
-            columns, or a series or array if there is one column. A linear regression on
+            True target. With a `target_design`, the reports of the target: a dataframe, or
+            a series or array if the reports have one column. A linear regression on
             reports requires ten distinct values.
         sample_weight : array-like of shape (n_samples,), default=None
             Survey weights. Only their ratios matter.
         clusters : array-like of shape (n_samples,), default=None
-            Sampled groups with dependent rows, such as schools. Use at least 20.
+            Cluster of each row, such as a school, whose rows are dependent. Use at least
+            20 clusters.
 
         Returns
         -------
@@ -100,17 +102,18 @@ class ReportRegression(OnSite, BaseEstimator):
         ------
         TypeError, ValueError
             If a parameter is out of range, a column of reports is missing, a true
-            predictor or numeric target is not finite, or no row has reports of two of
-            the columns, as with ``strategy="sample"``.
+            predictor or numeric target is not finite, or no row reports two of the
+            columns, as with ``strategy="sample"``.
 
         Warns
         -----
         ConvergenceWarning
-            If the likelihood has no clear maximum. Errors and intervals are then nan.
+            If the likelihood has no clear maximum. Standard errors and intervals are then
+            NaN.
         UserWarning
-            If the fit has other proportions of the reported values than the reports, by
-            five standard errors or more. The model is then misspecified. Also if no
-            design is given, because then all data are treated as true values.
+            If the proportions of the reported values in the fit and in the reports differ
+            by more than five standard errors, so the model is misspecified. Also if no
+            design is given, because all data are then treated as true values.
         """
         check_choice(
             "hidden_distribution", self.hidden_distribution, ("conditional", "marginal")
@@ -141,10 +144,10 @@ class ReportRegression(OnSite, BaseEstimator):
 
     @abstractmethod
     def _fit_target(self, rows: Rows, y: Any) -> None:
-        """Read the target, and set the fitted attributes."""
+        """Check the target, fit the regression, and set the fitted attributes."""
 
     def _validate_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
-        """Return X as a pandas DataFrame."""
+        """Check X, and convert it to a pandas DataFrame."""
         if X is None:
             raise ValueError(
                 "X must be a dataframe or an array, got None. Use reports[[]] for a "
@@ -168,8 +171,12 @@ class ReportRegression(OnSite, BaseEstimator):
     def _fit_terms(
         self, rows: Rows, target: ClassTarget | NumberTarget
     ) -> tuple[Numbers, Numbers, Numbers]:
-        """Maximize the likelihood; return coefficients and errors (n_terms, n_columns), and the scale."""
-        # The search has standardized columns, so that it does not depend on their units.
+        """Maximize the likelihood, and set the fitted attributes of both regressions.
+
+        Return the coefficients and their standard errors, (n_terms, n_columns), and the
+        scale of the target.
+        """
+        # True predictors are standardized, so that the search does not depend on their units.
         known = rows.known.to_numpy()
         centers, units = compute_units(known, rows.weights)
         centers[0] = 0.0
@@ -186,8 +193,9 @@ class ReportRegression(OnSite, BaseEstimator):
                 ConvergenceWarning,
             )
         coefficients, scale, cells = model.split(fit.parameters)
-        # The coefficients of X are a linear map of the standardized ones: each is divided
-        # by its unit, and the intercept subtracts the effects of the centers.
+        # The coefficients of X are a linear map of the coefficients of standardized columns:
+        # each is divided by the unit of its column, and the intercept subtracts the effects
+        # of the centers.
         n_known = len(centers)
         restore = np.eye(len(coefficients))
         restore[:n_known, :n_known] = np.diag(1 / units)
@@ -204,19 +212,19 @@ class ReportRegression(OnSite, BaseEstimator):
         return restore @ coefficients, errors, scale
 
     def _build_predictors(self, known: Numbers, rows: Rows) -> Predictors:
-        """Return the predictors of the rows, given the values of the true predictors."""
+        """Make the predictors of a model from the true predictors, `known`, and the reports."""
         is_marginal = self.hidden_distribution == "marginal"
         cell_known = known[:, :1] if is_marginal else known
         cells = rows.cells.to_numpy(float)
         return Predictors(known, cell_known, cells, rows.log_reports)
 
     def _predict_cells(self, X: Any) -> tuple[Numbers, Numbers]:
-        """Return the linear predictors, and the probability of each cell given X."""
+        """Compute the linear predictors in each cell, and the probability of each cell given X."""
         check_is_fitted(self)
         table = self._validate_table(X, reset=False)
         uniform = np.ones(len(table))
         rows = build_rows(table, X, self.predictor_designs, weights=uniform)
-        # scikit-learn compares the names of columns only if all are strings.
+        # scikit-learn compares column names only if all of them are strings.
         if rows.terms[1:] != list(self.feature_names_out_):
             raise ValueError(
                 f"X must have the predictors of fit, {list(self.feature_names_out_)}, "
@@ -224,14 +232,16 @@ class ReportRegression(OnSite, BaseEstimator):
             )
         predictors = self._build_predictors(rows.known.to_numpy(), rows)
         # Bayes' rule, without the target.
-        log_cells = predictors.log_cells(self.hidden_coef_) + predictors.log_reports
+        log_cells = (
+            predictors.compute_log_cells(self.hidden_coef_) + predictors.log_reports
+        )
         cells = np.exp(log_cells - log_sum(log_cells))
         coefficients = join_terms(self.intercept_, self.coef_).T
-        return predictors.linear(coefficients), cells
+        return predictors.compute_linear(coefficients), cells
 
     @abstractmethod
     def _term_index(self) -> pd.Index:
-        """Return the labels of the terms of `summary`."""
+        """Make the index of `summary`, with the names of the terms."""
 
     def summary(self, *, confidence_level: float = 0.95) -> pd.DataFrame:
         """Return each coefficient with its standard error and interval.
@@ -245,10 +255,10 @@ class ReportRegression(OnSite, BaseEstimator):
         -------
         pandas.DataFrame
             Columns 'estimate', 'std_error', 'lower', 'upper' and 'p_value', indexed by
-            term, or by class and term for several classes. For two classes, the name of
-            the index contains the class of the log odds. The p-value is of the Wald test
-            of a coefficient of 0. With G clusters, intervals and tests use the t
-            distribution with G - 1 degrees of freedom.
+            term, or by class and term for more than two classes. For two classes, the
+            name of the index contains the class of the log odds. The p-value is of the
+            Wald test that the coefficient is 0. With G clusters, intervals and tests use
+            the t distribution with G - 1 degrees of freedom.
 
         Raises
         ------
@@ -275,12 +285,12 @@ class ReportRegression(OnSite, BaseEstimator):
 
 
 def join_terms(intercept: Any, coef: Numbers) -> Numbers:
-    """Return the intercepts and coefficients in a row for each linear predictor."""
+    """Join intercepts and coefficients, with a row for each linear predictor."""
     return np.column_stack([intercept, np.atleast_2d(coef)])
 
 
 def compute_units(columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the weighted mean and standard deviation of each column; 1 for constant columns."""
+    """Compute the weighted mean and standard deviation of each column, 1 if it is constant."""
     centers = np.average(columns, axis=0, weights=weights)
     units = np.sqrt(np.average((columns - centers) ** 2, axis=0, weights=weights))
     largest = np.abs(columns).max(axis=0)
@@ -290,26 +300,28 @@ def compute_units(columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]
 
 
 def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
-    """Warn if the fit has other proportions of the reported values than the reports."""
-    # If the effect of a true predictor has another form, latent values can explain the
-    # residuals instead of the reports. If the model holds, the fit is more precise than
-    # the reports alone, so the variance of the reports is an upper bound (Hausman
-    # 1978).
-    cells = model.posterior(fit.parameters)[1].sum(axis=0)
+    """Warn if the proportions of reported values in the fit differ from the reports."""
+    # If a true predictor has, for example, a nonlinear effect, the latent values can fit the
+    # residuals instead of the reports. As in the test of Hausman (1978), a correct model is
+    # more precise than the reports alone, so the variance of the reports is an upper bound
+    # of the variance of the difference.
+    cells = model.compute_posterior(fit.parameters)[1].sum(axis=0)
     sizes = [len(question.values) for question in rows.questions]
     for axis, question in enumerate(rows.questions):
         if question.unbiased is None:
             continue
-        # Posterior of the values of one question, in each row.
+        # Posterior of the values of one variable in each row, (n_rows, n_values): the sum
+        # over the values of the other variables.
         others = tuple(set(range(len(sizes))) - {axis})
         posterior = cells.reshape(*sizes, -1).sum(axis=others).T
-        # In each part, because errors of opposite sign would cancel over all rows.
-        for part in model.target.parts():
-            weights = rows.weights * question.is_reported * part
+        # Classes, or small and large targets, are compared separately, because differences
+        # of opposite sign would cancel.
+        for mask in model.target.split_rows():
+            weights = rows.weights * question.is_reported * mask
             distance = _compare_means(
                 question.unbiased, posterior, weights, rows.clusters
             )
-            if distance > MAX_DISTANCE:
+            if distance > MAX_STD_ERRORS:
                 warn_of_reports(
                     f"The proportions of {question.name!r} in the fit and in its "
                     f"reports differ by {distance:.0f} standard errors, so the coefficients "
@@ -325,13 +337,16 @@ def _compare_means(
     weights: Numbers,
     clusters: NDArray[np.intp] | None,
 ) -> float:
-    """Return the largest difference of weighted means, in standard errors of the first one."""
+    """Return the largest difference of two weighted means, in standard errors of `unbiased`.
+
+    `unbiased` and `posterior` have the shape (n_rows, n_values).
+    """
     tiny = np.finfo(float).tiny
     means = weights @ unbiased / max(weights.sum(), tiny)
     sums = sum_by_cluster(weights[:, np.newaxis] * (unbiased - means), clusters)
     errors = np.sqrt((sums**2).sum(axis=0))
-    gaps = np.abs(weights @ (unbiased - posterior))
-    return float((gaps / np.maximum(errors, tiny)).max())
+    differences = np.abs(weights @ (unbiased - posterior))
+    return float((differences / np.maximum(errors, tiny)).max())
 
 
 class ReportLinearRegression(RegressorMixin, ReportRegression):
@@ -378,9 +393,9 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
     **Privacy.** Post-processing of reports uses no budget. True predictors and
     targets are not protected.
 
-    The model is the model of `ReportLogisticRegression` with a normal distribution of
-    the target. If the errors are not normal, the coefficients may be biased, so `fit`
-    requires ten distinct values.
+    The model is the model of `ReportLogisticRegression`, with a target that has normal
+    errors. If the errors are not normal, the coefficients may be biased. Therefore, `fit`
+    requires a target with ten distinct values.
 
     References
     ----------
@@ -419,7 +434,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         check_reported_together(rows.questions, rows.weights)
         values = self._validate_target(y, rows.weights)
         (center,), (unit,) = compute_units(values[:, np.newaxis], rows.weights)
-        # Coefficients and errors have the units of y; the search has a unit variance.
+        # The model has a target with mean 0 and variance 1. Results are scaled to y.
         target = NumberTarget((values - center) / unit)
         terms, errors, scale = self._fit_terms(rows, target)
         self.intercept_ = float(center + unit * terms[0, 0])
@@ -430,9 +445,9 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         self.log_likelihood_ -= float(rows.weights.sum() * np.log(unit))
 
     def _validate_target(self, y: Any, weights: Numbers) -> Numbers:
-        """Return the target as floats."""
+        """Check the target, and convert it to floats."""
         column = validate_column("y", y)
-        # Text that contains numbers is refused, because errors of float() contain it.
+        # Text with numbers is not converted, because an error of float() contains the text.
         is_numeric = pd.api.types.is_numeric_dtype(pd.Series(column).infer_objects())
         if not is_numeric:
             raise ValueError(f"y must be numeric, got {column.dtype}.")
@@ -583,7 +598,11 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
     def _validate_target(
         self, y: Any, weights: Numbers
     ) -> tuple[Numbers, list[Question]]:
-        """Return the probability of each row's target or report, given each class."""
+        """Check the target, and set `classes_`.
+
+        Return the probability of the target or report of each row given each class,
+        (n_rows, n_classes), and the reported variable if the target is reported.
+        """
         if self.target_design is None:
             values = validate_column("y", y)
             if values.dtype.kind == "f":

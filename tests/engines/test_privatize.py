@@ -125,7 +125,7 @@ def test_so_is_what_is_no_number_and_a_missing_word(lazy_engine, bad, tmp_path):
     [
         (encoder, {"color": ["red", "SECRET"], "size": [0, 0]}, "Column 'color' must contain reports of this encoder"),
         (perturber, {"size": [12.3456]}, "Column 'size' must contain reports of this transformer"),
-        (rappor, {"size_cohort": [77]}, "column 'size_cohort' must contain integers"),
+        (rappor, {"size_cohort": [77]}, "Column 'size_cohort' must have integers"),
     ],
 )
 def test_a_stranger_among_reports_is_refused(engine, people, make, strange, match):

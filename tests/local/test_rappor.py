@@ -81,7 +81,7 @@ class TestChannel:
         assert binomtest(int((reports["x_cohort"] == 0).sum()), self.N).pvalue > FALSE_ALARM
         for cohort in range(2):
             own = np.zeros(4, int)
-            own[field.bit_indices(cohort, b"string word")] = 1
+            own[field.hash_word(cohort, b"string word")] = 1
             bits = reports.loc[reports["x_cohort"] == cohort].to_numpy()[:, 1:]
             seen = np.bincount(bits @ [8, 4, 2, 1], minlength=16)
             channel = channel_of_bits([own], 4, field.oracle.q, field.oracle.p)
@@ -91,8 +91,8 @@ class TestChannel:
         field = field_of(fitted(n_hashes=5))
         digest = hashlib.sha256(b"skdp bloom filter 3 0 string word").digest()
         expected = [int.from_bytes(digest[start : start + 8], "big") % 128 for start in range(0, 32, 8)]
-        assert field.bit_indices(3, b"string word")[:4].tolist() == expected
-        indices = np.concatenate([field.bit_indices(0, b"%d" % word) for word in range(20_000)])
+        assert field.hash_word(3, b"string word")[:4].tolist() == expected
+        indices = np.concatenate([field.hash_word(0, b"%d" % word) for word in range(20_000)])
         assert chisquare(np.bincount(indices, minlength=128)).pvalue > FALSE_ALARM
 
 
@@ -107,7 +107,7 @@ class TestPermanentBits:
             """Return the flipped bits of the filter of a word."""
             bits = permanent_reports([word], [record], n_cohorts=1, **parameters)[0, 1:].copy()
             field = field_of(fitted(n_cohorts=1, n_bits=bits.size))
-            bits[field.bit_indices(0, b"string " + word.encode())] ^= 1
+            bits[field.hash_word(0, b"string " + word.encode())] ^= 1
             return tuple(bits[:64].tolist())
 
         changes = [{"record": "s"}, {"record": 1}, {"word": "b"}, {"secret_key": KEY[::-1]}, {"column": "y"}]
@@ -174,7 +174,7 @@ class TestDecoding:
     @each("cohort", [-1, 2, 0.5])
     def test_cohorts_of_something_else_are_refused(self, cohort):
         encoder, rows = fitted(n_bits=4, n_cohorts=2), pd.DataFrame({"x": ["a"] * 80})
-        with pytest.raises(ValueError, match="column 'x_cohort' must contain integers from 0 to 1"):
+        with pytest.raises(ValueError, match="Column 'x_cohort' must have integers from 0 to 1"):
             encoder.tally(encoder.transform(rows).assign(x_cohort=cohort))
 
 
