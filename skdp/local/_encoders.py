@@ -1,4 +1,4 @@
-"""Encoders of categorical columns: their parameters, and the oracle of each."""
+"""Encoders of categorical columns, one for each type of frequency oracle."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class UnaryEncodingTransformer(OracleEncoder):
 
     instantaneous_epsilon : float, default=None
         Privacy loss of a single report if ``memoize=True``, smaller than epsilon. Each
-        report then flips the bits of the permanent report again.
+        release then flips the bits of the permanent report again, with new noise.
 
     ledger, random_state : optional
         See `RandomizedResponseEncoder`.
@@ -315,6 +315,7 @@ class UnaryEncodingTransformer(OracleEncoder):
         )
         attributes = [field.domain for field in fields]
         epsilons = split_epsilon(report_epsilon, attributes, self.strategy, self.shares)
+        # The permanent report is the report of the first oracle. Each release adds noise.
         with_noise = []
         for field, field_epsilon in zip(fields, epsilons, strict=True):
             oracle = TwoRoundUnaryEncoding(
@@ -339,7 +340,7 @@ class UnaryEncodingTransformer(OracleEncoder):
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         super()._set_fitted(protocol)
-        # An earlier fit may have set it for other parameters.
+        # Remove the attribute of an earlier fit with other parameters.
         self.__dict__.pop("instantaneous_guarantee_", None)
         if self.instantaneous_epsilon is not None:
             self.instantaneous_guarantee_ = self._combine_guarantees(
@@ -350,10 +351,10 @@ class UnaryEncodingTransformer(OracleEncoder):
 class SubsetSelectionEncoder(OracleEncoder):
     """Privatize categorical columns with subset selection.
 
-    A report is a random set of w of the k categories, for the w with the smallest error,
-    near ``k / (e**epsilon + 1)``. A set that contains the true
-    category is ``e**epsilon`` times likelier than any other [1]_. The output has a 0/1
-    column ``<column>_<category>`` for each category, with w ones in each row.
+    A report is a random set of w of the k categories, where w has the smallest error and is
+    near ``k / (e**epsilon + 1)``. A set that contains the true category is ``e**epsilon``
+    times as likely as a set that does not [1]_. The output has a 0/1 column
+    ``<column>_<category>`` for each category, with w ones in each row.
 
     Parameters
     ----------
@@ -453,8 +454,8 @@ class LocalHashingEncoder(OracleEncoder):
 
     A report is the seed of a random hash function, which is public, and the bucket of
     the true value among g buckets, privatized by randomized response [1]_. Reports are
-    small for any number of values. The output has the columns ``<column>_seed`` and
-    ``<column>_bucket``. Estimates of n records take n k hashes.
+    small for any number k of values. The output has the columns ``<column>_seed`` and
+    ``<column>_bucket``. The estimation from n records computes n k hashes.
 
     Parameters
     ----------
@@ -470,9 +471,9 @@ class LocalHashingEncoder(OracleEncoder):
         in the columns that it does not report.
 
     memoize : bool, default=False
-        See `RandomizedResponseEncoder`. The seed is a function of key, record and
-        column, and the values of a bucket share a permanent report [2]_, so all
-        permanent reports of a record have a loss of at most g times epsilon.
+        See `RandomizedResponseEncoder`. The hash function of a record and column is
+        permanent, and values in the same bucket have the same permanent report [2]_. So
+        the privacy loss of all reports of a record is at most g times epsilon.
 
     secret_key, ledger, random_state : optional
         See `RandomizedResponseEncoder`.
@@ -576,18 +577,18 @@ class FrequencyOracleEncoder(OracleEncoder):
         Privacy loss of one record over all columns together, > 0.
 
     oracle : str, default="auto"
-        "auto" selects among oracles with reports of at most 1,024 bytes; or the name of
-        an oracle, such as "randomized_response", "subset_selection",
-        "optimized_unary_encoding" or "local_hashing".
+        Name of the oracle of all columns: "randomized_response", "subset_selection",
+        "optimized_unary_encoding", "symmetric_unary_encoding", "local_hashing" or
+        "binary_local_hashing". "auto" selects the oracle of each column among those with
+        reports of at most 1,024 bytes.
 
     strategy, shares, categories, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
     memoize : bool, default=False
-        See `RandomizedResponseEncoder` and, for columns that are hashed,
-        `LocalHashingEncoder`. Permanent reports are drawn again if another oracle is
-        selected.
+        See `RandomizedResponseEncoder` and, for columns with local hashing,
+        `LocalHashingEncoder`. Permanent reports change if another oracle is selected.
 
     secret_key, ledger, random_state : optional
         See `RandomizedResponseEncoder`.
@@ -671,7 +672,7 @@ class FrequencyOracleEncoder(OracleEncoder):
         return super()._check_parameters()
 
     def _make_fields(self, *args: Any) -> Any:
-        # Only `fit` needs the names, which `_set_fitted` takes.
+        # The name of each oracle, until `_set_fitted` sets the fitted attributes.
         self._names: dict[FrequencyOracle, str] = {}
         return super()._make_fields(*args)
 

@@ -43,16 +43,17 @@ from skdp.oracles import FrequencyOracle, Postprocess
 from skdp.privacy import PrivacyGuarantee, check_epsilon
 from skdp.tables import Table, to_objects
 
-# How strategy="split" divides epsilon among the columns.
+# Fractions of epsilon of the columns, for strategy="split".
 Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
 
-# Declared values: a list for each column, by column name, or as a domain.
+# Declared values: a list for each column in order, a dict by column name, or a domain.
 Categories: TypeAlias = (
     Literal["auto"] | Sequence[ArrayLike] | Mapping[Any, Any] | Domain
 )
 
 STRATEGIES = get_args(ReportStrategy)
 
+# Why categories should be declared if reports are permanent, for a warning.
 _REASON_TO_DECLARE = (
     "memoize=True draws all permanent reports again, at their full privacy loss, if "
     "categories that are read from the data change"
@@ -62,9 +63,9 @@ _REASON_TO_DECLARE = (
 class OracleEncoder(PermanentReportsMixin, ReportTransformer):
     """Base class of the encoders that report columns with frequency oracles.
 
-    An *attribute* is the unit that one oracle reports: a column, or with
-    ``strategy="joint"`` the combination of all columns. A subclass sets `_mechanism`
-    and implements `_make_oracle`.
+    An oracle reports one *attribute*: a column, or the combination of all columns with
+    ``strategy="joint"``. A subclass sets `_mechanism`, the name of the mechanism in
+    guarantees, and implements `_make_oracle`.
     """
 
     strategy: Any
@@ -77,13 +78,14 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
 
     _takes_categories = True
     _mechanism: str
+    # True if reports are values of the input columns, and not codes or bits.
     _reports_values: bool = False
 
     @abstractmethod
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
         """Make the oracle of an attribute with k values."""
 
-    # Fit.
+    # Methods for fit.
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
         epsilon = self._check_parameters()
@@ -91,8 +93,8 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         domain = make_domain(table, self.categories, why_declared=reason)
         fields = self._make_fields(domain, epsilon)
         self._set_categories(domain, table)
-        # The class is part of the key of random bits, so encoders with one secret key
-        # share no random bits.
+        # The name of the class is part of the context of permanent reports, so encoders of
+        # different classes with one secret key share no random bits.
         name = type(self).__name__
         is_sampled = self.strategy == "sample"
         return ReportProtocol(
@@ -104,12 +106,13 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         )
 
     def _check_parameters(self) -> Fraction | None:
-        """Check the parameters that do not depend on X, and return epsilon."""
+        """Check the parameters that do not depend on X, and return epsilon or None."""
         check_choice("strategy", self.strategy, STRATEGIES)
         self._check_memo()
         return self._check_epsilon()
 
     def _check_epsilon(self) -> Fraction | None:
+        """Check and return epsilon; a subclass may return None if other parameters imply it."""
         return check_epsilon(self.epsilon)
 
     def _make_fields(
@@ -118,13 +121,13 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         """Make the field of each attribute."""
         field_class = ValueField if self._reports_values else CategoryField
         settings: dict[str, Any] = {
-            "unknown": unknown_codes(self.handle_unknown, domain)
+            "unknown": encode_handle_unknown(self.handle_unknown, domain)
         }
         if self._reports_values:
             settings["is_sampled"] = self.strategy == "sample"
         attributes = self._select_attributes(domain)
         epsilons = split_epsilon(epsilon, attributes, self.strategy, self.shares)
-        # Attributes of equal size share an oracle, because oracles are slow to make.
+        # Attributes of equal size and epsilon share an oracle, which may take long to make.
         make_oracle = cache(self._make_oracle)
         fields = []
         for values, attribute_epsilon in zip(attributes, epsilons, strict=True):
@@ -141,10 +144,10 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
             groups = [domain.columns]
         for columns in groups:
             values = domain.select(columns)
-            if values.size >= 1 << 32:  # codes of joint values are words of 32 bits
+            if values.size >= 1 << 32:  # joint codes have 32 bits
                 raise ValueError(
-                    f"strategy={self.strategy!r} has {values.size:,} joint cells, which "
-                    "is too many. Use strategy='split' or fewer columns."
+                    f"strategy={self.strategy!r} must have less than 2**32 joint cells, "
+                    f"got {values.size:,}. Use strategy='split' or fewer columns."
                 )
             attributes.append(values)
         return attributes
@@ -152,7 +155,7 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
     def _make_guarantee(
         self, domain: Domain, fields: Sequence[CategoryField]
     ) -> PrivacyGuarantee:
-        """Make the guarantee of a report, or of all reports of an unchanged value."""
+        """Make the guarantee of a release, or of all releases of permanent reports."""
         oracles = [field.first_round for field in fields]
         if not self.memoize:
             return self._combine_guarantees(oracles, domain, self._mechanism)
@@ -173,13 +176,14 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         *,
         is_permanent: bool = False,
     ) -> PrivacyGuarantee:
+        """Make the guarantee of a record that reports with all oracles, or a sampled one."""
         statement: dict[str, Any] = {
             "scope": domain.columns,
             "mechanism": mechanism,
             # Permanent reports are drawn from the key, and not from `random_state`.
             "secure": is_permanent or self.random_state is None,
         }
-        # The sampled column does not depend on the values.
+        # The sample does not depend on the values, so it is public.
         if self.strategy == "sample":
             return make_sampled_guarantee(
                 oracles, is_permanent=is_permanent, **statement
@@ -187,13 +191,14 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         return make_total_guarantee(oracles, **statement)
 
     def _set_categories(self, domain: Domain, table: Table) -> None:
+        """Set the attribute `categories_`, for `OneHotEncoder` after the encoder."""
         self.categories_ = []
         for name, column in zip(domain.columns, table.columns, strict=True):
             labels = to_objects(domain[name].labels)
             is_listed = not isinstance(domain[name], Interval) and None in labels
             if self._reports_values and is_listed:
-                # None becomes the missing value of the reports, such as NaN in pandas,
-                # so that OneHotEncoder recognizes it.
+                # Replace None by the missing value of the library of the reports, such as
+                # NaN in pandas, which OneHotEncoder recognizes.
                 index = domain[name].labels.index(None)
                 (decode,) = domain.select([name]).decoders([column])
                 labels[index] = np.asarray(decode(np.array([index])))[0]
@@ -207,28 +212,28 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
         attributes: Any = super()._get_fitted_attr_html(doc_link)
         if "categories_" in attributes:
-            # Categories that were read from the data are displayed as a count, as in
-            # `domain_`.
+            # Display the values as `domain_` does, which hides values that were inferred
+            # from the data.
             values = [self.domain_[name] for name in self.domain_.columns]
             attributes["categories_"]["value"] = values
         return attributes
 
-    # Without noise, see `OnFitOnly`.
+    # Method for `OnFitOnly`.
 
     def _encode(self, X: TableLike) -> Any:
-        """Encode a table in the format of the reports, without noise."""
+        """Encode a table in the format of the reports, without noise. Not private."""
         check_is_fitted(self)
         encoded = self.protocol_.encode(self._read(X), self._randomness())
         return apply_set_output(self, encoded)
 
-    # Declared values, for tables that are not in memory.
+    # Method for tables that are not in memory.
 
     def _declared_domain(self) -> Domain:
         if hasattr(self, "domain_"):
             return self.domain_
         return self._domain_of_categories()
 
-    # Estimate.
+    # Estimates.
 
     def estimate_counts(
         self,
@@ -248,9 +253,10 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         columns : list of column names, default=None
             Columns to count. None selects all. With ``strategy="joint"``, counts are
             summed over the other columns.
-        postprocess : {"none", "clip", "simplex", "power"}, default="none"
-            ``"none"`` is unbiased and may be negative; the other methods are biased and
-            not negative. :doc:`/guide/encoders` compares them.
+        postprocess : {"none", "clip", "simplex"}, default="none"
+            Post-processing of the estimates. "none" is unbiased, and estimates may be
+            negative. "clip" and "simplex" return nonnegative, biased estimates.
+            :doc:`/guide/encoders` compares them.
         confidence_level : float, default=0.95
             Coverage probability of each interval.
         rows : {"table", "population"}, default="table"
@@ -260,10 +266,10 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         Returns
         -------
         pandas.DataFrame
-            Columns ``count, std_error, lower, upper``; indexed by value for one column,
-            by (column, value) for several columns, and by the values of all columns
-            with ``strategy="joint"``. Standard errors and intervals (normal
-            approximation) refer to the unbiased estimate; with a postprocess, intervals
+            Columns 'count', 'std_error', 'lower' and 'upper', indexed by value for one
+            column, by (column, value) for several columns, and by the values of all
+            columns with ``strategy="joint"``. Standard errors and intervals (normal
+            approximation) are for the unbiased estimate. With post-processing, intervals
             are clipped to [0, n].
 
         Raises
@@ -275,9 +281,9 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         Warns
         -----
         UserWarning
-            If an estimate is more than six standard errors outside [0, n]: reports of
-            another encoder or epsilon, reports that were edited or selected by their
-            values, or original values.
+            If an estimate is more than six standard errors outside [0, n]. The rows may be
+            true values, reports of another encoder or epsilon, or a selection by their
+            values.
 
         See Also
         --------
@@ -327,7 +333,7 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         Returns
         -------
         pandas.DataFrame
-            Columns ``frequency, std_error, lower, upper``, indexed as in
+            Columns 'frequency', 'std_error', 'lower' and 'upper', indexed as in
             `estimate_counts`. ``attrs["rows"]`` is `rows`.
 
         Raises
@@ -387,8 +393,8 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         Returns
         -------
         pandas.DataFrame
-            Columns ``count, std_error, lower, upper``, indexed by the values of the
-            columns.
+            Columns 'count', 'std_error', 'lower' and 'upper', indexed by the values of
+            the columns.
 
         Raises
         ------
@@ -426,7 +432,8 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         Returns
         -------
         ndarray of shape (n_cells,)
-            Exact variances; with ``strategy="sample"``, for samples of equal size.
+            Exact variances. With ``strategy="sample"``, each column is assumed to be
+            reported by an equal number of records.
 
         Raises
         ------
@@ -451,15 +458,15 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         return [oracle.channel() for oracle in self.protocol_.oracles]
 
 
-def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
-    """Return "error", "uniform", or the code of values outside the domain by column."""
+def encode_handle_unknown(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
+    """Return "error", "uniform", or the code that replaces values outside the domain by column."""
     if isinstance(handle_unknown, str) and handle_unknown in ("error", "uniform"):
         return handle_unknown
     value = to_objects([handle_unknown])
     codes = {}
     for name in domain.columns:
         codes[name] = int(domain[name].encode(value)[0])
-        # Values outside the domain have the code after the declared values.
+        # A value outside the domain has the code after the declared values.
         if codes[name] == len(domain[name]):
             type_name = type(handle_unknown).__name__
             is_text = type_name == "str"
@@ -474,7 +481,7 @@ def unknown_codes(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
 def split_epsilon(
     epsilon: Fraction | None, attributes: Sequence[Domain], strategy: str, shares: Any
 ) -> list[Fraction | None]:
-    """Divide epsilon among the attributes of a record."""
+    """Return the epsilon of each attribute; None if p and q determine it."""
     if isinstance(shares, str) and shares == "uniform":
         if epsilon is not None and strategy == "split":
             epsilon /= len(attributes)
@@ -510,20 +517,20 @@ def check_several_values(domain: Domain) -> None:
 def compute_variances(
     protocol: ReportProtocol, counts: ArrayLike
 ) -> NDArray[np.float64]:
-    """Compute the variances of the unbiased counts for given true counts."""
+    """Compute the variances of unbiased counts for given true counts of all oracles."""
     oracles = protocol.oracles
-    ends = np.cumsum([oracle.k for oracle in oracles])
+    stops = np.cumsum([oracle.k for oracle in oracles])
     cells = np.asarray(counts, float)
-    if cells.shape != (ends[-1],):
-        raise ValueError(f"`counts` must have shape ({ends[-1]},), got {cells.shape}.")
-    parts = np.split(cells, ends[:-1])
+    if cells.shape != (stops[-1],):
+        raise ValueError(f"`counts` must have shape ({stops[-1]},), got {cells.shape}.")
+    parts = np.split(cells, stops[:-1])
     totals = list(map(np.sum, parts))
     if (cells < 0).any() or not np.allclose(totals, totals[0]):
         raise ValueError(
-            "`counts` must be at least 0, with the same sum in each column."
+            "`counts` must be at least 0, and have the same sum in each column."
         )
     n = totals[0]
-    # With strategy="sample", each field is reported by an equal part of the records.
+    # With strategy="sample", a record reports each field with the same probability.
     size = n if protocol.sampling is None else n / len(oracles)
     estimates = []
     for oracle, part in zip(oracles, parts, strict=True):

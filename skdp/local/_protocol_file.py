@@ -1,4 +1,4 @@
-"""JSON of a fitted local transformer: what client and server share, without secrets."""
+"""JSON of a fitted local transformer: the public parameters of client and server."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from skdp.tables import get_protocol_text
 _FORMAT = "skdp-protocol"
 _VERSION = 2
 
-# Parameters of a transformer that are not written.
+# Parameters of a transformer that the JSON does not contain.
 _SECRET = ("ledger", "random_state", "secret_key")
 
-# Fields of a guarantee that must follow from the parameters. Texts for people may come
-# from another version.
+# Fields of a guarantee that must follow from the parameters. The other fields are texts,
+# which may come from another version of skdp.
 _COMPARED = (
     "epsilon",
     "delta",
@@ -46,20 +46,20 @@ _COMPARED = (
 
 
 class ProtocolJson:
-    """JSON of a fitted transformer, written on first use."""
+    """JSON of a fitted transformer, which is written on first use."""
 
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
         self._name = type(transformer).__name__
         self._is_named = hasattr(transformer, "feature_names_in_")
         self._is_seeded = transformer.random_state is not None
         self._protocol = protocol
-        # Parameters of third-party classes may be secret, so their reports contain no
-        # protocol.
+        # Parameters of third-party classes may be secret, so their JSON is not attached to
+        # reports.
         self._is_carried = _is_internal(type(transformer))
         self._parameters = {}
         for name, value in transformer.get_params(deep=False).items():
             if name not in _SECRET:
-                # Mappings may be changed after `fit`.
+                # A copy, because the user may change a dict after `fit`.
                 is_mapping = isinstance(value, Mapping)
                 self._parameters[name] = dict(value) if is_mapping else value
 
@@ -94,7 +94,7 @@ class ProtocolJson:
 
     @property
     def carried_text(self) -> str | None:
-        """JSON in the metadata of reports; None if they have none."""
+        """JSON for the metadata of reports, or None if it may be secret or cannot be written."""
         if self._is_carried:
             # Some declared values cannot be written as JSON.
             with suppress(TypeError, ValueError):
@@ -103,9 +103,8 @@ class ProtocolJson:
 
     @property
     def text_in_memory(self) -> str | None:
-        """JSON in the metadata of reports in memory; None if it is large."""
-        # Each pickle and file of the reports contains a copy, so domains with more than
-        # 2048 values are not attached.
+        """JSON for the metadata of reports in memory; None for more than 2048 values."""
+        # Each pickle and file of the reports contains a copy of the metadata.
         domain = self._protocol.domain
         if domain is not None and sum(domain.sizes) > 1 << 11:
             return None
@@ -113,12 +112,12 @@ class ProtocolJson:
 
 
 def _pack_protocol(protocol: ReportProtocol) -> Any:
-    """Write the exact parameters on which client and server must agree."""
+    """Convert the parameters on which client and server must agree to JSON values."""
     return value_to_json(protocol.parameters())
 
 
 def describe_guarantee(guarantee: PrivacyGuarantee) -> dict[str, Any]:
-    """Write a guarantee for people and programs."""
+    """Convert a guarantee to a dict of its fields and its text."""
     fields = asdict(guarantee)
     del fields["losses"]  # They follow from the parameters.
     return fields | {"text": str(guarantee)}
@@ -127,26 +126,26 @@ def describe_guarantee(guarantee: PrivacyGuarantee) -> dict[str, Any]:
 # Reading.
 
 
-def transformer_from_text(text: str, kind: type[Any]) -> Any:
-    """Make a fitted transformer of a class, or of its subclasses, from its JSON."""
+def transformer_from_text(text: str, base_class: type[Any]) -> Any:
+    """Make a fitted transformer of a class, or of a subclass, from its JSON."""
     content = _parse_protocol(text)
     name = content["transformer"]
-    transformer_class = _find_class(name, kind)
+    transformer_class = _find_class(name, base_class)
     transformer = None
-    # An untrusted text can cause any exception, which may quote it.
+    # An untrusted text can raise any exception, whose message may contain the text.
     with suppress(Exception):
         transformer = _refit(content, transformer_class)
     if transformer is None:
         raise ValueError(
-            f"The protocol of {name} cannot be read: a parameter is missing, invalid or "
-            "too large."
+            f"The protocol of {name} must have valid parameters; a parameter is missing, "
+            "invalid or too large. Use the output of `to_json`."
         )
     if _comparable_parts(content) != _comparable_parts(
         json.loads(transformer.to_json())
     ):
         raise ValueError(
             f"The protocol, guarantee or client of {name} does not follow from its "
-            "parameters: the text was edited, or written by another version of skdp."
+            "parameters. The text was edited, or written by another version of skdp."
         )
     return transformer
 
@@ -169,31 +168,33 @@ def _parse_protocol(text: str) -> dict[str, Any]:
     return dict(content)
 
 
-def _find_class(name: str, kind: type[Any]) -> type[Any]:
-    """Find a class by name: the given one, or one of its subclasses in skdp."""
-    # The name only selects among known classes; it is not imported or called.
-    for candidate in (kind, *_internal_subclasses(kind)):
+def _find_class(name: str, base_class: type[Any]) -> type[Any]:
+    """Find a class by name among a class and its subclasses in skdp."""
+    # The untrusted name only selects among known classes. It is not imported or called.
+    for candidate in (base_class, *_list_internal_subclasses(base_class)):
         if candidate.__name__ == name and not inspect.isabstract(candidate):
             return candidate
     raise ValueError(
-        f"The protocol must be of {kind.__name__} or a subclass, got another class. Use "
+        f"The protocol must be of {base_class.__name__} or a subclass, got another class. Use "
         "ReportTransformer.from_json for every class of skdp."
     )
 
 
-def _internal_subclasses(kind: type[Any]) -> Iterator[type[Any]]:
-    for subclass in kind.__subclasses__():
+def _list_internal_subclasses(base_class: type[Any]) -> Iterator[type[Any]]:
+    """Yield the direct and indirect subclasses of a class that are defined in skdp."""
+    for subclass in base_class.__subclasses__():
         if _is_internal(subclass):
             yield subclass
-            yield from _internal_subclasses(subclass)
+            yield from _list_internal_subclasses(subclass)
 
 
-def _is_internal(kind: type[Any]) -> bool:
-    return kind.__module__.startswith("skdp.")
+def _is_internal(transformer_class: type[Any]) -> bool:
+    """Return True if a class is defined in skdp."""
+    return transformer_class.__module__.startswith("skdp.")
 
 
 def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
-    """Fit a transformer to the declared values in JSON."""
+    """Make a transformer with the parameters in JSON, and fit it to the declared values."""
     parameters = {
         name: value_from_json(value) for name, value in content["parameters"].items()
     }
@@ -205,7 +206,7 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
         parameters[name] = add_guarantee(_make_domain(name, parameters[name]), found)
     transformer = transformer_class(**parameters)
     if content["permanent"] is True:
-        # A new key makes permanent reports differ from the reports of other clients.
+        # The JSON does not contain the key. A new key makes permanent reports different.
         transformer.set_params(secret_key=SecretKey.generate())
     is_secure = content["guarantee"]["secure"] is True and not content["seeded"]
     columns = list(map(value_from_json, content["columns"]))
@@ -219,6 +220,7 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
 
 
 def _make_domain(parameter: str, declared: Mapping[Any, Any]) -> Domain:
+    """Make a domain from the parameter `categories` or `bounds`."""
     if parameter == "bounds":
         declared = {name: Interval(*pair, bins=1) for name, pair in declared.items()}
     return Domain(declared)
@@ -227,17 +229,21 @@ def _make_domain(parameter: str, declared: Mapping[Any, Any]) -> Domain:
 def _fit_declared(
     transformer: Any, columns: list[Any], *, is_named: bool, is_seeded: bool
 ) -> None:
-    """Fit a transformer to declared columns."""
+    """Fit a transformer to a row of declared values, because no data are available.
+
+    `is_named` is False if the transformer was fitted on an array, and `is_seeded` is True
+    if it had a seed.
+    """
     _check_n_values(getattr(transformer, "categories", ()))
     row: Any = transformer._declared_row(columns)[columns]
     if not is_named and all(isinstance(name, str) for name in columns):
-        row = row.to_numpy()  # The names x0, x1, ... are of an array.
+        row = row.to_numpy()  # its columns have the names x0, x1, ...
     random_state = transformer.random_state
     if is_seeded:
-        # The guarantee then states that the reports came from a seed. Reports of this
-        # transformer do not.
+        # A seed during `fit` makes the guarantee state that the reports were not secure. New
+        # reports of this transformer use secure randomness, so the seed is removed below.
         transformer.random_state = 0
-    # The warning was shown where the reports were made.
+    # The client that made the reports has warned already.
     with warnings.catch_warnings(action="ignore", category=WeakGuaranteeWarning):
         transformer.fit(row)
     if is_seeded:
@@ -245,25 +251,26 @@ def _fit_declared(
 
 
 def _check_n_values(declared: Any) -> None:
+    """Raise an error if there are too many declared values, which would need much memory."""
     if isinstance(declared, Domain):
         declared = [declared[name] for name in declared.columns]
     elif isinstance(declared, Mapping):
         declared = declared.values()
     if sum(map(len, declared)) > MAX_DECLARED_VALUES:
         raise ValueError(
-            f"A protocol must have at most {MAX_DECLARED_VALUES:,} values."
+            f"The protocol must have at most {MAX_DECLARED_VALUES:,} declared values."
         )
 
 
 def _comparable_parts(content: Mapping[str, Any]) -> str:
-    """Write the parts of a protocol that must follow from its parameters."""
+    """Return the parts of a protocol that must follow from its parameters, as text."""
     guarantee = content["guarantee"]
     parts = {
         "protocol": content.get("protocol"),
         "guarantee": {name: guarantee.get(name) for name in _COMPARED},
         "client": content.get("client"),
     }
-    # As text, because 1 == True in Python.
+    # As text, because 1 and True are equal in Python.
     return json.dumps(parts, sort_keys=True)
 
 
@@ -271,7 +278,7 @@ def _comparable_parts(content: Mapping[str, Any]) -> str:
 
 
 def read_and_tally(reports: Any, transformer: Any) -> tuple[Reports, Any]:
-    """Read reports as arrays, and sum them."""
+    """Convert a table of reports to arrays, and return them with their tally."""
     protocol = transformer.protocol_
     check_attached_protocol(get_protocol_text(reports), transformer)
     arrays: Reports = protocol.read(reports)
@@ -279,7 +286,7 @@ def read_and_tally(reports: Any, transformer: Any) -> tuple[Reports, Any]:
 
 
 def check_attached_protocol(text: str | None, transformer: Any) -> None:
-    """Check that the protocol in the metadata of reports, if any, equals the protocol of the transformer."""
+    """Raise an error if the metadata of reports contains the protocol of another transformer."""
     if text is None or text == transformer._json.carried_text:
         return
     content = _parse_protocol(text)
@@ -295,7 +302,7 @@ def check_attached_protocol(text: str | None, transformer: Any) -> None:
 
 
 def _pack_meaning(protocol: Any) -> str | None:
-    """Write the parts of a protocol that determine the meaning of reports."""
+    """Return the parts of a protocol that determine the meaning of reports, as text."""
     if not isinstance(protocol, dict):
         return None
     # The treatment of values outside the domain does not change the meaning.
@@ -307,13 +314,13 @@ def _pack_meaning(protocol: Any) -> str | None:
 
 
 def _describe_client(protocol: ReportProtocol) -> dict[str, Any]:
-    """Write the parameters of a client; raise ValueError with the reason if there is none."""
+    """Return the parameters of a client; raise ValueError with a reason if there is none."""
     domain = protocol.domain
     is_mixed = len({field.reports_values for field in protocol.fields}) > 1
     if protocol.strategy is None or domain is None or is_mixed:
         raise ValueError("A client requires an encoder with frequency oracles.")
     if protocol.memo is not None:
-        raise ValueError("A client has no permanent reports.")
+        raise ValueError("A client does not support permanent reports.")
     columns = []
     for name in domain.columns:
         values = domain[name]
@@ -339,11 +346,11 @@ def _describe_client(protocol: ReportProtocol) -> dict[str, Any]:
 
 
 def _check_representable(name: Any, values: Categories | Interval) -> None:
-    """Check that JavaScript represents the declared values of a column exactly."""
+    """Raise an error if JavaScript does not represent the values of a column exactly."""
     if not isinstance(name, str):
         raise ValueError(f"A client requires text as column names, got {name!r}.")
     if isinstance(values, Interval):
-        # The client finds the bin of a number among edges that are floats.
+        # The client finds bins with edges that are doubles. They must be the bins of skdp.
         middles = [middle for middle in values.values if middle is not None]
         is_exact = values.dtype.kind == "f" and np.array_equal(
             values.encode(np.array(middles, float)), range(len(middles))
@@ -358,6 +365,6 @@ def _check_representable(name: Any, values: Categories | Interval) -> None:
 
 
 def _is_representable(value: Any) -> bool:
-    # JavaScript represents integers of 53 bits exactly.
+    """Return True for None, text, booleans, and integers of at most 53 bits."""
     is_exact = isinstance(value, int) and abs(value) < 1 << 53
     return value is None or isinstance(value, str) or is_exact

@@ -1,4 +1,4 @@
-"""Columns of sets of values, reported by set selection."""
+"""Local transformer for columns of sets of values, by set selection."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ SetPostprocess = Literal["none", "clip"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SetField(OracleField):
-    """A column of sets, by an oracle for sets."""
+    """Column of sets, which are reported by an oracle for sets."""
 
     domain: Domain
     oracle: SetSelection
     unknown: str = "error"
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
-        """Return the members of each set, of shape (n_rows, k)."""
+        """Encode the sets of a column as a mask of their members, of shape (n_rows, k)."""
         (name,) = self.columns
         message = None
         try:
@@ -53,13 +53,13 @@ class SetField(OracleField):
         except ColumnError as error:
             message = f"Column {name!r}: {error}."
         if message is not None:
-            # Raised here, without an error as its context that may contain a value.
+            # Outside the except clause, because the context of an error may have a value.
             raise ValueError(message)
         (codes,) = self.domain.encode([flat])
         is_declared = codes < self.oracle.k
         if self.unknown == "error" and not is_declared.all():
             raise undeclared_error(name, self.domain[name])
-        # A report has as many bits, so this needs no more memory than the reports.
+        # A report has k bits, so the mask takes no more memory than the reports.
         members = np.zeros((sizes.size, self.oracle.k), bool)
         rows = np.repeat(np.arange(sizes.size), sizes)
         members[rows[is_declared], codes[is_declared]] = True
@@ -68,17 +68,17 @@ class SetField(OracleField):
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
         (members,) = codes
         oracle = self.oracle
-        # Values in ascending order, whatever the order of the list.
+        # The members of all sets, in ascending order within each set.
         values = members.nonzero()[1].astype(np.min_scalar_type(oracle.k))
         sizes = members.sum(axis=1)
-        # Another source draws the values of a longer list.
+        # This source draws the members of sets that are too large.
         choice_source = randomness("kept", *self.columns)
         padded = pad_sets(values, sizes, oracle.k, oracle.max_size, choice_source)
         return oracle.report(padded, randomness("report", *self.columns))
 
     def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
         oracle = self.oracle
-        # Listing 2**12 sets takes a second.
+        # The channel of 2**12 sets takes a second.
         if oracle.k > 12 or oracle.n_reports > max_entries:
             return None
         if len(oracle.sets()) * oracle.n_reports > max_entries:
@@ -89,48 +89,50 @@ class SetField(OracleField):
 class SetValuedEncoder(ReportTransformer):
     """Privatize columns of lists of declared values with set selection.
 
-    One epsilon protects the whole set and its size. A report is a random set of values that is
-    likely to intersect the true set ("set selection", [1]_): the output has a bit
-    ``<column>_<value>`` for each value. :doc:`/guide/lists` states its errors.
+    A report is a random set of values that is likely to intersect the true set [1]_. It
+    protects the whole set and its size. The output has a 0/1 column ``<column>_<value>``
+    for each value. :doc:`/guide/lists` states the errors.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        Privacy loss of one record over all columns together, in equal parts, > 0.
+        Privacy loss of one record over all columns together, > 0. It is divided equally
+        among the columns.
     categories : mapping, list of array-like, or Domain
-        The values that may be in the lists of each column, at least two: required, and
-        never read from the data. An `Interval` puts numbers into bins.
+        At least two values of the lists of each column. Required, because the values are
+        never inferred from the data. An `Interval` converts numbers to bins.
     max_size : int or mapping of column name to int, default=5
-        Number of values of a list that are reported, from public knowledge. A smaller
-        number has a smaller error. From a longer list, `max_size` values are drawn at
-        random, and its record counts less for each value.
+        Maximum number of values of a list that are reported, from public knowledge. The
+        error is smaller for a smaller number. From a longer list, `max_size` random values
+        are reported, so counts are too small.
     handle_unknown : {"error", "ignore"}, default="error"
-        Treatment of undeclared values. ``"error"`` raises an error, which reveals that
-        such a value occurs; ``"ignore"`` excludes them from the set.
-    ledger : PrivacyLedger, optional
+        How to handle a value outside the domain. "error" raises `ValueError`, which
+        reveals that such a value occurs. "ignore" excludes the value from the set.
+    ledger : PrivacyLedger, default=None
         Ledger that is charged with `guarantee_` at each call of `transform`.
-    random_state : int, optional
-        None uses secure randomness. Pass an int for reproducible experiments only: the reports are then not private.
+    random_state : int, default=None
+        None uses secure randomness. Pass an int for reproducible experiments only: the
+        reports are then not private.
 
     Attributes
     ----------
     guarantee_ : PrivacyGuarantee
-        The guarantee of one call of `transform` for one record.
+        Privacy guarantee of one call of `transform` for one record.
     domain_ : Domain
-        The declared values of each column.
+        Domain of the fitted columns.
     oracles_ : tuple of SetSelection
-        The protocol of each column, with its exact probabilities.
+        Oracle of each column, with its exact probabilities.
 
     See Also
     --------
-    FrequencyOracleEncoder : Columns with one value a record.
+    FrequencyOracleEncoder : Privatizes columns with one value for each record.
 
     Notes
     -----
     **Privacy.** Local model: for each record, under replacement of its lists in the
-    fitted columns by any other lists, of any length. The order and repetition of values
-    in a list do not matter. `fit` reads column names only. Each `transform` is a new
-    release. :doc:`/guide/encoders` states the limits.
+    fitted columns by any other lists of any length. Reports do not depend on the order
+    and repetition of values in a list. `fit` reads column names only. Each call of
+    `transform` is a new release. :doc:`/guide/encoders` states the limits.
 
     The cells of a column are lists, tuples, sets or 1-D arrays (pandas, NumPy), or of
     the List types of polars and pyarrow. Other cells, including missing ones, raise an
@@ -185,7 +187,6 @@ class SetValuedEncoder(ReportTransformer):
         check_choice("handle_unknown", self.handle_unknown, ("error", "ignore"))
         domain = make_lists_domain(table, self.categories)
         max_sizes = check_max_sizes(self.max_size, domain)
-        # Equal parts, because no size of a column is a reason for another part.
         column_epsilon = check_epsilon(self.epsilon) / len(domain.columns)
         fields = []
         for name in domain.columns:
@@ -216,34 +217,31 @@ class SetValuedEncoder(ReportTransformer):
         confidence_level: float = 0.95,
         rows: InferenceTarget = "table",
     ) -> pd.DataFrame:
-        """Estimate the number of records of the table with each value.
+        """Estimate the number of records with each value.
 
         Parameters
         ----------
         reports : output of `transform`, or ReportTally
             Privatized rows, or their sums.
-        columns : sequence of column names, optional
-            The columns to count; by default all.
+        columns : list of column names, default=None
+            Columns to count. None selects all.
         postprocess : {"none", "clip"}, default="none"
-            ``"none"``: unbiased, possibly negative. ``"clip"``: clipped to [0, n];
-            biased.
+            Post-processing of the estimates. "none" is unbiased, and estimates may be
+            negative. "clip" clips them to [0, n], and is biased.
         confidence_level : float, default=0.95
-            Coverage of each interval, between 0 and 1.
+            Coverage probability of each interval.
         rows : {"table", "population"}, default="table"
             Target of inference: the records themselves, or the population from which
-            they were drawn at random, whose intervals are wider.
+            they are a random sample, which has wider intervals.
 
         Returns
         -------
         pandas.DataFrame
-            ``count, std_error, lower, upper``, indexed by value for one column, and by
-            (column, value) for several. A record with s > `max_size` values counts as
-            ``max_size / s`` for each of them: the counts of such records are too small
-            by the sum of ``1 - max_size / s``, at most their number, and nothing else
-            is biased. The standard error is for the unbiased estimate (a plug-in of its
-            variance), without the random choice of the values of such records, which
-            adds at most half the root of their number; the interval is a normal
-            approximation.
+            Columns 'count', 'std_error', 'lower' and 'upper', indexed by value for one
+            column, and by (column, value) for several columns. A record with s >
+            `max_size` values counts as ``max_size / s`` for each of them. The standard
+            error does not include the random choice of these values. The interval is a
+            normal approximation for the unbiased estimate.
 
         Raises
         ------
@@ -274,26 +272,26 @@ class SetValuedEncoder(ReportTransformer):
         rows: InferenceTarget = "population",
         sample_weight: ColumnLike | None = None,
     ) -> pd.DataFrame:
-        """Estimate the proportion of the population with each value, from a random sample.
+        """Estimate the proportion of a population with each value.
 
         Parameters
         ----------
         reports : output of `transform`, or ReportTally
             Privatized rows, or their sums.
         columns, postprocess, confidence_level : optional
-            As for `estimate_counts`.
+            See `estimate_counts`.
         rows : {"population", "table"}, default="population"
-            Target of inference: the population from which the records were drawn at
-            random, or the records themselves, whose intervals are narrower.
-        sample_weight : array-like of shape (n_samples,), optional
-            As for the `estimate_frequencies` of `RandomizedResponseEncoder`.
+            Target of inference: the population from which the records are a random
+            sample, or the records themselves, which have narrower intervals.
+        sample_weight : array-like of shape (n_samples,), default=None
+            See `RandomizedResponseEncoder.estimate_frequencies`.
 
         Returns
         -------
         pandas.DataFrame
-            ``frequency, std_error, lower, upper``, the values of `estimate_counts`
-            divided by the number of reports, with the same index. The frequencies of a
-            column add up to the mean number of values that records keep.
+            Columns 'frequency', 'std_error', 'lower' and 'upper', indexed as in
+            `estimate_counts`. The sum of the frequencies of a column is the mean number of
+            reported values of a record.
 
         Raises
         ------
@@ -304,7 +302,7 @@ class SetValuedEncoder(ReportTransformer):
         Notes
         -----
         **Privacy.** Post-processing of reports uses no budget. Weights are not
-        privatized: the analyst has them beside the reports.
+        privatized.
         """
         return self._estimate(
             reports,
@@ -328,14 +326,13 @@ class SetValuedEncoder(ReportTransformer):
         return estimate_counts(self.protocol_, tally, statistic=statistic, **options)
 
     def channel(self) -> list[list[list[Fraction]]]:
-        """Return the exact probabilities of the reports.
+        """Return the exact transition probabilities of the reports.
 
         Returns
         -------
         list
-            A table of Fractions for each column, with a row for each set of at most
-            `max_size` values, the smallest sets first, and a column for each report.
-            For few values only.
+            Table of Fractions for each column, with a row for each set of at most
+            `max_size` values, in the order of their sizes, and a column for each report.
 
         Raises
         ------
@@ -347,34 +344,35 @@ class SetValuedEncoder(ReportTransformer):
 
 
 def make_lists_domain(table: Table, categories: Any) -> Domain:
-    """Read the declared values of columns of lists, which are never inferred from data."""
+    """Make the domain of columns of lists, whose values are never inferred from the data."""
     if categories is None or isinstance(categories, str):
         raise ValueError(
-            "categories must be a mapping of column to values, from public knowledge, got "
-            f"{categories!r}."
+            f"`categories` must be a dict of column to values or a Domain, got "
+            f"{categories!r}. Use public knowledge."
         )
     domain = make_domain(table, categories)
     for column, size in zip(domain.columns, domain.sizes, strict=True):
         if size < 2:
             raise ValueError(
-                f"Column {column!r} must have at least 2 values, got {size}."
+                f"Column {column!r} must have at least 2 values in `categories`, got {size}."
             )
     return domain
 
 
 def check_max_sizes(max_size: Any, domain: Domain) -> dict[Any, int]:
-    """Read the number of reported values of a list, at most the number of declared values."""
-    given = max_size
+    """Return the maximum number of reported values by column, at most the declared values."""
+    by_column = max_size
     if not isinstance(max_size, Mapping):
-        given = dict.fromkeys(domain.columns, max_size)
-    if set(given) != set(domain.columns):
+        by_column = dict.fromkeys(domain.columns, max_size)
+    if set(by_column) != set(domain.columns):
         raise ValueError(
-            f"max_size must have the columns {list(domain.columns)}, got {list(given)}."
+            f"`max_size` must have the columns {list(domain.columns)}, got "
+            f"{list(by_column)}."
         )
     sizes = {}
     for name in domain.columns:
         title = f"max_size of column {name!r}"
         sizes[name] = min(
-            check_size(given[name], min_val=1, name=title), len(domain[name])
+            check_size(by_column[name], min_val=1, name=title), len(domain[name])
         )
     return sizes

@@ -16,7 +16,7 @@ from skdp.local._numeric import NumberField, estimate_means, make_mechanism
 from skdp.local._oracle_encoder import (
     Categories,
     check_several_values,
-    unknown_codes,
+    encode_handle_unknown,
 )
 from skdp.local._table_plan import (
     ColumnWeights,
@@ -192,7 +192,7 @@ class LocalTableEncoder(ReportTransformer):
             assert domain is not None
             values = domain.select(group)
             oracle = ORACLES[mechanism_name](values.size, group_epsilon)
-            unknown = unknown_codes(self.handle_unknown, values)
+            unknown = encode_handle_unknown(self.handle_unknown, values)
             # For pairs, several reports contain a column, so they cannot have its name.
             is_single = self.purpose == "margins"
             if mechanism_name == "randomized_response" and is_single:

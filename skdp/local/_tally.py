@@ -1,4 +1,4 @@
-"""Sums of reports, which can be added, compared and saved."""
+"""Tally: the sums of reports with their protocol, which can be added and saved."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _FORMAT = "skdp tally, version 2"
 
 @dataclass(frozen=True, eq=False)
 class ReportTally:
-    """Sums of reports, which can be added over batches, days and machines.
+    """Sums of reports, which can be added over batches of reports.
 
-    The `tally` of a fitted transformer makes one. It contains the protocol, so tallies
-    of two protocols cannot be added.
+    The method `tally` of fitted transformers returns a tally. It contains the protocol,
+    and only tallies of one protocol can be added.
 
     Parameters
     ----------
     protocol : mapping
-        Parameters that a server needs to read the reports: plain text, numbers and
-        lists, and in ``"fields"`` a mapping for each column, or group of columns, that
-        is reported by itself.
+        Parameters that determine the meaning of the sums, as text, numbers and lists. The
+        entry ``"fields"`` has a mapping for each column, or group of columns, that is
+        reported separately.
     counts : tuple of ndarray of int64
         Sums of each field: the number of reports that support each declared value, or
-        contain each number or bit.
+        have each number or bit.
     sizes : tuple of int
         Number of records that report each field.
     n_reports : int
-        Number of records.
+        Number of all records.
 
     Notes
     -----
@@ -85,7 +85,7 @@ class ReportTally:
         )
 
     def sums(self) -> list[NDArray[np.int64]]:
-        """Return the arrays of sums, which add up over tallies.
+        """Return all arrays that are summed in the sum of two tallies.
 
         Returns
         -------
@@ -157,13 +157,13 @@ class ReportTally:
         Raises
         ------
         ValueError
-            If the text is not a tally of this version, has numbers that do not match
+            If the text is not a tally of this version, has counts that are impossible in
             its protocol, or has more than 2**24 characters.
         """
         content: Any = parse_json(text, "a tally")
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise ValueError(f"The text must be a tally of the format {_FORMAT!r}.")
-        # An untrusted text can cause any exception, which may quote it.
+        # An untrusted text can raise any exception, whose message may contain the text.
         with suppress(Exception):
             return cls._from_content(content)
         raise ValueError(
@@ -177,7 +177,7 @@ class ReportTally:
         sizes, n_reports = content["sizes"], content["n_reports"]
         _check_counts([n_reports], MAX_REPORTS)
         _check_counts(sizes, n_reports)
-        # Each record reports one of the weighted fields, or all fields.
+        # A record reports one field if fields are sampled, which have weights, or all fields.
         n_reported = len(fields) if content["protocol"]["weights"] is None else 1
         if sum(sizes) != n_reports * n_reported:
             raise ValueError
@@ -191,6 +191,7 @@ class ReportTally:
 
 
 def _check_counts(counts: Sequence[Any], largest: int) -> None:
+    """Raise ValueError if a count is not an int from 0 to `largest`."""
     for count in counts:
         # In Python, True is an instance of int.
         if type(count) is not int or not 0 <= count <= largest:
@@ -198,28 +199,29 @@ def _check_counts(counts: Sequence[Any], largest: int) -> None:
 
 
 def check_tally(tally: Any, protocol: Mapping[str, Any]) -> None:
-    """Check that a tally belongs to a protocol."""
+    """Raise an error if a tally does not have the given protocol."""
     if not isinstance(tally, ReportTally) or tally.protocol != protocol:
         raise ValueError(
-            "The tallies must be of one protocol, got other parameters or columns. Use "
-            "one encoder for all reports."
+            "The tally must have the protocol of this encoder or tally, got other "
+            "parameters or columns. Use one encoder for all reports."
         )
 
 
 def domain_to_lists(field: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace the domain of a field in a tally by lists of values."""
-    plain = dict(field)
+    """Replace the domain of a field by a list with the values of each column."""
+    converted = dict(field)
     if "domain" in field:
-        plain["domain"] = []
+        converted["domain"] = []
         for name in field["domain"].columns:
             values = field["domain"][name]
-            # Bins have edges, which their values do not determine.
+            # An Interval is kept, because the values of its bins do not determine the edges.
             is_binned = isinstance(values, Interval)
-            plain["domain"].append(values if is_binned else list(values.values))
-    return plain
+            converted["domain"].append(values if is_binned else list(values.values))
+    return converted
 
 
 def _pack_field(field: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the columns and declared values of a field to JSON values."""
     packed = domain_to_lists(field)
     for name in packed.keys() & {"columns", "domain"}:
         packed[name] = value_to_json(packed[name])
@@ -227,6 +229,7 @@ def _pack_field(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unpack_field(packed: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the output of `_pack_field` back, and check that the sums have its cells."""
     field = {**packed, "columns": value_from_json(packed["columns"])}
     if not isinstance(field["columns"], list):
         raise TypeError

@@ -1,4 +1,4 @@
-"""Base class of the transformers in the local model of differential privacy."""
+"""Base class of transformers in the local model of differential privacy."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ from skdp.tables import Table, attach_protocol, get_protocol_text, has_metadata
 class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     """Base class of transformers that privatize each record independently.
 
-    A subclass has the parameters ``ledger`` and ``random_state`` and implements
-    `_make_protocol`. It inherits `fit`, `transform` and the charge to the ledger, and
-    works with `skdp.engines`.
+    A subclass has the parameters ``ledger`` and ``random_state``, and implements
+    `_make_protocol`. It inherits `fit`, `transform` and the charge to the ledger, and can
+    be used with `skdp.engines`.
 
     Attributes
     ----------
     protocol_ : ReportProtocol
-        Mapping from records to reports, and from reports to estimates.
+        Protocol that converts records to reports, and reports to estimates.
     guarantee_ : PrivacyGuarantee
         Privacy guarantee of one call of `transform` for one record.
 
@@ -90,7 +90,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     True
     """
 
-    # True if the input has categories, which may be strings.
+    # True if the input may have categories and strings, for the tags of scikit-learn.
     _takes_categories: bool = False
 
     epsilon: Any
@@ -150,8 +150,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         self.protocol_ = protocol
         self.guarantee_ = protocol.guarantee
         self._set_fitted(protocol)
-        # Kept apart from the parameters, so that `guarantee_` and the JSON describe
-        # this fit if a parameter is set later.
+        # Copies of the parameters, because `guarantee_` and the JSON must describe this fit
+        # even if a parameter is set later.
         self._ledger = self.ledger
         self._seed = draw_seed(self.random_state)
         self._json = ProtocolJson(self, protocol)
@@ -159,7 +159,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
-        # A failed `fit` may have set n_features_in_.
+        # A failed `fit` may have set `n_features_in_`.
         return hasattr(self, "protocol_")
 
     def fit_transform(
@@ -216,10 +216,10 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`, or if X has other columns than in `fit`, values that cannot be
-            reported, or an index level named like a privatized column; if `record_id`
-            is missing, not unique, not expected, or in another order than X; or if
-            `ledger` was set after `fit`.
+            Before `fit`; if X has other columns than in `fit`, values that cannot be
+            reported, or an index level with the name of a privatized column; if
+            `record_id` is missing, not unique, not required, or in another order than X;
+            or if `ledger` was set after `fit`.
         BudgetExceeded
             If the budget of the ledger does not cover the release.
 
@@ -232,7 +232,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         protocol = self.protocol_
-        # A charge is never refunded, so all errors are raised before it.
+        # A charge is never refunded, so `_read_records` and `prepare` raise all errors before
+        # it, and random bits are drawn after it.
         table, records = self._read_records(X, record_id)
         codes = protocol.prepare(table)
         self._charge()
@@ -240,7 +241,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         return self._attach_protocol(protocol.write(reports, table))
 
     def _read_records(self, X: Any, record_id: Any) -> tuple[Table, list[bytes]]:
-        """Read the true values and the ids of records for a release."""
+        """Check the true values and the record ids of a release."""
         table = self._read(X)
         check_index_levels(X, self.protocol_.columns)
         warn_of_levels(X)
@@ -249,13 +250,13 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         return table, self.protocol_.read_records(record_id, len(table.columns[0]))
 
     def _attach_protocol(self, reports: Any) -> Any:
-        """Convert reports to the output of `set_output`, with the protocol as metadata."""
+        """Convert reports to the format of `set_output`, with the protocol as metadata."""
         X_out = apply_set_output(self, reports)
         text = self._json.text_in_memory if has_metadata(X_out) else None
         return attach_protocol(X_out, text)
 
     def _read(self, X: Any) -> Table:
-        """Read true values in the columns of `fit`."""
+        """Check that X has the columns of `fit`, and return them."""
         table = check_input(self, X, reset=False)
         check_names(self, table, self.protocol_.columns)
         return table
@@ -304,7 +305,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Parameters
         ----------
         reports : same type as returned by `transform`
-            Privatized rows. Batches of rows have the same values as all rows.
+            Privatized rows. The values of a row do not depend on other rows.
         columns : list of column names, default=None
             Columns to debias. None selects all. For columns that are reported together,
             values are summed over the other columns.
@@ -345,7 +346,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         check_is_fitted(self)
         if isinstance(reports, ReportTally):
             raise TypeError(
-                "reports must have a row for each record, got a ReportTally."
+                "reports must have a row for each record, got a ReportTally. Pass the output "
+                "of `transform`."
             )
         check_attached_protocol(get_protocol_text(reports), self)
         protocol = self.protocol_
@@ -354,7 +356,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         return protocol.report_table(reports).rebuild(blocks, names)
 
     def _read_reports(self, reports: Any) -> tuple[Reports | None, ReportTally]:
-        """Return the arrays of reports (None for a tally), and their tally."""
+        """Return the arrays of reports, which are None for a tally, and their tally."""
         check_is_fitted(self)
         if isinstance(reports, ReportTally):
             arrays, tally = None, reports
@@ -493,7 +495,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
     # Methods for `skdp.engines`, `privacy_statement` and authors of transformers.
 
     def _charge(self, run: str | None = None) -> None:
-        """Charge one call of `transform` to the ledger; a named run only once."""
+        """Charge one call of `transform` to the ledger; calls of one named run charge once."""
         ledger, title = self._next_charge(run)
         if ledger is not None:
             charge_ledger(ledger, self.guarantee_, title)
@@ -505,19 +507,19 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             ledger.check(self.guarantee_, title)
 
     def _next_charge(self, run: str | None) -> tuple[PrivacyLedger | None, str]:
-        """Return the ledger and the title of the next charge; None if it is free."""
+        """Return the ledger of the next charge, or None if nothing is charged, and its title."""
         if self.ledger is not None and self.ledger is not self._ledger:
             raise ValueError("`ledger` was set after fit. Call fit again.")
         title = type(self).__name__
         if run is None or self._ledger is None:
             return self._ledger, title
         title += f", run {run}"
-        # A repeated run draws the same reports.
+        # A repeated run draws the same reports, which cost nothing.
         is_repeated = self._ledger._is_charged(self.guarantee_, title)
         return None if is_repeated else self._ledger, title
 
     def _planned_guarantee(self) -> PrivacyGuarantee | None:
-        """Return the guarantee before `fit`; None if it depends on the columns."""
+        """Return the guarantee of a release before `fit`, or None if it depends on the columns."""
         epsilon = getattr(self, "epsilon", None)
         if epsilon is None:
             return None
@@ -525,19 +527,19 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         return PrivacyGuarantee(epsilon, secure=self.random_state is None)
 
     def _randomness(self, call: int | None = None) -> CallRandomness:
-        """Return the randomness of the next call, or of a given one."""
-        # Equal noise in two calls would cancel in differences of reports.
+        """Return the randomness of the next call, or of the call with a given number."""
+        # Each call has other noise, because equal noise would cancel in differences.
         number = self._calls.advance() if call is None else call
         return CallRandomness(self._seed, type(self).__name__, number)
 
     def _declared_domain(self) -> Domain | None:
-        """Return the declared values that determine how a CSV file is read."""
+        """Return the declared values, for the conversion of the text of CSV files."""
         return None
 
     def _declared_row(self, names: Sequence[Any]) -> pd.DataFrame:
-        """Make a row of declared values to fit on if no table is in memory.
+        """Make a dataframe with one row of declared values, on which `fit` can be called.
 
-        `names` are the columns that may be privatized.
+        It is used if no table is in memory. `names` are the columns of the table.
         """
         domain = self._declared_domain() or self._domain_of_categories()
         row: dict[Any, Any] = {}

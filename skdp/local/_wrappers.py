@@ -1,4 +1,4 @@
-"""Wrappers of local transformers: reports of training rows only, and posterior features."""
+"""Meta-transformers: reports of the training rows only, and posterior features of reports."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from skdp.privacy import PrivacyGuarantee
 from skdp.tables import wrap_table
 
 
-class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
-    """Base class of wrappers that route metadata to the `transform` of a transformer."""
+class TransformerWrapper(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
+    """Base class of meta-transformers that route metadata to the `transform` of a transformer."""
 
-    # Parameter with the transformer.
+    # Name of the parameter with the transformer.
     _wrapped: ClassVar[str]
-    # Methods that privatize rows.
-    _releasing: ClassVar[tuple[str, ...]] = ("fit", "fit_transform", "transform")
+    # Names of the methods that call its `transform`.
+    _callers: ClassVar[tuple[str, ...]] = ("fit", "fit_transform", "transform")
 
     def _route(self, caller: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the metadata of a method for the wrapped `transform`."""
+        """Return the metadata that a method passes to the wrapped `transform`."""
         if not get_config()["enable_metadata_routing"]:
             return params
         routed = process_routing(self, caller, **params)
@@ -59,7 +59,7 @@ class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimat
             Routing.
         """
         mapping = MethodMapping()
-        for caller in self._releasing:
+        for caller in self._callers:
             mapping.add(caller=caller, callee="transform")
         wrapped = {self._wrapped: getattr(self, self._wrapped)}
         router = MetadataRouter(owner=type(self).__name__)
@@ -72,17 +72,17 @@ class WrapsTransformer(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimat
         return tags
 
 
-class OnFitOnly(WrapsTransformer):
+class OnFitOnly(TransformerWrapper):
     """Privatize the training data only.
 
-    `fit_transform` privatizes the rows; `transform` encodes true rows in the same
-    format. In a Pipeline, the model learns from reports and predicts for true rows: for
-    persons who give their data for training, and use the model on their own device.
+    `fit_transform` privatizes the rows, and `transform` encodes true rows in the same
+    format, without noise. In a Pipeline, the model is trained on reports and predicts for
+    true rows, such as on a person's own device.
 
     Parameters
     ----------
     transformer : local transformer
-        Transformer that privatizes. It is cloned; the original is never fitted.
+        Transformer that privatizes the rows. It is cloned before `fit`.
 
     Attributes
     ----------
@@ -106,10 +106,10 @@ class OnFitOnly(WrapsTransformer):
     Notes
     -----
     **Privacy.** Only `fit_transform` privatizes and charges the ledger. `guarantee_`
-    covers each record of its rows, in its output and in anything computed from the
-    output, such as a trained model. **The rows of `transform` are not protected**: they
-    are returned without noise. A model that scores training rows, or a cross-validation
-    that scores test rows, uses true values. `fit` alone releases nothing.
+    covers each record of its rows in the output, and in all results from the output, such
+    as a trained model. **The rows of `transform` are not protected**, because they are
+    returned without noise. The scores of a model on training or test rows use true values.
+    `fit` alone releases nothing.
 
     Set the format of the output with `set_output` of this object. Metadata
     (``record_id``) are routed to the transformer's `transform`, within `fit_transform`.
@@ -130,7 +130,7 @@ class OnFitOnly(WrapsTransformer):
     protects_rows = "fit"
 
     _wrapped = "transformer"
-    _releasing = ("fit_transform",)
+    _callers = ("fit_transform",)
 
     def __init__(self, transformer: ReportTransformer) -> None:
         self.transformer = transformer
@@ -160,14 +160,14 @@ class OnFitOnly(WrapsTransformer):
         """
         if not hasattr(self.transformer, "_encode"):
             raise TypeError(
-                "transformer must be a local transformer with an encoding without noise, "
-                f"got {type(self.transformer).__name__}."
+                "`transformer` must be a local transformer with an encoding without noise, "
+                f"such as RandomizedResponseEncoder, got {type(self.transformer).__name__}."
             )
         transformer = clone(self.transformer)
-        # The setting of this object applies to both encodings.
+        # The `set_output` of this object applies.
         transformer.set_output(transform="default")
         transformer.fit(X, y)
-        # Checked before any release, which could not be used otherwise.
+        # Before a release, which would be useless without `transform`.
         transformer.protocol_.check_encodable()
         check_input(self, X, reset=True)
         self.transformer_ = transformer
@@ -250,19 +250,19 @@ class OnFitOnly(WrapsTransformer):
         return self.transformer_.get_feature_names_out(input_features)
 
 
-class PosteriorFeatures(WrapsTransformer):
+class PosteriorFeatures(TransformerWrapper):
     """Privatize rows, and compute the posterior probability of each true value.
 
     By Bayes' rule, ``P(v | report)`` is proportional to ``P(v) P(report | v)``. The
     likelihood follows from the protocol [1]_, and the prior ``P(v)`` is estimated from
     the reports of `fit`. The output has a column ``<column>_<value>`` for each declared
-    value; the columns of an attribute add up to 1 in each row.
+    value, and the columns of an attribute have the sum 1 in each row.
 
     Parameters
     ----------
     encoder : local transformer
-        An encoder with frequency oracles, such as `RandomizedResponseEncoder`. It is
-        cloned; the original is never fitted.
+        Encoder with frequency oracles, such as `RandomizedResponseEncoder`. It is cloned
+        before `fit`.
 
     Attributes
     ----------
@@ -336,8 +336,8 @@ class PosteriorFeatures(WrapsTransformer):
         BudgetExceeded
             If the budget of the ledger does not cover the release.
         """
-        self._learn(X, y, self._route("fit", params))
-        # Seeded streams restart with `fit`.
+        self._fit_encoder(X, y, self._route("fit", params))
+        # The random streams of a seed restart after `fit`, as in other transformers.
         self.encoder_._calls = CallCounter()
         return self
 
@@ -367,8 +367,8 @@ class PosteriorFeatures(WrapsTransformer):
         TypeError, ValueError, BudgetExceeded
             See `fit`.
         """
-        reports = self._learn(X, y, self._route("fit_transform", params))
-        return apply_set_output(self, self._features(reports))
+        reports = self._fit_encoder(X, y, self._route("fit_transform", params))
+        return apply_set_output(self, self._compute_features(reports))
 
     def transform(self, X: TableLike, **params: Any) -> Any:
         """Privatize rows, and return their features.
@@ -396,18 +396,18 @@ class PosteriorFeatures(WrapsTransformer):
         check_is_fitted(self, "prior_")
         params = self._route("transform", params)
         reports = self.encoder_.transform(X, **params)
-        return apply_set_output(self, self._features(reports))
+        return apply_set_output(self, self._compute_features(reports))
 
     @restore_on_error
-    def _learn(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
-        """Set the fitted attributes, and return the reports of the rows."""
+    def _fit_encoder(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
+        """Fit the encoder and the prior, and return the reports of the rows."""
         if not isinstance(self.encoder, OracleEncoder):
             raise TypeError(
                 "encoder must be a local transformer with frequency oracles, such as "
                 f"RandomizedResponseEncoder(), got {type(self.encoder).__name__}."
             )
         encoder = clone(self.encoder)
-        # The setting of this object applies.
+        # The `set_output` of this object applies.
         encoder.set_output(transform="default")
         encoder.fit(X, y)
         check_input(self, X, reset=True)
@@ -417,8 +417,8 @@ class PosteriorFeatures(WrapsTransformer):
         self.encoder_ = encoder
         return reports
 
-    def _features(self, reports: Any) -> Any:
-        """Compute the posterior of each row; the features of all attributes are concatenated."""
+    def _compute_features(self, reports: Any) -> Any:
+        """Compute the posterior probabilities of all attributes in each row, side by side."""
         protocol = self.encoder_.protocol_
         arrays, _ = read_and_tally(reports, self.encoder_)
         is_reported = protocol.report_mask(arrays)  # (n_rows, n_attributes)
@@ -427,10 +427,10 @@ class PosteriorFeatures(WrapsTransformer):
         for number, (oracle, prior) in enumerate(
             zip(protocol.oracles, self.prior_, strict=True)
         ):
-            # A record that does not report an attribute keeps its prior.
+            # The posterior of an attribute that a record does not report is the prior.
             block = np.tile(prior, (len(is_reported), 1))
             rows = is_reported[:, number]
-            block[rows] = posterior(oracle, parts[number], prior)
+            block[rows] = compute_posterior(oracle, parts[number], prior)
             blocks.append(block)
         table = wrap_table(reports)
         return table.rebuild([np.hstack(blocks)], _value_names(protocol))
@@ -468,7 +468,7 @@ class PosteriorFeatures(WrapsTransformer):
 
 
 def _value_names(protocol: Any, inputs: Sequence[Any] | None = None) -> list[str]:
-    """Name the columns of the values of each attribute."""
+    """Name the output columns: a column for each value of each attribute."""
     if inputs is None:
         inputs = protocol.columns
     input_of = dict(zip(protocol.columns, inputs, strict=True))
@@ -480,33 +480,34 @@ def _value_names(protocol: Any, inputs: Sequence[Any] | None = None) -> list[str
 
 
 def _check_names(protocol: ReportProtocol) -> None:
+    """Raise an error if two output columns would have the same name."""
     names = _value_names(protocol)
     if len(set(names)) < len(names):
         raise ValueError(
-            "Two columns of the output would have the same name. Rename columns or "
-            "categories."
+            "The output columns must have different names. Rename columns or categories."
         )
 
 
-def posterior(
+def compute_posterior(
     oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike
 ) -> NDArray[np.float64]:
     """Compute the probability of each value given each report, by Bayes' rule."""
-    # A report is `worst_ratio` times likelier under the values that it supports.
+    # A report is `worst_ratio` times as probable under the values that it supports.
     excess = float(oracle.worst_ratio - 1)
     weights = np.asarray(prior, float) * (1 + excess * oracle.supports(reports))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _estimate_prior(encoder: Any, reports: Any) -> list[NDArray[np.float64]]:
-    """Estimate the proportion of each value from reports."""
+    """Estimate the positive proportions of the values of each attribute from reports."""
     protocol = encoder.protocol_
     _, tally = read_and_tally(reports, encoder)
     table = estimate_counts(protocol, tally, postprocess="simplex")
-    ends = np.cumsum([oracle.k for oracle in protocol.oracles])
+    stops = np.cumsum([oracle.k for oracle in protocol.oracles])
     priors = []
-    for counts in np.split(table["count"].to_numpy(), ends[:-1]):
-        # One more record with each value makes all positive. Estimates are NaN if p = q.
+    for counts in np.split(table["count"].to_numpy(), stops[:-1]):
+        # Add one record with each value, so that no prior is 0. Estimates of attributes
+        # without reports are NaN.
         positive = np.nan_to_num(counts) + 1
         priors.append(positive / positive.sum())
     return priors

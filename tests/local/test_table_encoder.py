@@ -72,7 +72,7 @@ class TestPlan:
         assert max(inclusions) <= 1
 
         def error(probabilities):
-            errors = [report.error(p) for report, p in zip(plan.reported, probabilities, strict=True)]
+            errors = [report.compute_error(p) for report, p in zip(plan.reported, probabilities, strict=True)]
             return np.average(errors, weights=weights)
 
         assert error(inclusions) == pytest.approx(plan.error)
@@ -89,16 +89,16 @@ class TestPlan:
         assert share[1]["age"] > 2 * share[0]["age"]
         pairs = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="pairs")
         assert [*pairs.groups] == [*combinations(VALUES, 2), *((name,) for name in BOUNDS)]
-        assert {*pairs.kinds} <= {"randomized_response", "local_hashing", "optimal"}  # of one column or two
+        assert {*pairs.mechanisms} <= {"randomized_response", "local_hashing", "optimal"}  # of one column or two
         wide = recommend_plan({name: range(40) for name in "abc"}, 1.0, purpose="pairs")
-        assert {*wide.kinds} == {"local_hashing"}
+        assert {*wide.mechanisms} == {"local_hashing"}
 
     def test_columns_are_joined_at_a_large_epsilon(self):
         """The error of the marginals is the one that the joint encoder states."""
         domain = Domain({"a": [0, 1], "b": range(3)})
         plan = recommend_plan(domain, 9.0)
         assert plan.groups == (("a", "b"),)
-        joint = FrequencyOracleEncoder(9.0, oracle=plan.kinds[0], strategy="joint", categories=domain)
+        joint = FrequencyOracleEncoder(9.0, oracle=plan.mechanisms[0], strategy="joint", categories=domain)
         joint.fit(pd.DataFrame(0, [0], domain.columns))
         n, (oracle,) = 10**12, joint.oracles_
         supported = (oracle.p + (domain.size - 1) * oracle.q) * n / domain.size

@@ -65,9 +65,9 @@ def test_tallies_add_up_are_stored_and_give_the_estimates_of_the_rows(name):
 def test_client_and_server_cannot_disagree(name, changes):
     fitted, tally = tallied(name)
     _, other = tallied(name, **changes)
-    with pytest.raises(ValueError, match="must be of one protocol"):
+    with pytest.raises(ValueError, match="must have the protocol of this encoder"):
         _ = tally + other
-    with pytest.raises(ValueError, match="must be of one protocol"):
+    with pytest.raises(ValueError, match="must have the protocol of this encoder"):
         estimates(fitted, other)
 
 
