@@ -320,7 +320,7 @@ def _describe_client(protocol: ReportProtocol) -> dict[str, Any]:
     if protocol.strategy is None or domain is None or is_mixed:
         raise ValueError("A client requires an encoder with frequency oracles.")
     if protocol.memo is not None:
-        raise ValueError("A client does not support permanent reports.")
+        raise ValueError("A client has no permanent reports.")
     columns = []
     for name in domain.columns:
         values = domain[name]

@@ -163,7 +163,7 @@ def test_mistakes_are_named_before_anything_is_charged(rows):
         with pytest.raises(TypeError, match="encoder must be a local transformer with frequency oracles"):
             PosteriorFeatures(other).fit(frame)
     doubled = RandomizedResponseEncoder(categories={"a": ["b_c", "x"], "a_b": ["c", "y"]}, ledger=ledger)
-    with pytest.raises(ValueError, match="same name"):
+    with pytest.raises(ValueError, match="must have different names"):
         PosteriorFeatures(doubled).fit(pd.DataFrame({"a": ["b_c"], "a_b": ["c"]}))
     assert ledger.spent == (0, 0)
 

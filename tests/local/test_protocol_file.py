@@ -156,10 +156,10 @@ def test_what_is_no_protocol_is_refused(text):
     "part, change, message",
     [
         ("parameters", {"epsilon": 1.5}, "does not follow from"),
-        *[("parameters", {secret: 1}, "cannot be read") for secret in ("secret_key", "ledger", "random_state")],
+        *[("parameters", {secret: 1}, "must have valid parameters") for secret in ("secret_key", "ledger", "random_state")],
         *[("guarantee", {key: value}, "does not follow from")
           for key, value in {"epsilon": 0.001, "delta": 0.1, "relation": "add_remove", "trust": "central"}.items()],
-        ("guarantee", None, "cannot be read"),
+        ("guarantee", None, "must have valid parameters"),
         *[("guarantee", wrong, "does not follow from") for wrong in (
             {"rho": 1e-9}, {"scope": ["x"]}, {"delta": False}, {"max_rows_per_person": 100}
         )],

@@ -177,7 +177,7 @@ def test_error_and_interval_are_those_of_the_unbiased_estimate():
     assert plain["std_error"]["c"] == pytest.approx(np.sqrt(fitted.oracles_[0].variance([1000, 0, 0], 1000)[2]))
     of_population = fitted.estimate_frequencies(reports)["std_error"]
     assert of_population["c"] * 1000 == pytest.approx(plain["std_error"]["c"])
-    assert (of_population[:2] * 1000 > plain["std_error"][:2]).all()
+    assert of_population["b"] * 1000 > plain["std_error"]["b"]
 
 
 def test_too_many_joint_cells_are_refused_with_the_way_out():
