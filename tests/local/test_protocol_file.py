@@ -156,7 +156,8 @@ def test_what_is_no_protocol_is_refused(text):
     "part, change, message",
     [
         ("parameters", {"epsilon": 1.5}, "does not follow from"),
-        *[("parameters", {secret: 1}, "must have valid parameters") for secret in ("secret_key", "ledger", "random_state")],
+        *[("parameters", {secret: 1}, "must have valid parameters")
+          for secret in ("secret_key", "ledger", "random_state")],
         *[("guarantee", {key: value}, "does not follow from")
           for key, value in {"epsilon": 0.001, "delta": 0.1, "relation": "add_remove", "trust": "central"}.items()],
         ("guarantee", None, "must have valid parameters"),
