@@ -160,7 +160,7 @@ def test_pairs_are_estimated_without_bias_and_intervals_cover(case):
     fitted.fit(rows)
     releases = [fitted.transform(rows) for _ in range(25)]
     for columns in (["b", "a"], ["a", "c"]):
-        truth = rows.groupby(columns).size().reindex(fitted_cells(fitted, columns), fill_value=0)
+        truth = rows.groupby(columns).size().reindex(Domain(values).select(columns).cells(), fill_value=0)
         errors, inside = [], []
         for reports in releases:
             found = fitted.estimate_joint_counts(reports, columns)
@@ -185,10 +185,6 @@ def test_overlapping_groups_have_the_sampling_error_of_their_union():
     estimates = fitted.estimate_counts(tally).loc["a"]
     expected = np.sqrt((n - size) / size / (n - 1) * estimates["count"] * (n - estimates["count"]))
     np.testing.assert_allclose(estimates["std_error"], expected, rtol=0.02)
-
-
-def fitted_cells(fitted, columns):
-    return Domain({name: fitted.categories[name] for name in columns}).cells()
 
 
 def test_columns_of_several_groups_have_no_joint_counts():

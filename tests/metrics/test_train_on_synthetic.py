@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp.metrics import train_on_synthetic
-from tests.conftest import each, few_kinds
+from tests.conftest import each
 
 
 def table(size, seed, labels=("no", "yes")):
@@ -38,17 +38,9 @@ def auc(train, test):
     return roc_auc_score(test["buys"], MODEL.fit(X, train["buys"]).predict_proba(X_test)[:, 1])
 
 
-@few_kinds
-def test_it_fits_on_synthetic_rows_and_scores_on_real_ones(frame_kind, make_frame):
-    if frame_kind.startswith("pyarrow"):
-        make = make_frame  # scikit-learn selects no columns of Arrow tables
-
-        def make_frame(data):
-            return make(data).to_pandas()
-
-    scores = train_on_synthetic(
-        MODEL, make_frame(SYNTHETIC), make_frame(TEST), target="buys", real_train=make_frame(TRAIN)
-    )
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda data: pd.DataFrame(data, dtype="category")])
+def test_it_fits_on_synthetic_rows_and_scores_on_real_ones(make):
+    scores = train_on_synthetic(MODEL, make(SYNTHETIC), make(TEST), target="buys", real_train=make(TRAIN))
     assert scores.index.to_list() == ["synthetic", "real"]
     assert scores.index.name == "trained_on"
     assert scores["roc_auc"].to_list() == pytest.approx([auc(SYNTHETIC, TEST), auc(TRAIN, TEST)])
