@@ -86,6 +86,7 @@ def _print_warnings(parser: argparse.ArgumentParser) -> Iterator[None]:
     """Print warnings to standard error in the format of errors, without a line of code."""
 
     def show(message: Warning | str, *_: object) -> None:
+        """Print a warning as one line; replaces `warnings.showwarning`."""
         print(_format(str(message), parser, "warning"), end="", file=sys.stderr)
 
     with warnings.catch_warnings():

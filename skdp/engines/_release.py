@@ -159,6 +159,7 @@ class Release:
         key = derive_key(self._key, b"batch", repr(position).encode(), *content)
 
         def source(purpose: str, *columns: Any) -> ByteSource:
+            """Return the source of random bits of a purpose and columns."""
             # Each purpose and column has its own random bits.
             names = [repr(to_python(part)).encode() for part in (purpose, *columns)]
             return KeyedSource(derive_key(key, b"coins", *names))

@@ -148,6 +148,7 @@ def sample_file(
     schema = nw.from_native(first, eager_only=True).to_arrow().schema
 
     def convert(batch: Any) -> Any:
+        """Convert a batch of synthetic rows to an Arrow table with the schema."""
         return nw.from_native(batch, eager_only=True).to_arrow().cast(schema)
 
     with write_atomically(path) as partial:

@@ -206,6 +206,7 @@ def _audit_calls(
     """Describe the audit of a function of a whole table, where each call is one draw."""
 
     def draw(table: int, n: int) -> Draws:
+        """Call the release of a table n times, without its warnings."""
         with warnings.catch_warnings(action="ignore"):
             return read_calls(partial(release, tables[table]), n)
 
@@ -369,6 +370,7 @@ def _read_central(estimator: Any, neighbours: Any, clones: _Clones) -> _Audited:
         )
 
     def fit(table: Any) -> Any:
+        """Fit a new clone to a table, without warnings."""
         fitted = clones()
         with warnings.catch_warnings(action="ignore"):
             return fitted.fit(*split_if_supervised(fitted, table))

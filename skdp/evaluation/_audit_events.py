@@ -250,6 +250,7 @@ def draw_rows(
     """Return a function that draws n outputs by releasing n copies of a one-row table."""
 
     def draw(table: int, n: int) -> Draws:
+        """Release n copies of the row of a table as n draws."""
         rows = tables[table].iloc[np.zeros(n, np.intp)].reset_index(drop=True)
         with warnings.catch_warnings(action="ignore"):
             return add_supports(fitted, read_rows(lambda: release(rows), n))
@@ -341,6 +342,7 @@ def _make_joint_values(names: Sequence[str]) -> Callable[[Draws], Hashes]:
     """Return a function that hashes the joint values of some columns of draws."""
 
     def outcomes(draws: Draws) -> Hashes:
+        """Hash the joint values of each draw."""
         joint = np.zeros(len(next(iter(draws.values()))), np.uint64)
         for name in names:
             hashes = hash_column(select_column(draws, name))
@@ -371,6 +373,7 @@ def _make_log_ratios(
             tables.append((name, values, np.log(first_counts / second_counts)))
 
     def outcomes(draws: Draws) -> Hashes:
+        """Sum the log ratios of the values of each draw."""
         total = np.zeros(len(next(iter(draws.values()))))
         for name, values, ratios in tables:
             hashes = hash_column(select_column(draws, name))
@@ -386,6 +389,7 @@ def _make_bins(name: str, edges: NDArray[np.float64]) -> Callable[[Draws], Hashe
     """Return a function that computes the bin of the number in a column."""
 
     def outcomes(draws: Draws) -> Hashes:
+        """Return the bin of the number in each draw."""
         numbers = to_floats(select_column(draws, name))
         bins = np.searchsorted(edges, numbers, side="right")
         # Values that are not finite numbers have a bin of their own.
@@ -402,6 +406,7 @@ def _make_lowest_bits(name: str) -> Callable[[Draws], Hashes]:
     """
 
     def outcomes(draws: Draws) -> Hashes:
+        """Return the exponent of the lowest set bit of the float in each draw."""
         numbers = to_floats(select_column(draws, name))
         is_usual = np.isfinite(numbers) & (numbers != 0)
         # A float is fraction * 2**exponent, and fraction * 2**53 is an integer.

@@ -114,13 +114,14 @@ def plan_epsilon(
         raise ValueError(f"n_rows is required for a {quantity}, got None")
     n = n_rows or 1
 
-    def is_enough(epsilon: float) -> bool:
+    def is_sufficient(epsilon: float) -> bool:
+        """Return True if an epsilon achieves the margin of error."""
         release = _set_epsilon(source, epsilon)
         error = _margin_of_error(release, quantity, n, rates)
         return error <= margin * (1 + 1e-9)  # rounding errors of floats
 
     # Bisection, because the margin of error decreases with epsilon.
-    position = bisect_left(EPSILONS, True, key=is_enough)
+    position = bisect_left(EPSILONS, True, key=is_sufficient)
     if position == len(EPSILONS):
         raise ValueError(
             f"No epsilon up to {EPSILONS[-1]:g} achieves this precision with "
@@ -246,6 +247,7 @@ def _effect_ratio(power: float) -> float:
     normal = NormalDist()
 
     def excess_power(ratio: float) -> float:
+        """Return the power at a ratio of effect to standard error, minus the required power."""
         # The estimate is significant on the right or on the wrong side.
         return normal.cdf(ratio - Z) + normal.cdf(-ratio - Z) - power
 

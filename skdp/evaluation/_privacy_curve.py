@@ -162,7 +162,7 @@ def privacy_curve(
         baseline = _set_epsilon(estimator, param_name, math.inf, None)
 
     def make_task(cell: Cell) -> Any:
-        # The delayed fit and score of one epsilon on one split.
+        """Return the delayed fit and score of one epsilon on one split."""
         epsilon, number = cell
         model = baseline
         if epsilon < math.inf:

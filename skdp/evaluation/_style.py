@@ -51,11 +51,11 @@ def draw_plain_text(plot: Any) -> Any:
     """Decorate a plot method to draw dollar signs of texts literally, not as math mode."""
 
     @wraps(plot)
-    def plot_plainly(*args: Any, **options: Any) -> Any:
+    def plot_plain_text(*args: Any, **options: Any) -> Any:
         with import_pyplot().rc_context({"text.parse_math": False}):
             return plot(*args, **options)
 
-    return plot_plainly
+    return plot_plain_text
 
 
 def import_pyplot() -> Any:

@@ -302,14 +302,17 @@ def divide_rates(rates: Rates, first: Codes, second: Codes) -> Estimate:
     value = a / b
     error = _combine_errors(top.std_error, value * bottom.std_error, rho) / b
 
-    def solve(distance: Numbers, other_distance: Numbers) -> tuple[Numbers, Numbers]:
+    def find_endpoints(
+        distance: Numbers, other_distance: Numbers
+    ) -> tuple[Numbers, Numbers]:
+        """Return both endpoints from the distances of `a` and `b` from their endpoints."""
         # The endpoints R are the ratios for which 0 is an endpoint of the MOVER interval
         # of ``top - R * bottom`` (Donner and Zou 2012, equation 9).
         linear = a * b - rho * distance * other_distance
         return _find_roots(b**2 - other_distance**2, linear, a**2 - distance**2)
 
-    lower, _ = solve(a - top.lower, bottom.upper - b)
-    _, upper = solve(top.upper - a, b - bottom.lower)
+    lower, _ = find_endpoints(a - top.lower, bottom.upper - b)
+    _, upper = find_endpoints(top.upper - a, b - bottom.lower)
     # MOVER-R covers in as little as 70 % of tables if a group may have no rows. The
     # ratio of opposite endpoints is then used.
     is_bounded = rates.is_bounded[:, first] & rates.is_bounded[:, second]

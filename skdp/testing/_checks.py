@@ -317,6 +317,7 @@ def _release_in_fork(subject: Subject, prepared: Any) -> str:
     receiver, sender = multiprocessing.Pipe(duplex=False)
 
     def release() -> None:
+        """Send a fingerprint of a release to the parent process."""
         sender.send(subject.fingerprint(prepared))
 
     process = multiprocessing.get_context("fork").Process(target=release)
@@ -342,6 +343,7 @@ def check_seeds(subject: Subject) -> None:
     X = subject.noisy_table()
 
     def release_twice(prepared: Any) -> list[Any]:
+        """Describe two releases of the same table."""
         return [subject.describe(subject.release(prepared, X)) for _ in range(2)]
 
     original = subject.prepare_noisy(random_state=7)
