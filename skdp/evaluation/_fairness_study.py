@@ -266,32 +266,8 @@ def _read_table(
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
     domain = domain if isinstance(domain, Domain) else Domain(domain)
-    # The encoder declares the protected columns, or encodes only `sensitive`.
-    protected = [sensitive]
-    if isinstance(encoder.categories, Domain):
-        protected = list(encoder.categories.columns)
-    elif isinstance(encoder.categories, Mapping):
-        protected = list(encoder.categories)
-    if sensitive not in protected:
-        raise ValueError(
-            f"sensitive must be a column of encoder, {protected}, got {sensitive!r}"
-        )
-    for name in protected:
-        if name not in X.columns or name not in domain.columns:
-            raise ValueError(f"Column {name!r} must be in X and declared in domain")
-    is_synthesized = not {"synthetic rows", "resampled columns"}.isdisjoint(methods)
-    # Synthesizers require all columns to be declared; other methods accept numbers that
-    # are not declared.
-    for name in X.columns:
-        is_number = pd.api.types.is_numeric_dtype(X[name].dtype)
-        if name in domain.columns and (is_synthesized or name in protected):
-            if (domain[name].encode(X[name].to_numpy()) >= len(domain[name])).any():
-                raise ValueError(
-                    f"Column {name!r} must have only values in the domain, got another "
-                    "value"
-                )
-        elif is_synthesized or not (is_number or _is_categorical(domain, name)):
-            raise ValueError(f"Column {name!r} must be declared in domain")
+    protected = _list_protected(encoder, sensitive)
+    _check_columns(X, domain, protected, methods)
     true = parse_classes(y, "y")
     if set(true.unique()) != {0, 1}:
         raise ValueError(
@@ -308,6 +284,42 @@ def _read_table(
     return _Table(
         X.reset_index(drop=True), labels, domain, protected, sensitive, values
     )
+
+
+def _list_protected(encoder: Any, sensitive: Any) -> list[Any]:
+    """Return the columns that an encoder declares, or only `sensitive` if it declares none."""
+    protected = [sensitive]
+    if isinstance(encoder.categories, Domain):
+        protected = list(encoder.categories.columns)
+    elif isinstance(encoder.categories, Mapping):
+        protected = list(encoder.categories)
+    if sensitive not in protected:
+        raise ValueError(
+            f"sensitive must be a column of encoder, {protected}, got {sensitive!r}"
+        )
+    return protected
+
+
+def _check_columns(
+    X: pd.DataFrame, domain: Domain, protected: list[Any], methods: Sequence[str]
+) -> None:
+    """Raise unless the columns of X are declared as the methods of a study require."""
+    for name in protected:
+        if name not in X.columns or name not in domain.columns:
+            raise ValueError(f"Column {name!r} must be in X and declared in domain")
+    is_synthesized = not {"synthetic rows", "resampled columns"}.isdisjoint(methods)
+    # Synthesizers require all columns to be declared; other methods accept numbers that
+    # are not declared.
+    for name in X.columns:
+        is_number = pd.api.types.is_numeric_dtype(X[name].dtype)
+        if name in domain.columns and (is_synthesized or name in protected):
+            if (domain[name].encode(X[name].to_numpy()) >= len(domain[name])).any():
+                raise ValueError(
+                    f"Column {name!r} must have only values in the domain, got another "
+                    "value"
+                )
+        elif is_synthesized or not (is_number or _is_categorical(domain, name)):
+            raise ValueError(f"Column {name!r} must be declared in domain")
 
 
 def _score_method(

@@ -54,26 +54,9 @@ class Study:
         n_jobs: int | None,
     ) -> Self:
         """Check the parameters of `study_report`, and prepare its table."""
-        # ColumnTransformer and the CSV files require names that are text.
-        for name in frame:
-            if not isinstance(name, str):
-                raise TypeError(
-                    f"frame must have column names that are str, got {name!r} "
-                    f"({type(name).__name__}). Use `frame.rename(columns=str)`"
-                )
-        columns = list(domain.columns if columns is None else columns)
         # All parameters are checked before the experiments, which take minutes.
-        required = pd.Index([*domain.columns, *([] if target is None else [target])])
-        absent = list(required.difference(frame.columns, sort=False))
-        if absent:
-            raise ValueError(
-                f"frame must have the columns {absent}, got {frame.columns.to_list()}"
-            )
-        if not {*columns} <= {*domain.columns}:
-            raise ValueError(
-                f"columns must be declared in domain, {list(domain.columns)}, got "
-                f"{columns}"
-            )
+        columns = list(domain.columns if columns is None else columns)
+        _check_names(frame, domain, columns, target)
         _check_roles(columns, target, sensitive)
         names = [name for name in domain.columns if name != target]
         frame, domain = _label_bins(frame, domain, names, columns)
@@ -229,6 +212,29 @@ def encode_declared(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
                 "value. Declare it, or widen the bins"
             )
     return codes
+
+
+def _check_names(
+    frame: pd.DataFrame, domain: Domain, columns: list[Any], target: Any
+) -> None:
+    """Raise unless the table has the declared columns and the target, and `columns` are declared."""
+    # ColumnTransformer and the CSV files require names that are text.
+    for name in frame:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"frame must have column names that are str, got {name!r} "
+                f"({type(name).__name__}). Use `frame.rename(columns=str)`"
+            )
+    required = pd.Index([*domain.columns, *([] if target is None else [target])])
+    absent = list(required.difference(frame.columns, sort=False))
+    if absent:
+        raise ValueError(
+            f"frame must have the columns {absent}, got {frame.columns.to_list()}"
+        )
+    if not {*columns} <= {*domain.columns}:
+        raise ValueError(
+            f"columns must be declared in domain, {list(domain.columns)}, got {columns}"
+        )
 
 
 def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
