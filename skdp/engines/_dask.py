@@ -90,7 +90,7 @@ class DaskTable(Engine):
         add = dask.delayed(_add_sums, pure=False)
         # The sums are added one after the other, so that a worker can free the sums of a
         # partition when they are added.
-        total = None
+        total: Any = None
         for partition in self._frame[list(names)].to_delayed():
             part = sum_partition(shared, partition)
             total = part if total is None else add(total, part)

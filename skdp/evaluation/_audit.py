@@ -511,7 +511,7 @@ def exact_epsilon(fitted: Any) -> float | None:
     protocol = getattr(fitted, "protocol_", None)
     if isinstance(protocol, ReportProtocol):
         # Channels with more entries take too long in exact arithmetic.
-        fields = protocol.channels(1 << 18) or []
+        fields: Any = protocol.channels(1 << 18) or []
         n_sampled = protocol.n_sampled
     else:
         # Transformers of other packages have one channel for each column.

@@ -405,7 +405,7 @@ def _format_table(table: pd.DataFrame, caption: str) -> str:
     return str(styler.to_html(table_uuid=f"{zlib.crc32(caption.encode()):x}"))
 
 
-def _format_epsilon(epsilon: float) -> str:
+def _format_epsilon(epsilon: Any) -> str:
     """Format an epsilon; inf is the model without privacy."""
     return "no privacy" if epsilon == math.inf else f"{epsilon:g}"
 
