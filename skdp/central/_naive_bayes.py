@@ -281,9 +281,11 @@ class DPCategoricalNB(NaiveBayes):
         domain = self.domain_.select(self.domain_.columns[:-1])
         codes = encode_declared(table, domain, self.handle_unknown)
         logs = np.zeros((len(codes[0]), len(self.classes_)))
-        for table, column in zip(self.feature_log_prob_, codes, strict=True):
+        for log_probabilities, column in zip(
+            self.feature_log_prob_, codes, strict=True
+        ):
             # An undeclared value has the code after the last, and adds 0.
-            logs += np.pad(table, ((0, 0), (0, 1))).T[column]
+            logs += np.pad(log_probabilities, ((0, 0), (0, 1))).T[column]
         return logs
 
 
