@@ -180,7 +180,8 @@ class TestReplay:
     @each("other", OTHERS)
     @each("epsilon", [5.0, 0.1])
     def test_one_record(self, other, epsilon):
-        table = pd.concat([FOUND, pd.DataFrame([other])], ignore_index=True)
+        added = pd.DataFrame([other]).astype(FOUND.dtypes)
+        table = pd.concat([FOUND, added], ignore_index=True)
         release = partial(find, epsilon=epsilon, delta=1e-3)
         for one, two in [(table, FOUND), (FOUND, table), (table, table[1:])]:
             replay = replay_release(release, one, two)
