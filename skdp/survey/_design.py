@@ -708,7 +708,8 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> NDArray[np.intp]:
 
 def _check_probability(name: str, probability: Any) -> None:
     """Raise an error if a parameter is not a number in [0, 1]."""
-    if not isinstance(probability, numbers.Real) or not 0 <= probability <= 1:
+    is_number = isinstance(probability, numbers.Real)
+    if not is_number or not 0 <= probability <= 1:
         raise ValueError(f"`{name}` must be a float in [0, 1], got {probability!r}.")
 
 
