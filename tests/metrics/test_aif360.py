@@ -179,3 +179,8 @@ def test_a_column_with_the_name_before_the_sign_stays():
     assert table.data.columns.tolist() == ["sex", "job", "job=A", "job=B", "k"]
     assert table.data["job"].tolist() == [0, 1, 1]
     assert table.data["k"].tolist() == ["A", "B", "B"]
+
+
+def test_a_protected_indicator_stays():
+    frame = pd.DataFrame({"sex=f": [0, 1, 1], "sex=m": [1, 0, 0]})
+    assert from_aif360(to_aif360(frame, [0, 1, 0], "sex=f", privileged=1)).data.columns.tolist() == ["sex=f", "sex=m"]
