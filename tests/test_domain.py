@@ -60,7 +60,11 @@ MIXED = [[1, "1"], [1, True], [1.0, True], ["a", 1, None]]
             ({"x": [value, value]}, TypeError, "column 'x': expected text, numbers.* got .* Convert the column")
             for value in ([1], b"a", timedelta(1), datetime(2020, 1, 1, tzinfo=UTC), pd.Period("2020-01"))
         ),
-        ({"x": [skdp.Interval(0, 100, bins=4), None]}, TypeError, r"declared alone.*Interval\(\.\.\., missing=True\)"),
+        (
+            {"x": [skdp.Interval(0, 100, bins=4), None]},
+            TypeError,
+            r"a list with an Interval.*Interval\(\.\.\., missing=True\)",
+        ),
     ],
 )
 def test_mistakes_name_the_column(columns, error, match):

@@ -93,7 +93,8 @@ def discover_domain(
     """Find the domain of a table with differential privacy.
 
     Columns of numbers and dates get an `Interval` with noisy bounds that contain nearly all values. Columns of text get
-    the values of many records. Pass the domain to other estimators; `privacy_statement` adds its guarantee.
+    the values that occur in many records. Pass the domain to other estimators. `privacy_statement` adds the guarantee
+    of the domain to the guarantee of the estimator.
 
     Parameters
     ----------
@@ -109,8 +110,8 @@ def discover_domain(
         Maximum number of rows of one person; the guarantee covers all of them, and the noise is proportional to it.
         With `groups`, further rows are excluded; otherwise the number is not checked.
     groups : 1-D array-like of shape (n_samples,), optional
-        The person of each row: at most `max_rows_per_person` rows of each, chosen at random, are used. The guarantee
-        then covers all rows of one person.
+        The person of each row. If a person has more than `max_rows_per_person` rows, a random sample of them is used,
+        so the guarantee covers all rows of one person.
     random_state : None or int, default=None
         None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
 
@@ -125,8 +126,8 @@ def discover_domain(
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, a column has another dtype, such as lists or datetimes with a time zone, or
-        `groups` does not have one entry per row.
+        If a parameter is out of range, a column has an unsupported dtype, such as lists or datetimes with a time zone,
+        or `groups` does not have one entry per row.
     BudgetExceeded
         If the ledger does not cover the release.
 

@@ -230,8 +230,8 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         the mean of all rows. Use ``"ignore"`` for the categories of `discover_domain`,
         which excludes rare values.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None

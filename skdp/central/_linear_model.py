@@ -374,13 +374,13 @@ class DPLinearRegression(_LinearRegression):
         Failure probability for a numeric `epsilon`, far below one over the number of rows. None or 0 for pure privacy,
         whose noise grows with the square of the number of columns; prefer a delta with more than about five columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
+        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside.
     target_bounds : pair of float, or Domain
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -490,13 +490,13 @@ class DPRidge(_LinearRegression):
     delta : float, optional
         Failure probability for a numeric `epsilon`; None or 0 for pure privacy, as in `DPLinearRegression`.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
+        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside.
     target_bounds : pair of float, or Domain
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None

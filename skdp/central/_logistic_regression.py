@@ -301,15 +301,15 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         Failure probability for a numeric `epsilon`, in (0, 1); None for 1e-6. It should
         be far below one over the number of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
+        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside. A column is measured from the position between its bounds that is nearest to 0, and scaled by the end
         that is farther from there: bounds of (0, 1) leave indicators as they are.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     protect : {"record", "target"}, default="record"
         ``"record"`` protects whole records. ``"target"`` protects the values of the
         target: all columns of X and the number of rows are public, `bounds` are not

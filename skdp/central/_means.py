@@ -59,13 +59,13 @@ class DPMean(CentralStatistic):
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, the noise is Gaussian.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge. Values outside are
-        clipped to them, on both sides.
+        Bounds (low, high) of all columns or of each column, from public knowledge. Values outside
+        are clipped.
     confidence_level : float, default=0.95
         The coverage of `interval_`, between 0 and 1.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -93,9 +93,9 @@ class DPMean(CentralStatistic):
     Notes
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
-    distribution of all that is released by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. `fit` reads
-    the values of all columns, and their number is protected too: a missing value is excluded, and an empty table is
-    allowed. Values are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is drawn
+    distribution of the fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. The
+    number of values in each column is protected, too: missing values are excluded, and an empty table is allowed.
+    Values are placed on a grid of 2**30 steps between the bounds and summed as integers, and noise is drawn
     exactly: discrete K-norm noise for the convex hull of the contributions of one record to all sums. For a single
     column this is Laplace noise on two sums.
 
@@ -181,8 +181,8 @@ class DPGroupBy(CentralStatistic):
     confidence_level : float, default=0.95
         The coverage of each interval, between 0 and 1.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -210,10 +210,10 @@ class DPGroupBy(CentralStatistic):
     Notes
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
-    distribution of all that is released by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. The number of
-    rows of each group is protected too. Values are placed on a grid of 2**30 steps between the bounds and summed as
-    integers, and noise is drawn exactly. Not covered: an error under ``handle_unknown="error"`` reveals that some key
-    is not declared.
+    distribution of the fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. The
+    number of rows of each group is protected too. Values are placed on a grid of 2**30 steps between the bounds and
+    summed as integers, and noise is drawn exactly. Not covered: an error under ``handle_unknown="error"`` reveals
+    that some key is not declared.
 
     A record is in one group. It changes its number of rows by 1 and, for each column, the number of values by 1 at most
     and the sum of their distances from the middle of the bounds by half a width at most. In these units all numbers of

@@ -140,8 +140,8 @@ class DPCategoricalNB(NaiveBayes):
         value occurs. ``"ignore"`` excludes it from its column in `fit` and from the
         prediction.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -340,14 +340,14 @@ class DPGaussianNB(NaiveBayes):
         pure epsilon: from about 25 columns on at an epsilon of 1 and a delta of 1e-6, or twice as many without sums of
         squares. None or 0 for pure privacy.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge. Values outside are
+        Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are
         clipped, also where rows are predicted.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None

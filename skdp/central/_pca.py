@@ -55,12 +55,12 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         which has more noise: the noise of the largest eigenvalue is proportional to the number of columns to the power
         of 1.5, with a delta to the power of 0.5.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
+        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside; `transform` does not. Noise is proportional to the roots of the widths, so set narrow
         bounds for columns of small numbers.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None

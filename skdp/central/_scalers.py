@@ -65,11 +65,11 @@ class DPStandardScaler(AffineScaler):
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, the noise is Gaussian.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
+        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside; `transform` does not.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -219,15 +219,15 @@ class DPMinMaxScaler(AffineScaler):
     feature_range : tuple of two float, default=(0, 1)
         Range of the transformed values.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge.
+        Bounds (low, high) of all columns or of each column, from public knowledge.
     quantile_range : tuple of two float, optional
         The quantiles that replace the bounds, ascending, in percent, such as (1.0, 99.0), for bounds far wider than
         nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
     clip : bool, default=False
         If True, `transform` clips values to `feature_range`.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -255,8 +255,8 @@ class DPMinMaxScaler(AffineScaler):
     Notes
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
-    distribution of the quantiles by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
-    of all columns, and their number is protected too: a missing value is excluded, and an empty table is allowed.
+    distribution of the quantiles by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. The number of
+    values in each column is protected, too: missing values are excluded, and an empty table is allowed.
     **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the input
     row, without noise.
 
@@ -385,11 +385,11 @@ class DPRobustScaler(AffineScaler):
     quantile_range : tuple of two float, default=(25.0, 75.0)
         The quantiles that bound the range, ascending, in percent, as in scikit-learn.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
+        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside; `transform` does not.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -416,10 +416,10 @@ class DPRobustScaler(AffineScaler):
     Notes
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
-    distribution of `center_` and `scale_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads
-    the values of all columns, and their number is protected too: a missing value is excluded, and an empty table is
-    allowed. **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of
-    the input row, without noise.
+    distribution of `center_` and `scale_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. The number
+    of values in each column is protected, too: missing values are excluded, and an empty table is allowed. **The
+    quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the input row,
+    without noise.
 
     The quantiles are released as in `DPKBinsDiscretizer`: two or three quantiles by two halvings.
 
@@ -494,11 +494,11 @@ class DPQuantileTransformer(InvertibleTransformer):
     output_distribution : {"uniform", "normal"}, default="uniform"
         The distribution of the output.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge: the first and the last
+        Bounds (low, high) of all columns or of each column, from public knowledge: the first and the last
         quantile. Values outside are clipped.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -525,8 +525,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     Notes
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
-    distribution of `quantiles_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
-    of all columns, and their number is protected too: a missing value is excluded, and an empty table is allowed.
+    distribution of `quantiles_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. The number of
+    values in each column is protected, too: missing values are excluded, and an empty table is allowed.
     **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the input
     row, without noise.
 
@@ -616,11 +616,11 @@ class DPKBinsDiscretizer(CentralTransformer):
     n_bins : int, default=5
         The number of bins of each column, from 2 to 10,000.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge: the outer edges.
+        Bounds (low, high) of all columns or of each column, from public knowledge: the outer edges.
         Values outside belong to the outer bins.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -647,8 +647,8 @@ class DPKBinsDiscretizer(CentralTransformer):
     Notes
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
-    distribution of `bin_edges_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. `fit` reads the values
-    of all columns, and their number is protected too: a missing value is excluded, and an empty table is allowed.
+    distribution of `bin_edges_` by at most epsilon, ``delta = 0``; replacing one by 2 epsilon. The number of
+    values in each column is protected, too: missing values are excluded, and an empty table is allowed.
     **The edges are private, the output of** `transform` **is not**: each of its rows is a function of the input row,
     without noise. Its dtype is not private, either: bins are integers, or floats if a value is missing. If values may
     be missing, declare None in a local transformer that follows, so that the dtype of its reports does not depend on

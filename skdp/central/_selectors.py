@@ -72,15 +72,15 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         Failure probability for a numeric `epsilon`, far below one over the number of rows. Choices have less noise than
         with pure privacy (None or 0) for a k of more than about seven, and means and variances for many columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
+        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside; `transform` does not. Use (0, 1) for booleans.
     classes : array-like, optional
         The values that a target of classes may take, from public knowledge.
     target_bounds : pair of float, or Domain, optional
         The smallest and largest value of a target that is a number. Declare either this or `classes`.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None

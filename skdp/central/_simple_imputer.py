@@ -59,7 +59,7 @@ class DPSimpleImputer(CentralTransformer):
         ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;
         ``"most_frequent"`` keeps the dtype of a column if it can represent the statistic.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        The smallest and largest value of all columns, or of each, from public knowledge. `fit` clips values
+        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside; `transform` does not.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`. For an
@@ -69,8 +69,8 @@ class DPSimpleImputer(CentralTransformer):
         How `fit` handles an undeclared value. ``"error"`` reveals that such a value
         occurs; ``"ignore"`` excludes it from the statistics, and `transform` keeps it.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None

@@ -84,8 +84,9 @@ class Categories:
         for value in values:
             if isinstance(value, Interval):
                 raise TypeError(
-                    "an Interval is declared alone, not in a list of values: write "
-                    "Interval(..., missing=True) for numbers that may be missing"
+                    "expected a list of values or an Interval, got a list with an "
+                    "Interval. Use Interval(..., missing=True) for numbers that may be "
+                    "missing"
                 )
             if not is_declarable(value):
                 raise TypeError(

@@ -473,8 +473,8 @@ class Domain:
         Raises
         ------
         ValueError
-            If X lacks a column that an expression reads, or has another type of values
-            in it.
+            If X lacks a column that an expression reads, or a value in such a column does
+            not have the declared type.
 
         Examples
         --------
@@ -509,8 +509,8 @@ class Domain:
         Raises
         ------
         ValueError
-            If X lacks a column that an expression reads, or has another type of values
-            in it.
+            If X lacks a column that an expression reads, or a value in such a column does
+            not have the declared type.
 
         Examples
         --------

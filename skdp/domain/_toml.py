@@ -48,6 +48,11 @@ def write_toml(
         Comments above the tables of some columns.
     options : mapping of key to list or mapping
         Other entries of the file: "constraints", "derived" and "guarantee".
+
+    Returns
+    -------
+    str
+        Text of the file in TOML.
     """
     # In TOML, lists of the file must come before its tables.
     blocks = []

@@ -275,13 +275,14 @@ def _check_source(source: Any, quantity: str) -> None:
     if isinstance(source, ReportDesign):
         if source.group is not None:
             raise ValueError(
-                "source must be a ReportDesign without groups. Simulate the error of "
-                "other designs"
+                "source must be a ReportDesign without groups, got groups. For other "
+                "designs, simulate reports for several numbers of rows"
             )
         if len(source.values) != 2:
             raise ValueError(
                 "source must be a ReportDesign with two values, got "
-                f"{len(source.values)}. Simulate the error of other designs"
+                f"{len(source.values)}. For other designs, simulate reports for "
+                "several numbers of rows"
             )
 
 

@@ -468,7 +468,7 @@ class RapporEncoder(ReportTransformer):
             lists = {columns[0]: candidates}
         if not isinstance(lists, Mapping) or set(lists) != set(columns):
             raise ValueError(
-                f"candidates must be a dict of the columns {list(columns)} to lists, got "
-                f"{type(candidates).__name__}."
+                f"candidates must be a dict with a list of values for each column {list(columns)}, "
+                f"got {type(candidates).__name__}."
             )
         return self.protocol_.estimate(tally, candidates=lists)

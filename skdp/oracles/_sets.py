@@ -328,7 +328,8 @@ class SetSelection(FrequencyOracle):
         list of list of Fraction
             One row for each set of at most m values, in the order of `sets`, and one
             column for each vector of bits, in the order of binary numbers with the bit of
-            the first value highest. The row of a larger set is a mean of rows.
+            the first value highest. From a larger set, m values are drawn, so its row
+            is the mean of the rows of its subsets of m values.
 
         Raises
         ------

@@ -305,11 +305,16 @@ def laplace_loss(epsilon: Fraction, sensitivity: int = 1 << 40) -> PureLoss:
     Parameters
     ----------
     epsilon : Fraction
-        Sensitivity over the scale of the noise.
+        Ratio of the sensitivity to the scale of the noise.
     sensitivity : int, default=2**40
         Sensitivity s of the integers in the norm of the noise: the L1 norm, or the
         maximum norm for `skdp.randomness.cube_noise`. The default is for real numbers,
         such as scores, which may change by any small amount.
+
+    Returns
+    -------
+    PureLoss
+        Upper bound of the loss, whose total variation is rounded up.
     """
     # Neighbors are connected by s steps of size 1, and each step is d-private with
     # d = epsilon / s. So the power of a test of level a is at most f(f(...f(a))), s times,

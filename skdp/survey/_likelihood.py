@@ -150,8 +150,9 @@ class NumberTarget:
 class HiddenModel:
     """Regression of the target on true predictors and latent cells.
 
-    The cells have a multinomial logit on true predictors. A row observes the reports of
-    its cell, and the likelihood is summed over the cells.
+    The probabilities of the cells are a multinomial logit of the true predictors. The
+    likelihood of a row is a sum over the cells, because only reports of its cell are
+    observed.
     """
 
     predictors: Predictors

@@ -237,7 +237,7 @@ def cut_domain(domain: Domain) -> dict[int, Interval]:
 
 
 def find_points(cells: Interval) -> NDArray[np.bool_]:
-    """Return True for each cell of a single real number, its lower edge."""
+    """Mark the cells that contain only one number, which is their lower edge."""
     edges = np.array(cells.edges, cells.dtype)
     if cells.decimals is not None or edges.dtype.kind == "M":
         return np.zeros(edges.size - 1, bool)

@@ -122,15 +122,15 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     Notes
     -----
     **Privacy.** Central model: the curator of the table is trusted. Replacing the values of the private columns in one
-    record changes the distribution of all fitted attributes by at most ``(epsilon, delta)``. Public are all other
-    columns, a target `y`, the number of rows, and the person of each row. The guarantee does not limit the information
-    of public columns about private ones: a relationship "Husband" reveals the sex. Make such columns private, or drop
-    them.
+    record changes the distribution of all fitted attributes by at most ``(epsilon, delta)``. All other
+    columns, a target `y`, the number of rows, and the person of each row are public. The guarantee does not cover
+    information about private columns that public columns contain: a relationship "Husband" reveals the sex. Make such
+    columns private, or drop them.
 
     `fit` measures counts of each private column, and of pairs with a private column that noisy scores select. Replacing
     a value changes a table of counts by 2 in L1 norm and by sqrt(2) in L2 norm, and a score by 2. The counts of public
-    values are exact. So for a column with two private values one count is measured, which changes by 1, and public
-    values without records have no noise. The model is a logistic regression of the private columns on the public
+    values are exact. Therefore, only one count is measured for a column with two private values, and it changes by 1;
+    public values without records have no noise. The model is a logistic regression of the private columns on the public
     columns, and is computed from the noisy counts ([1]_). `transform` does not read private columns.
 
     An undeclared value of a private column raises an error, which reveals that such a value occurs. A domain from
@@ -138,7 +138,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     ``X["city"].where(X["city"].isin(domain["city"].values), other)``, and clip numbers to the bounds of their
     `Interval`.
 
-    If a row violates a constraint of `domain` on a private column, its private values are drawn again up to 200 times.
+    If a row violates a constraint of `domain` on a private column, its private values are resampled up to 200 times.
     If no draw satisfies the constraint, the row keeps the first draw, with a warning. A column of X that the domain
     derives from private columns raises an error, because it would reveal private values. Columns that are derived from
     public columns are unchanged.

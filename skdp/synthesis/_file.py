@@ -73,7 +73,9 @@ def restore_fit(synthesizer: Any, parts: dict[str, Any]) -> None:
     is_whole = (modeled == domain.columns or has_target) and len(modeled) > 0
     is_one_table = template.names == domain.columns
     if not is_whole or not is_one_table or not scope <= {*domain.columns, *features}:
-        raise ValueError("the parts of the file have different columns")
+        raise ValueError(
+            "the columns of its domain, guarantee and features must be the same"
+        )
     marginals = [_read_marginal(about, domain) for about in parts["marginals"]]
     scores = {}
     for names, score, std_error in parts["scores"]:

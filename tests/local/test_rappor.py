@@ -161,7 +161,7 @@ class TestDecoding:
         counts = encoder.decode(encoder.transform(rows), {"a": ["x", "y"], "b": ["u", "v"]})["count"]
         assert counts.index.nlevels == 2
         assert counts.to_numpy() == pytest.approx([3_000, 1_000, 2_000, 2_000], abs=200)
-        with pytest.raises(ValueError, match="candidates must be a dict of the columns"):
+        with pytest.raises(ValueError, match="candidates must be a dict with a list of values"):
             encoder.decode(encoder.transform(rows), ["x", "y"])
 
     @each("candidates", [[], ["a", "a"], "a", [["secret"]], [None]])

@@ -72,8 +72,8 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     max_bins : int, default=24
         Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -271,8 +271,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     max_bins : int, default=24
         Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     max_rows_per_person : int, default=1
-        Maximum number of rows of one person, all of which are protected: noise is proportional to it. With ``groups``,
-        `fit` drops further rows at random; otherwise the number is not checked.
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None

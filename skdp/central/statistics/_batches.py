@@ -203,7 +203,7 @@ def _count_missing(table: Table) -> list[Integers]:
 
 
 def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
-    """Split the sample of a large table into the other columns and the column that a parameter names."""
+    """Split a sample of a large table into the features and the column `name`, such as the target."""
     frame = nw.from_native(sample, eager_only=True)
     if not isinstance(name, str):
         raise TypeError(

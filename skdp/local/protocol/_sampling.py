@@ -80,7 +80,10 @@ def check_column_weights(
 def combine_pairs(
     pairs: Sequence[ReportPair], sampling: Sampling | None, released: Released
 ) -> tuple[ReportPair, ...] | None:
-    """Combine the worst pairs of the fields into the worst pairs of a shuffled record.
+    """Combine the worst-case pairs of values of the fields into pairs for a shuffled record.
+
+    A pair contains the report distributions of the two values that are easiest to
+    distinguish.
 
     The result has a pair for each part of a record that is shuffled separately: for each
     field if only tallies are released, otherwise for the whole record. It is None if the

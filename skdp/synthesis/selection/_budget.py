@@ -216,7 +216,10 @@ class PrivateCounts:
         fractions: Iterable[Fraction],
         groups: Groups | None = None,
     ) -> list[Marginal]:
-        """Measure marginals, each with a fraction of the budget; two and more columns by groups of values."""
+        """Measure marginals, each with a fraction of the budget.
+
+        If `groups` are given, marginals of several columns are counts by groups of values.
+        """
         measured = []
         exact_counts = self._records.count(cliques)
         for clique, fraction, exact in zip(
