@@ -106,9 +106,10 @@ class ProductSums:
         return math.sqrt(len(self.products)) * self.product_error
 
     def solve(self, penalties: Floats, n_rows: float) -> LinearFit:
-        """Find the coefficients of ridge regression with their covariance.
+        """Find the coefficients of ridge regression with their covariance, the constant last.
 
-        `penalties` are added to the sums of squares of columns, and a ridge that the noise requires.
+        `penalties` of shape (n_columns,) are added to the sums of squares of the columns, and a ridge that limits the
+        effect of the noise. `n_rows` is the noisy number of rows.
         """
         n_columns = len(penalties)
         columns = np.arange(n_columns)
@@ -528,8 +529,8 @@ class DPRidge(_LinearRegression):
 
     Notes
     -----
-    **Privacy.** As in `DPLinearRegression`: central model, adding or removing a record with its target, the number of
-    rows included. The penalty is post-processing. Not covered: an error reveals that a value is missing.
+    **Privacy.** As in `DPLinearRegression`: central model, adding or removing a record with its target. The number of
+    rows is protected, too. The penalty is post-processing. Not covered: an error reveals that a value is missing.
 
     Examples
     --------

@@ -72,7 +72,7 @@ class BinaryLoss:
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
         """Return the derivative of the loss of each row with respect to its logit, in steps: (n_rows, 1).
 
-        `logits` are in steps of 1 / `LOGIT_UNIT`, and `codes` are 0 or 1.
+        `logits` are in steps of 1 / `LOGIT_UNIT`, residuals in steps of 1 / `RESIDUAL_UNIT`, and `codes` are 0 or 1.
         """
         indices = logits + MAX_LOGIT * LOGIT_UNIT
         indices += codes[:, np.newaxis] * self._residuals.shape[1]
@@ -98,15 +98,19 @@ class SoftmaxLoss:
         )
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
-        """Return the derivatives of the loss of each row with respect to its logits, in steps: (n_rows, n_classes)."""
+        """Return the derivatives of the loss of each row with respect to its logits, in steps: (n_rows, n_classes).
+
+        `logits` are in steps of 1 / `LOGIT_UNIT`, and residuals in steps of 1 / `RESIDUAL_UNIT`.
+        """
         powers = self._powers[logits.max(axis=1, keepdims=True) - logits]
-        # Probabilities, rounded down, minus 1 for the class of the row. The residuals would
-        # be longest if the class of the row were the least probable class.
+        # The residuals are the probabilities, rounded down, minus 1 for the class of the
+        # row. Their norm is largest if this class is the least probable class.
         residuals = powers * RESIDUAL_UNIT // powers.sum(axis=1, keepdims=True)
         smallest = residuals.min(axis=1, keepdims=True)
         squares = (residuals**2).sum(axis=1, keepdims=True)
         largest_squares = squares + RESIDUAL_UNIT * (RESIDUAL_UNIT - 2 * smallest)
         residuals[np.arange(len(codes)), codes] -= RESIDUAL_UNIT
+        # The weight of the row reduces this largest norm to the norm at equal logits.
         return np.trunc(residuals * np.sqrt(self.square / largest_squares))
 
 
@@ -231,12 +235,12 @@ class PublicRows:
         unit = float(np.linalg.norm(weighted, axis=1).max()) / (1 << 16)
         return np.rint(weighted / unit).astype(np.int64), unit
 
-    def noise(self, budget: PrivacyBudget, n_sums: int) -> Noise:
-        """Return the noise of sums of inputs by class, if another class of a row changes `n_sums` of these sums."""
+    def noise(self, budget: PrivacyBudget, *, n_changed: int) -> Noise:
+        """Return the noise of sums of inputs by class, of which changing the class of a row changes `n_changed`."""
         # Sums of integers are exact in any order, so the class of a row changes them by
         # this row only. The norm of the longest row is public.
         inputs, _ = self.to_integers()
-        square = int((inputs**2).sum(axis=1).max()) * n_sums
+        square = int((inputs**2).sum(axis=1).max()) * n_changed
         return Noise.gaussian(budget.mu_squared, budget.rows**2 * square)
 
     def fit(
@@ -246,8 +250,9 @@ class PublicRows:
 
         `indicators` has a column of 0 and 1 for each class; for two classes, only a column for the second one.
         """
-        # 64 bits are sufficient for the sums of 2**32 rows: (n_inputs, n_indicators).
+        # The sums of up to 2**32 rows are integers of 64 bits.
         inputs, unit = self.to_integers()
+        # The shape is (n_inputs, n_indicators).
         sums = unit * noise.add_floats(source, inputs.T @ indicators)
         totals = (self.weights @ self.inputs)[:, np.newaxis]
         if sums.shape[1] == 1:
@@ -477,18 +482,20 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         return Plan.from_gaussian(exact, budget, "noisy gradient descent")
 
     def _plan_target(self, rows: Batches, budget: PrivacyBudget) -> Plan:
-        """Plan the release of a target whose rows are public."""
+        """Plan the release of a private target of public rows, by noisy sums of the columns over each class."""
         public = PublicRows.read(rows.features)
         classes = Classes.read(rows, self.classes)
         codes = classes.codes(rows.target.table.columns[0])
         n_classes = len(classes.values)
         indicators = (codes[:, np.newaxis] == np.arange(n_classes)).astype(np.int64)
         if n_classes == 2:
-            # Every row is in one of the two classes.
-            noise = public.noise(budget, 1)
+            # The sums over all rows are public, so the sums of the second class determine
+            # the sums of the first class.
+            noise = public.noise(budget, n_changed=1)
             indicators = indicators[:, 1:]
         else:
-            noise = public.noise(budget, 2)
+            # A row with another class changes the sums of the old and the new class.
+            noise = public.noise(budget, n_changed=2)
         return Plan(
             (public, indicators, classes),
             (noise,),

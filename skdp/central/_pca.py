@@ -72,7 +72,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         The components, orthogonal, of norm 1, by decreasing noisy variance. The entry
         of each with the largest absolute value is positive.
     explained_variance_ : ndarray of shape (n_components,)
-        The noisy variance along each, at least its standard error. Rows with a large norm have a smaller weight.
+        The noisy variance along each component, at least its standard error. Rows with a
+        large norm have a smaller weight.
     explained_variance_std_error_ : ndarray of shape (n_components,)
         The standard deviation of its noise, for a direction that does not depend on the
         noise. If the noise is large, the variances of the first components are
@@ -211,6 +212,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         noise_factors = 2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)
         errors = covariance.error * np.sqrt(noise_factors)
         errors = np.hypot(errors, covariance.error_of_count * values)
+        # A noisy variance may be 0 or negative; a smaller variance than its standard error
+        # cannot be measured.
         explained = np.maximum(values, errors)
         # The sum is 0 without rows and noise.
         ratios = explained / max(explained.sum(), np.finfo(float).tiny)

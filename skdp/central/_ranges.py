@@ -128,11 +128,11 @@ class Hierarchy:
             self._best_variances.append(part_variances / (part_variances + 1))
 
     def _gather(self, values: NDArray) -> NDArray:
-        """Sum the values of the parts of each group."""
+        """Sum the values of one level by groups of the next level."""
         return np.add.reduceat(values, np.arange(0, values.size, self.branching))
 
     def _repeat(self, values: NDArray, size: int) -> NDArray:
-        """Repeat the value of each group for its parts."""
+        """Assign the value of each group to its parts, `size` cells or groups of the level below."""
         return np.repeat(values, self.branching)[:size]
 
     def totals(self, counts: NDArray) -> list[NDArray]:

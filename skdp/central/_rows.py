@@ -215,7 +215,7 @@ def warn_of_few_rows(n_rows: float, error: float) -> None:
         )
 
 
-# Number of limits of the norm among which `choose_limit` chooses.
+# Number of limits of the norm that `choose_limit` compares.
 _N_NORMS = 24
 
 
@@ -278,9 +278,10 @@ def choose_limit(
     source: ByteSource,
     max_longer: float = math.inf,
 ) -> tuple[int, float]:
-    """Choose the smallest limit of the norm that few rows exceed, from noisy counts; also return the number of rows.
+    """Choose the smallest limit of the norm that few rows exceed, by noisy counts.
 
-    The squares of the limits are the largest possible one, divided by powers of 2**(1/3).
+    At most `max_fraction` of the rows and at most `max_longer` rows exceed it, up to noise. The squares of the limits
+    are `rows.square` divided by powers of 2**(1/3). Return the square of the limit, and the noisy number of rows.
     """
     # A row is counted between two of the limits, so adding it changes one count by 1.
     limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]

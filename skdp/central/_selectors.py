@@ -69,8 +69,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     k : int, default=10
         The number of columns to keep; all if X has fewer.
     delta : float, optional
-        Failure probability for a numeric `epsilon`, far below one over the number of rows. Choices have less noise than
-        with pure privacy (None or 0) for a k of more than about seven, and means and variances for many columns.
+        Failure probability for a numeric `epsilon`, far below one over the number of rows. None or 0 for pure privacy,
+        which needs more noise if k is larger than about seven or X has many columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside; `transform` does not. Use (0, 1) for booleans.
@@ -113,10 +113,9 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     A quarter of the budget releases means and variances, and a 32nd the numbers of rows by class. Values are then
     integers, in noisy standard deviations from the noisy mean and clipped at 2.5, so that a row changes the score of
     every column by about as much: the score is the norm of the sums of the products with the classes, or the target,
-    measured from their noisy means. Each of k choices has a k-th of most of the rest, by permute-and-flip or the
-    exponential mechanism: k scores are compared with noise in proportion to k, or its root, where a noisy table of all
-    sums would have noise in proportion to the number of columns, or its root. An eighth is for the scores of the
-    chosen columns.
+    measured from their noisy means. An eighth of the budget releases the scores of the chosen columns, and the
+    remaining 19/32 is divided equally among the k choices, by permute-and-flip or the exponential mechanism. So their
+    noise is proportional to k (with a delta, to its square root), and does not depend on the number of columns.
 
     Examples
     --------
@@ -274,7 +273,10 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         mean: Floats,
         variance: Floats,
     ) -> Rows:
-        """Round rows to integers, centered at the noisy means and clipped to `MAX_DEVIATIONS` standard deviations."""
+        """Round rows to integers, centered at the noisy means and clipped to `MAX_DEVIATIONS` standard deviations.
+
+        `mean` is relative to the middle of `bounds`, in half widths, and `variance` is in squared half widths.
+        """
         centres = from_grid(mean, bounds)
         half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
         distances = MAX_DEVIATIONS * np.sqrt(variance) * half_widths

@@ -46,7 +46,7 @@ UNIFORM_VARIANCE = 1 / 3
 
 def read_values(table: Table) -> list[Floats]:
     """Convert private columns to floats; Python objects that are not numbers become missing values."""
-    # Only a dtype raises an error. An error for a text in a column of objects would
+    # Only an unsuitable dtype raises an error. An error for a text in an object column would
     # reveal that the record exists.
     return to_float_columns(table, allow_missing=True, coerce=True)
 
@@ -304,6 +304,8 @@ def estimate_moments(noisy: NoisySums, noise_error: Fraction) -> Moments:
     slopes = np.sqrt(0.25 + (2 * mean) ** 2 + (mean**2 - noisy_variance + 0.5) ** 2)
     variance_error = np.minimum(relative_error * slopes + 1 / GRID, 1.0)
     variance_error = np.where(is_counted, variance_error, 1.0)
+    # A variance below its standard error cannot be measured. If this error exceeds the
+    # variance of a uniform distribution, the latter is used.
     is_known = variance_error < UNIFORM_VARIANCE
     variance = np.where(
         is_known, np.maximum(noisy_variance, variance_error), UNIFORM_VARIANCE
@@ -451,7 +453,7 @@ def _sum_table_by_cells(
     handle_unknown: str,
     missing: bool,
 ) -> list[NDArray[np.int64]]:
-    """Return which keys have undeclared values that are errors (1 or 0), and the sums of each marginal."""
+    """Return an indicator of each key with undeclared values that are errors, and the sums of each marginal."""
     n_keys = len(domain.columns)
     keys = select_columns(table, table.names[:n_keys])
     numbers = select_columns(table, table.names[n_keys:])

@@ -104,8 +104,8 @@ class SupervisedStatistic(CentralStatistic):
         protect = getattr(self, "protect", RECORD)
         if isinstance(protect, str) and protect == TARGET:
             check_target_name(table, y)
-        # `Batches.target` selects the last column alone, with this `native`: for a
-        # large table, the table of y.
+        # `Batches.target` keeps the native table. For a large table, this is the table of
+        # y, which was split from X.
         return Table(
             (*table.names, name),
             (*table.columns, column),

@@ -155,7 +155,13 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
         if fitted:
             estimator = _load_transformer(estimator, fitted)
     elif fitted and hasattr(estimator, "_restore_fit"):
-        estimator._restore_fit(fitted)
+        try:
+            estimator._restore_fit(fitted)
+        except ValueError as error:
+            raise ValueError(
+                f"path must be an unchanged file of skdp.save, got an invalid {name}: "
+                f"{error}. Save the estimator again"
+            ) from None
     else:
         # Statistics of the central model cannot be checked.
         for attribute, statistic in fitted.items():

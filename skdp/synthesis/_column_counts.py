@@ -312,7 +312,11 @@ def _spend(
     fraction: Fraction,
     earlier: Sequence[NoisyCounts],
 ) -> list[NoisyCounts]:
-    """Measure tables such that the weighted sum of their errors is smallest; average with earlier measurements."""
+    """Measure tables such that the weighted sum of their errors is smallest; average with earlier measurements.
+
+    The first tables are the single private columns in order, as in `earlier`: their noisy counts complete the counts of
+    tables with a public column.
+    """
     measured: list[NoisyCounts] = []
     parts = columns.budget.allocate(weights, fraction)
     for index, (cross, part) in enumerate(zip(crosses, parts, strict=True)):
@@ -334,7 +338,7 @@ def _find_cost(columns: PrivateColumns, cross: Cross) -> float:
 def _list_pairs(
     columns: PrivateColumns, layout: ColumnLayout, proportions: Sequence[NDArray]
 ) -> list[Cross]:
-    """List all pairs of columns with at least one private column, with groups of rare values."""
+    """List all pairs of columns with at least one private column; rare values are grouped."""
     noise = columns.budget.std_error(columns.budget.remaining / (2 * layout.n_columns))
 
     def group(counts: NDArray[np.float64], *, ordered: bool) -> NDArray[np.intp]:

@@ -319,7 +319,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             )
         source = self._spend(
             privacy_budget,
-            records.names,
+            records.private_names,
             f"{budget.noise_name} noise on counts",
             relation="replace_values",
             delta=delta,
@@ -344,31 +344,33 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
 
     def _read(self, X: Any, y: Any) -> tuple[_Records, dict[Any, str]]:
         """Encode a table; also return the public columns that are excluded from the model, with reasons."""
-        names = self._check_columns()
+        private = self._check_columns()
         table = self._read_table(X)
-        unknown = [name for name in names if name not in table.names]
+        unknown = [name for name in private if name not in table.names]
         if unknown:
             raise ValueError(
                 f"`columns` must name columns of X, {list(table.names)}, got {unknown}."
             )
         if len(table.columns[0]) == 0:
             raise ValueError("X must have at least one row, got none.")
-        check_index_levels(X, names)
+        check_index_levels(X, private)
+        # The columns of the model: X with the target, without derived columns.
         modeled = table
         if y is not None:
-            check_target_name(table, y, names)
+            check_target_name(table, y, private)
             modeled = with_target(table, y)
         if isinstance(self.domain, Domain):
-            modeled = _drop_derived(modeled, self.domain, names)
+            modeled = _drop_derived(modeled, self.domain, private)
         public_values: dict[Any, Any] = {}
         excluded: dict[Any, str] = {}
-        # The dtype of an array depends on its private values, too.
+        # The values of public columns may be read from the rows. The columns of an array
+        # must be declared, because they share a dtype, which depends on private values.
         if is_frame(table.native):
             undeclared = list_undeclared(modeled, self.domain)
-            undeclared_public = [name for name in undeclared if name not in names]
-            # Values that are rare compared with the noise are counted together, so up
-            # to 64 numbers remain single values: distances of pairs are then 0.62 to
-            # 1.07 times the distances with up to 32.
+            undeclared_public = [name for name in undeclared if name not in private]
+            # Columns of at most 64 different numbers have no bins, because rare values
+            # are grouped later anyway. Compared with 32, distances of pairs are 0.62 to 1.07
+            # times as large.
             public_values, excluded = draft_columns(
                 select_columns(modeled, undeclared_public),
                 bins=32,
@@ -380,7 +382,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         domain = complete_domain(modeled, self.domain, public_values)
         is_ordered = find_ordered(domain, public_values)
         ordered = dict(zip(included, is_ordered, strict=True))
-        return _Records(table, modeled, domain, names, ordered), excluded
+        return _Records(table, modeled, domain, private, ordered), excluded
 
     def _describe_fit(self) -> dict[str, Any]:
         """Return the fitted parts for `skdp.save`."""
@@ -468,7 +470,7 @@ class _Records:
         table: Table,
         modeled: Table,
         domain: Domain,
-        names: list[Any],
+        private_names: list[Any],
         ordered: Mapping[Any, bool],
     ) -> None:
         """Encode a table.
@@ -481,16 +483,18 @@ class _Records:
             The columns of the model, with a target.
         domain : Domain
             The values of the modeled columns.
-        names : list
+        private_names : list
             The private columns.
         ordered : mapping of column name to bool
             True for modeled columns whose values are ordered.
         """
         self.table = table
         self.domain = domain
-        self.names = names
-        self.public_names = [name for name in domain.columns if name not in names]
-        private_domain = domain.select(names)
+        self.private_names = private_names
+        self.public_names = [
+            name for name in domain.columns if name not in private_names
+        ]
+        private_domain = domain.select(private_names)
         sizes = private_domain.sizes
         n_combinations = math.prod(sizes)
         if n_combinations > MAX_COMBINATIONS:
@@ -499,7 +503,7 @@ class _Records:
                 f"values, got {n_combinations:,}. Name fewer columns, or declare "
                 "coarser bins."
             )
-        private_table = select_columns(modeled, names)
+        private_table = select_columns(modeled, private_names)
         check_decodable(make_template(private_table, private_domain), private_domain)
         codes, unlisted = encode_columns(private_table, private_domain, "error")
         if unlisted:
@@ -511,7 +515,7 @@ class _Records:
         self.public = _encode(modeled, domain, self.public_names)
         self.layout = ColumnLayout(
             private_sizes=sizes,
-            private_ordered=tuple(map(ordered.__getitem__, names)),
+            private_ordered=tuple(map(ordered.__getitem__, private_names)),
             public_sizes=tuple(len(domain[name]) for name in self.public_names),
             public_ordered=tuple(map(ordered.__getitem__, self.public_names)),
         )
@@ -525,7 +529,7 @@ class _Records:
         """List the names of the columns of each table of noisy counts."""
         named = []
         for counts in noisy:
-            names = [self.names[index] for index in counts.cross.private]
+            names = [self.private_names[index] for index in counts.cross.private]
             if counts.cross.public is not None:
                 names.append(self.public_names[counts.cross.public])
             named.append(tuple(names))

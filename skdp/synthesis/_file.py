@@ -64,7 +64,7 @@ def describe_fit(synthesizer: Any) -> dict[str, Any]:
 def restore_fit(synthesizer: Any, parts: dict[str, Any]) -> None:
     """Check the parts of a file, and fit the model again."""
     if parts.keys() != PARTS:
-        raise ValueError("the parts of a fitted synthesizer differ")
+        raise ValueError(f"the parts of a synthesizer must be {sorted(PARTS)}")
     domain, template = parts["domain"], parts["template"]
     guarantee, features = parts["guarantee"], tuple(parts["features"])
     modeled = tuple(name for name in features if name not in domain.derived)

@@ -275,9 +275,9 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     )
     if shape is None:
         return axis
-    # The mean of a bin is preserved to first order if a number with the standardized
-    # distance z from the mean adds z / 2 to the weight of the upper point of the bin, and
-    # subtracts z / 2 from the weight of the lower point.
+    # The noisy counts of fine cells correct the proportions of the two points of a bin. A
+    # record at the standardized distance z from the mean adds z / 2 to the upper point and
+    # subtracts z / 2 from the lower point, which preserves the mean to first order.
     z = (middles - means[bins]) / np.maximum(stds[bins], np.finfo(float).tiny)
     scores = np.zeros((bins.size, value_of.size))
     scores[np.arange(bins.size), 2 * bins] = -z / 2

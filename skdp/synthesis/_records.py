@@ -289,7 +289,7 @@ class CodedRecords:
 
 
 class LargeRecords:
-    """Private records of a large table outside of memory, which is read once for many marginals."""
+    """Private records of a table outside of memory, which is read once for many marginals."""
 
     def __init__(self, table: LargeTable, domain: Domain, handle_unknown: Any) -> None:
         self._table = table
@@ -317,8 +317,8 @@ class LargeRecords:
         # Each worker of the engine has all counts in memory: 8 million cells, 64 MB.
         n_counted = max(1, int((n_cells <= 1 << 23).sum()))
         counted = list(dict.fromkeys(cliques[:n_counted]))
-        # Which rows are excluded depends on all columns.
         columns = sorted({*itertools.chain(*counted)})
+        # A row with an undeclared value in any column is excluded, so all columns are read.
         if self._handle_unknown == "ignore":
             columns = list(range(len(sizes)))
         domain = select_domain(self._domain, columns)

@@ -240,6 +240,7 @@ def write_rows(template: Table, rows: DrawnRows) -> tuple[Any, ...]:
         numbers = rows.numbers[name]
         is_missing = codes == len(values.edges) - 1
         library = library_of(empty)
+        # Numbers are drawn as floats, so any other dtype is a dtype of dates.
         if values.dtype.kind != "f":
             numbers[is_missing] = np.datetime64("NaT", "us")
             columns.append(to_column(numbers, library))

@@ -124,7 +124,7 @@ class TestDamage:
             (["scores"], [[["sex", "age"], 0.1, -3]], "must be a positive number"),
             (["cells", 0, "edges"], [0.0, 1.0], "different edges"),
             (["cells", 0, "std_error"], -1, "positive number"),
-            (["more"], 1, "the parts of a fitted synthesizer differ"),
+            (["more"], 1, "the parts of a synthesizer must be"),
         ],
     )
     def test_a_part_that_does_not_fit_is_refused(self, place, value, message):

@@ -169,7 +169,7 @@ def rows_within(
 
     `persons` has the number of the person of each row.
     """
-    # Which rows of a person are chosen is independent of other persons, so a person
+    # The choice of the rows of a person is independent of other persons, so a person
     # changes at most `max_rows` chosen rows.
     n_rows = len(persons)
     shuffled = rng.permutation(n_rows)

@@ -69,7 +69,7 @@ def count_marginals(
 def _count_table(
     table: Table, *, domain: Domain, cliques: Sequence[Sequence[int]], encode: Encoder
 ) -> list[NDArray[np.int64]]:
-    """Return which columns have undeclared values that are errors (1 or 0), and the counts of each marginal."""
+    """Return an indicator of each column with undeclared values that are errors, and the counts of each marginal."""
     codes, undeclared = encode(table, domain)
     is_declared = find_declared(domain, codes)
     counts = [np.array([name in undeclared for name in domain.columns], np.int64)]

@@ -178,7 +178,7 @@ class NoiseBudget:
 
     def allocate(self, costs: Sequence[float], total: Fraction) -> list[Fraction]:
         """Split a fraction such that the sum of costs times standard errors is smallest."""
-        # See `cost_power`. Integer weights make the exact sum of the fractions `total`.
+        # See `cost_power`. Weights are integers, so the fractions add up to exactly `total`.
         relative = (np.array(costs, float) / max(costs)) ** self.cost_power
         weights = np.maximum(1, np.rint(relative * 2**30)).astype(np.int64).tolist()
         sum_of_weights = sum(weights)
@@ -242,7 +242,7 @@ class PrivateCounts:
         groups: Groups,
         fraction: Fraction,
     ) -> NDArray[np.float64]:
-        """Measure the L1 distances of guessed counts from the true ones, with a fraction of the budget."""
+        """Measure the L1 distances of guessed counts from the true counts, with a fraction of the budget."""
         # Guesses are rounded to integers, so that distances are integers, and a record
         # changes each distance by 1.
         distances = []

@@ -53,7 +53,7 @@ class Scores:
     total: float
     """Estimated number of records."""
     dropped: frozenset[Clique] = frozenset()
-    """Marginals whose first scores were below chance."""
+    """Marginals with a score below `chance` in one of several rounds of scores."""
 
     @property
     def gains(self) -> dict[Clique, float]:
@@ -95,8 +95,29 @@ def score_guesses(
     fraction: Fraction,
     total: float,
 ) -> Scores:
-    """Score marginals against guessed counts with a fraction of the budget, very many marginals in several rounds."""
-    # In a table of many columns most pairs are independent. Each round scores the pairs
+    """Score marginals against guessed counts with a fraction of the budget, very many marginals in several rounds.
+
+    Parameters
+    ----------
+    private : PrivateCounts
+        The private records.
+    guesses : mapping of clique to ndarray
+        The guessed counts of each marginal to score, by groups of values.
+    chance : mapping of clique to float
+        The expected score of each marginal if its guess is right.
+    groups : Groups
+        The groups of rare values of each column.
+    fraction : Fraction
+        The fraction of the budget for all scores.
+    total : float
+        Estimated number of records.
+
+    Returns
+    -------
+    Scores
+        Scores of all marginals; `dropped` has the marginals with a score below `chance` in a round.
+    """
+    # In a table of many columns, most pairs are independent. Each round scores the pairs
     # again whose scores exceeded the expectation under independence, which excludes
     # about half of the independent pairs: distilled sensing ([1]_). A round depends on
     # the noisy scores of earlier rounds alone.
@@ -327,7 +348,8 @@ class Candidates:
                 break
             first.append(strongest)
             best = choice
-        # A rare label gains few records, so it may come when no capacity is available.
+        # Pairs of a rare label have small gains, so they may be rejected for lack of
+        # capacity. The strongest of them are added first.
         label_pairs = self._list_label_pairs(best)
         if label_pairs:
             return self._choose(cost_power, [*label_pairs, *first])
