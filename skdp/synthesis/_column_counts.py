@@ -395,7 +395,10 @@ def _choose(
     gains: Sequence[float],
     single_weights: Sequence[float],
 ) -> list[Cross]:
-    """Choose pairs in order of gain / noise, if their gain exceeds the noise that they add to all tables."""
+    """Choose pairs in order of gain / noise, if their gain exceeds the noise that they add to all tables.
+
+    `single_weights` are the costs of the single private columns, which are always measured.
+    """
     # If tables share a budget such that the sum of their errors is smallest, this sum is
     # sum(noise**power) ** (1 / power): see `NoiseBudget.cost_power`.
     power = columns.budget.cost_power

@@ -158,8 +158,8 @@ def encode_columns(
 ) -> tuple[list[Codes], list[Any]]:
     """Encode the columns of a table; also list the columns with undeclared values that are errors.
 
-    An undeclared value has the number of declared values as its code. With ``handle_unknown="ignore"``, none is an
-    error; with `missing`, missing values are not.
+    An undeclared value has the number of declared values as its code. With ``handle_unknown="ignore"``, undeclared
+    values are not errors; with `missing`, undeclared missing values are not errors.
     """
     codes = domain.encode(table.columns)
     if handle_unknown == "ignore":

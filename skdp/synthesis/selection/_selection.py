@@ -211,7 +211,8 @@ def score_pairs(
 ) -> tuple[Scores, Groups]:
     """Score lists of marginals against independent columns; also return groups of rare values.
 
-    `first_fraction` is the fraction of the budget after the scores that the first round spends on counts.
+    `lists` has lists of marginals, each with the fraction of the budget for its scores. `first_fraction` is the part
+    of the budget that remains after the scores, for the counts of the first round.
     """
     score_fractions = sum((fraction for _, fraction in lists), Fraction(0))
     planned = (private.budget.remaining - score_fractions) * first_fraction
@@ -291,7 +292,7 @@ def measure_marginals(
 def measure_second_round(
     private: PrivateCounts, plan: Plan, model: GraphicalModel, measured: list[Clique]
 ) -> None:
-    """Score marginals against the first model, choose those that it estimates badly, and measure them."""
+    """Score marginals against the first model, choose marginals with large errors, and measure them."""
     total, _ = estimate_total(private.marginals)
     counts = [total * model.marginal(clique) for clique in plan.columns]
     groups = group_columns(private, plan, counts, private.budget.remaining)
