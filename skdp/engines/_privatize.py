@@ -86,7 +86,7 @@ def privatize(
     Raises
     ------
     TypeError
-        If the frame or the transformer is of another type.
+        If the frame or the transformer has an unsupported type.
     ValueError
         If a column is missing or its values are not declared, if a row has a value outside the domain, if a record id
         is missing or repeated, if a parameter is not valid for the engine, if another ledger was set after `fit`, or
@@ -395,7 +395,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
     Raises
     ------
     TypeError
-        If the frame or the transformer is of another type.
+        If the frame or the transformer has an unsupported type.
     NotFittedError
         If the transformer is not fitted.
     ValueError

@@ -450,7 +450,7 @@ class RapporEncoder(ReportTransformer):
         ------
         NotFittedError, TypeError, ValueError
             Before `fit`, or if the reports come from another encoder, or a list of
-            candidates is empty, has a repeated word or a word of another type.
+            candidates is empty, has a repeated word, or has a value of an unsupported type.
 
         Notes
         -----
@@ -468,7 +468,7 @@ class RapporEncoder(ReportTransformer):
             lists = {columns[0]: candidates}
         if not isinstance(lists, Mapping) or set(lists) != set(columns):
             raise ValueError(
-                f"candidates must be a dict with a list of values for each column {list(columns)}, "
-                f"got {type(candidates).__name__}."
+                "candidates must be a dict with a list of values for each column "
+                f"{list(columns)}, got {type(candidates).__name__}."
             )
         return self.protocol_.estimate(tally, candidates=lists)

@@ -484,7 +484,8 @@ def _check_names(protocol: ReportProtocol) -> None:
     names = _value_names(protocol)
     if len(set(names)) < len(names):
         raise ValueError(
-            "The output columns must have different names. Rename columns or categories."
+            "The output columns must have different names, got equal names. Rename "
+            "columns or categories."
         )
 
 

@@ -307,7 +307,7 @@ class PrivacyLedger:
         Raises
         ------
         TypeError
-            If a parameter has another type.
+            If a parameter has an unsupported type.
         BudgetExceeded
             If the budget does not cover it; nothing is charged.
         ValueError

@@ -46,8 +46,8 @@ def debias_reports(
         blocks.append(_debias_group(protocol, reports, group, cells))
     if len(set(names)) < len(names):
         raise ValueError(
-            "The output columns must have different names. Select `columns`, or rename "
-            "columns or categories."
+            "The output columns must have different names, got equal names. Select one "
+            "of the columns with `columns`, or rename columns or categories."
         )
     return names, blocks
 

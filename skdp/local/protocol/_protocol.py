@@ -128,8 +128,8 @@ class ReportProtocol:
             ordered.append(SAMPLED)
         if len({*ordered}) < len(ordered):
             raise ValueError(
-                "The report columns must have different names. Rename columns or "
-                "categories."
+                "The report columns must have different names, got equal names. Rename "
+                "columns or categories."
             )
         return ordered
 
