@@ -246,8 +246,8 @@ class TestFoundDomains:
     @each(
         "table message",
         [
-            ("guarantee = 1", "guarantee: expected a table with record"),
-            ("[guarantee]\nepsilon = 1.0", "guarantee: expected a table with record"),
+            ("guarantee = 1", "guarantee must be a table with the keys"),
+            ("[guarantee]\nepsilon = 1.0", "guarantee must be a table with the keys"),
             ("[guarantee]\nrecord = '{}'\nrelease_id = ''", "guarantee: the record must have the fields format"),
         ],
     )

@@ -35,7 +35,7 @@ from skdp.tables import (
 def check_input(
     estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int = 1
 ) -> Table:
-    """Check the shape and the column names of an input, and return its columns.
+    """Check the shape and the column names of an input, and wrap it in a `Table`.
 
     The values are not read. With `reset`, the names and their number become fitted
     attributes of the estimator; otherwise they must be equal to these.
@@ -320,7 +320,7 @@ def get_target(table: Table, y: Any) -> tuple[Any, Any]:
 def check_target_name(
     table: Table, y: Any, protected: Collection[Any] | None = None
 ) -> None:
-    """Check that y and a column of X do not share a name of which only one is protected.
+    """Check that y and a column of X do not share a name if only one of them is protected.
 
     `protected` are the names of the protected columns; None if y is protected.
     """

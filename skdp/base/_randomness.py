@@ -95,7 +95,7 @@ def _find_blas() -> ThreadpoolController:
 def limit_blas_threads() -> AbstractContextManager[Any]:
     """Return a context that limits BLAS to one thread, which is faster for small matrices."""
     # The limit is global. If several threads set it and end in another order, it would
-    # stay, so only the main thread sets it.
+    # remain, so only the main thread sets it.
     is_main = threading.current_thread() is threading.main_thread()
     limit = 1 if is_main else None
     manager: AbstractContextManager[Any] = _find_blas().limit(

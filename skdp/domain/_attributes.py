@@ -76,9 +76,10 @@ class Categories:
     observed = False  # True if the values were read from private data
 
     def __init__(self, values: Iterable[Any], *, ordered: bool = False) -> None:
-        # The order of a set differs between processes, and with it the codes.
-        is_unordered = isinstance(values, str | bytes | Mapping | Set)
-        if is_unordered or not isinstance(values, Iterable):
+        # The order of a set differs between processes, so the codes would differ too. A
+        # string or a mapping is not meant as a list of its characters or keys.
+        is_rejected = isinstance(values, str | bytes | Mapping | Set)
+        if is_rejected or not isinstance(values, Iterable):
             raise TypeError(f"expected a list of values, got {_type_name(values)}")
         values = tuple(values)
         for value in values:
@@ -112,7 +113,7 @@ class Categories:
 
     def _key(self) -> tuple[Any, ...]:
         """Return the fields by which declarations are compared."""
-        # With types, because 1 and True are equal in Python.
+        # The types are compared too, because 1 and True are equal in Python.
         return self.ordered, self.values, tuple(map(type_of_value, self.values))
 
     def __repr__(self) -> str:
@@ -152,7 +153,7 @@ class Categories:
 def _check_together(values: tuple[Any, ...]) -> None:
     """Check that there are values, which are of one type, finite and distinct."""
     if not values:
-        raise ValueError("expected at least one value")
+        raise ValueError("expected at least one value, got none")
     types = types_of_values(values)
     if len(types) > 1:
         raise TypeError(
@@ -161,7 +162,9 @@ def _check_together(values: tuple[Any, ...]) -> None:
     # Python compares integers of any size with floats.
     numbers: list[Any] = [value for value in values if isinstance(value, Real)]
     if any(abs(number) > sys.float_info.max for number in numbers):
-        raise ValueError("expected finite numbers in the range of floats, not inf")
+        raise ValueError(
+            "expected finite numbers in the range of floats, got a larger number or inf"
+        )
     if len(set(values)) < len(values):
         raise ValueError("expected distinct values, got duplicates")
 
@@ -294,7 +297,9 @@ class Interval:
             edges = _edges_between(low, high, bins)
         self.edges = parse_edges(edges, "the edges")
         if len(self.edges) < 2:
-            raise ValueError("Interval requires at least 2 edges")
+            raise ValueError(
+                f"Interval requires at least 2 edges, got {len(self.edges)}"
+            )
         for lower, upper in pairwise(self.edges):
             if lower >= upper:
                 raise ValueError(
@@ -474,7 +479,10 @@ def _choose_n_bins(low: Any, high: Any, decimals: Any) -> int:
 def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
     """Check bounds and return the edges of equal bins between them."""
     if low is None or high is None:
-        raise ValueError("Interval requires both low and high, or edges")
+        absent = "low" if low is None else "high"
+        raise ValueError(
+            f"Interval requires both `low` and `high`, or `edges`, got {absent}=None"
+        )
     if not is_whole_number(bins) or bins < 1:
         raise ValueError(
             f"bins of an Interval must be a whole number of at least 1, got {bins!r}"
@@ -535,7 +543,8 @@ def _interval_to_json(interval: Interval) -> dict[str, Any]:
 
 def _interval_from_json(content: dict[str, Any]) -> Interval:
     """Return the Interval of the output of `_interval_to_json`."""
-    # Edges and not bounds with a number of bins, which a file could make arbitrarily large.
+    # Edges are read instead of bounds with a number of bins, because the number in a file
+    # could be arbitrarily large.
     names = ("missing", "real", "decimals")
     options = {name: content[name] for name in names}
     return Interval(edges=value_from_json(content["edges"]), **options)

@@ -65,9 +65,11 @@ def parse_edges(edges: Any, name: str) -> tuple[Any, ...]:
         )
     # A datetime is an instance of date, but they cannot be compared.
     parsed = tuple(map(_parse_edge, edges))
-    if len(types_of_values(parsed)) > 1:
+    types = types_of_values(parsed)
+    if len(types) > 1:
         raise TypeError(
-            f"{name} of an Interval must be all numbers, all dates, or all datetimes"
+            f"{name} of an Interval must be all numbers, all dates, or all datetimes, "
+            f"got {' and '.join(sorted(types))}"
         )
     return parsed
 
@@ -102,7 +104,9 @@ def _parse_date(edge: Any) -> date:
             )
         edge = timestamp.to_pydatetime()
     if isinstance(edge, datetime) and edge.tzinfo is not None:
-        raise ValueError("edges of an Interval must have no time zone")
+        raise ValueError(
+            "edges of an Interval must have no time zone, got a datetime with a time zone"
+        )
     return edge
 
 

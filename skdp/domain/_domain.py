@@ -350,7 +350,7 @@ class Domain:
         >>> Domain.from_toml("[columns.age]\nlow = 15")
         Traceback (most recent call last):
             ...
-        ValueError: column 'age': Interval requires both low and high, or edges
+        ValueError: column 'age': Interval requires both `low` and `high`, or `edges`, got high=None
         """
         content = parse_toml(text)
         domain = cls(
@@ -734,7 +734,7 @@ class Domain:
         """
         labels = [list(attribute.labels) for attribute in self._attributes.values()]
         if len(labels) == 1:
-            # With dtype object, because pandas would convert integers and None to floats.
+            # The dtype is object, because pandas would convert integers and None to floats.
             dtype = object if None in labels[0] else None
             name = self.columns[0]
             return pd.Index(labels[0], dtype=dtype, name=name, tupleize_cols=False)
@@ -804,7 +804,9 @@ def guarantee_fields(domain: Domain) -> dict[str, Any]:
 def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
     """Return a domain with the guarantee in the fields of `guarantee_fields`."""
     if not isinstance(fields, dict) or fields.keys() != {"record", "release_id"}:
-        raise ValueError("guarantee: expected a table with record and release_id")
+        raise ValueError(
+            "guarantee must be a table with the keys record and release_id, got another value"
+        )
     try:
         guarantee = PrivacyGuarantee.from_json(fields["record"])
     except (TypeError, ValueError) as error:

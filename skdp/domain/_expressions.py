@@ -122,7 +122,7 @@ class Expression:
         names: list[str] = []
 
         def replace_name(match: re.Match[str]) -> str:
-            # Strings stay, also if they contain backquotes.
+            # Strings are not changed, even if they contain backquotes.
             if match[1]:
                 return match[1]
             names.append(match[2])
@@ -256,7 +256,7 @@ def _evaluate(node: ast.expr, get_operand: Reader) -> Operand:
                 pairs = zip(ops, pairwise(operands), strict=True)
                 truths = [_compare(_COMPARISONS[type(op)], *pair) for op, pair in pairs]
                 return _combine(truths, True)
-    # **Security.** Calls, attributes and indexing, which could run code, end here.
+    # **Security.** Calls, attributes and indexing, which could run code, raise an error here.
     raise ValueError(f"{ast.unparse(node)!r:.200} is not allowed. {_ALLOWED}")
 
 

@@ -145,7 +145,10 @@ def _format_value(value: Any) -> str:
     if type(value) in (bool, int, float):
         return json.dumps(value)
     if isinstance(value, pd.Timestamp) and value.nanosecond:
-        raise ValueError("a domain file requires whole microseconds, got nanoseconds")
+        raise ValueError(
+            "datetimes in a domain file must be whole microseconds, got nanoseconds. Round "
+            "them"
+        )
     return str(value.isoformat())  # a date
 
 

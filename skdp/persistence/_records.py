@@ -191,6 +191,7 @@ def _check_guarantee(estimator: Any) -> None:
     guarantee = vars(estimator).get("guarantee_")
     if guarantee is None or isinstance(estimator, ReportTransformer):
         return
+    # Other estimators do not store a guarantee in fit: wrappers compute it from their parts.
     follows = getattr(estimator, "_follows_from_parameters", lambda guarantee: True)
     if not isinstance(guarantee, PrivacyGuarantee) or not follows(guarantee):
         raise ValueError(
@@ -320,7 +321,7 @@ def _dump_template(template: Table) -> dict[str, Any]:
 
 
 def _load_template(state: dict[str, Any]) -> Table:
-    """Return a table without rows, of which outputs get the library and the names."""
+    """Return a table without rows, whose library and column names outputs get."""
     columns = []
     for library in state["columns"]:
         columns.append(empty_column(library, find_dtype(library, "missing", ())))

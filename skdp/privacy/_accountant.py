@@ -76,7 +76,7 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
         return None
     # Basic composition: the epsilons of the pure and the Gaussian losses add.
     basic = epsilon_sum + Fraction(gaussian_epsilon(mu, remaining) if mu else 0)
-    # Otherwise the error bounds below and `_MARGIN` are not proven.
+    # The error bounds below and `_MARGIN` are proven for these ranges only.
     has_margins = (
         remaining > 1e-270
         and (mu == 0 or 2.0**-30 < mu < 2.0**5)
@@ -216,7 +216,7 @@ class Distribution:
         return Distribution(step, start, masses, infinite, count)
 
     def _to_grid(self, step: float) -> Distribution:
-        """Divide the mass of each loss between its neighbors on another grid such that E[e**-loss] stays."""
+        """Divide the mass of each loss between its neighbors on another grid such that E[e**-loss] is preserved."""
         if step == self.step:
             return self
         points = self.points

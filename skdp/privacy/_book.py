@@ -186,7 +186,8 @@ class Budget:
         delta = numbers.pop("delta", 0.0)
         if len(numbers) != 1:
             raise ValueError(
-                "a budget must be exactly one of epsilon (with delta), rho and mu"
+                "a budget must be exactly one of epsilon (with delta), rho and mu, got "
+                f"{' and '.join(numbers) or 'none'}"
             )
         ((name, number),) = numbers.items()
         limit = float(check_epsilon(number, name=name))
@@ -254,11 +255,11 @@ class Account:
         budget = self.budget
         if budget.relation is None:
             budget = replace(budget, relation=converted.relation)
-        charged = get_amounts(converted)
-        after = self.sums.plus(charged)
+        amounts = get_amounts(converted)
+        after = self.sums.plus(amounts)
         for name, amount, limit in zip(Sums._fields, after, budget.limits, strict=True):
             if amount > limit:
-                self._raise_exceeded(what, guarantee, name, getattr(charged, name))
+                self._raise_exceeded(what, guarantee, name, getattr(amounts, name))
         return Account(budget, after)
 
     def _convert(self, what: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
@@ -280,10 +281,14 @@ class Account:
             ) from None
 
     def _raise_exceeded(
-        self, what: str, guarantee: PrivacyGuarantee, name: str, charged: Total
+        self, what: str, guarantee: PrivacyGuarantee, name: str, amount: Total
     ) -> None:
-        """Raise `BudgetExceeded` for a charge that exceeds the limit of the sum `name`."""
-        if charged == math.inf:
+        """Raise `BudgetExceeded` for the release `what`.
+
+        `name` is the sum with too small a remaining budget, and `amount` is the loss of
+        the release in this sum. An infinite loss has no rho or mu.
+        """
+        if amount == math.inf:
             measure = "rho" if self.budget.mu is None else "mu"
             raise BudgetExceeded(
                 f"{what} has no {measure} (delta={guarantee.delta}), but the ledger "
@@ -291,7 +296,8 @@ class Account:
             )
         limit = getattr(self.budget.limits, name)
         remaining = round_down(limit - getattr(self.sums, name))
-        required = f"{name}={float(charged)}"
+        required = f"{name}={float(amount)}"
+        # The loss of a converted guarantee is in another relation, so it is stated.
         if self._convert(what, guarantee).relation != guarantee.relation:
             required = f"{required} for relation={self.budget.relation!r}"
         raise BudgetExceeded(

@@ -238,8 +238,8 @@ def _largest_mu(epsilon: Fraction, delta: Fraction) -> float:
         return float(gaussian_epsilon(mu, delta) - epsilon)
 
     # `largest_mu` and `gaussian_epsilon` are both rounded to the safe side, so the epsilon
-    # of `guarantee_` may be slightly larger than the parameter. Mu is decreased until it
-    # is not.
+    # of `guarantee_` may be slightly larger than the parameter. Mu is decreased until this
+    # epsilon is at most the parameter.
     return find_safe_start(excess, largest_mu(epsilon, delta), -_ROUNDING)
 
 

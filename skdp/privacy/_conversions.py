@@ -296,7 +296,7 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
     Returns
     -------
     float
-        Proven epsilon, above the smallest one by at most 1 part in 10**8.
+        Epsilon that is proven to hold. It is at most 1 part in 10**8 above the smallest such epsilon.
 
     See Also
     --------
@@ -345,8 +345,8 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
     Returns
     -------
     float
-        Proven mu: ``gaussian_delta(mu, epsilon) <= delta`` holds for its exact binary value. It is below the largest
-        one by at most 1 part in 10**8. Noise with standard deviation ``sensitivity / mu`` or more is sufficient.
+        Mu for which ``gaussian_delta(mu, epsilon) <= delta`` is proven to hold exactly. It is below the largest such mu
+        by at most 1 part in 10**8. Noise with standard deviation ``sensitivity / mu`` or more is sufficient.
 
     Raises
     ------

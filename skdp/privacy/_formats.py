@@ -131,7 +131,7 @@ class JsonRecord(ABC):
     _format: ClassVar[str]
 
     @abstractmethod
-    def _content(self) -> dict[str, Any]:
+    def _to_fields(self) -> dict[str, Any]:
         """Return the fields of the record."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class JsonRecord(ABC):
         >>> list(PrivacyGuarantee(1.0).to_dict())[:4]
         ['format', 'version', 'epsilon', 'delta']
         """
-        return {"format": self._format, "version": VERSION, **self._content()}
+        return {"format": self._format, "version": VERSION, **self._to_fields()}
 
     def to_json(self) -> str:
         """Return the record as JSON text.
@@ -184,7 +184,7 @@ def parse_record(text: Any, format_name: str, names: Collection[str]) -> dict[st
     content = parse_json(text, "text")
     expected = {"format": format_name, "version": VERSION}
     if not isinstance(content, dict):
-        raise ValueError("text must be a JSON object")
+        raise ValueError(f"text must be a JSON object, got {type(content).__name__}")
     for name, value in expected.items():
         if content.get(name, value) != value:
             raise ValueError(f"{name} must be {value!r}, got {content[name]!r:.40}")
@@ -195,7 +195,13 @@ def parse_record(text: Any, format_name: str, names: Collection[str]) -> dict[st
 def check_fields(content: Any, names: Collection[str], where: str) -> None:
     """Check that a JSON object has exactly these fields."""
     if not isinstance(content, dict) or content.keys() != set(names):
-        raise ValueError(f"{where} must have the fields {', '.join(names)}")
+        # The names of other fields may be data of the user.
+        found = type(content).__name__
+        if isinstance(content, dict):
+            found = "other fields"
+        raise ValueError(
+            f"{where} must have the fields {', '.join(names)}, got {found}"
+        )
 
 
 def write_name(name: Any) -> Any:

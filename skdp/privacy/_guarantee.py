@@ -219,7 +219,7 @@ class PrivacyGuarantee(JsonRecord):
                 has_total = False
             else:
                 total += loss.count * loss._epsilon
-        # With a tolerance, because each loss is rounded.
+        # The comparison has a tolerance, because each loss is rounded.
         if has_total and self.epsilon > total * (1 + Fraction(1, 1 << 30)):
             raise ValueError(
                 f"losses add up to epsilon {round_up(total)}, less than the stated "
@@ -273,7 +273,7 @@ class PrivacyGuarantee(JsonRecord):
         except TypeError as error:
             raise ValueError(str(error)) from None
 
-    def _content(self) -> dict[str, Any]:
+    def _to_fields(self) -> dict[str, Any]:
         """Return the fields of the JSON record."""
         fields = {}
         for field in dataclass_fields(self):
@@ -556,7 +556,7 @@ def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | N
             scopes.append(release.scope)
     if not scopes:
         return None
-    # In the order of the first scope.
+    # The columns have the order of the first scope.
     shared_names = set(scopes[0]).intersection(*scopes)
     common = [name for name in scopes[0] if name in shared_names]
     if not common:
@@ -669,7 +669,7 @@ def compose(
     """
     releases = list(guarantees)
     if not releases:
-        raise ValueError("guarantees must have at least one PrivacyGuarantee")
+        raise ValueError("guarantees must have at least one PrivacyGuarantee, got none")
     for release in releases:
         if not isinstance(release, PrivacyGuarantee):
             raise TypeError(

@@ -173,7 +173,9 @@ class PrivacyLedger:
             # A budget checks its columns, and sorts them.
             budget = Budget(epsilon, delta, rho, mu, relation, columns)  # type: ignore[arg-type]
         elif delta or relation is not None or columns is not None:
-            raise ValueError("delta, relation and columns require a budget")
+            raise ValueError(
+                "delta, relation and columns require a budget: epsilon, rho or mu, got none"
+            )
         elif path is None:
             raise TypeError("PrivacyLedger requires a budget: epsilon, rho or mu")
         self._book = Book(budget, None if path is None else Path(path).resolve())
@@ -323,7 +325,7 @@ class PrivacyLedger:
 
     @classmethod
     def _closed(cls, message: str, **budget: Any) -> Self:
-        """Return a ledger with a budget of which all charges raise an error with this message."""
+        """Return a ledger with a budget that raises an error with this message at each charge."""
         ledger = cls.__new__(cls)
         ledger._book = Book(Budget(**budget))
         ledger._book.close(message)
@@ -339,7 +341,7 @@ class PrivacyLedger:
         )
 
     def __repr__(self) -> str:
-        # **Privacy.** Without the path, because the HTML of estimators contains this text.
+        # **Privacy.** The path is omitted, because the HTML of estimators contains this text.
         budget, spent = self._book.budget, "unknown"
         try:
             account = self._book.account()

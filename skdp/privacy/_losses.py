@@ -253,7 +253,9 @@ def parse_loss(content: Any) -> Loss:
     kind = content.get("kind") if isinstance(content, dict) else None
     loss_class = _LOSSES.get(kind) if isinstance(kind, str) else None
     if loss_class is None:
-        raise ValueError(f"losses must have a kind of {list(_LOSSES)}")
+        raise ValueError(
+            f"losses must have a kind of {list(_LOSSES)}, got {kind!r:.40}"
+        )
     names = ["kind", *(number.name for number in fields(loss_class))]
     check_fields(content, names, "a loss")
     return loss_class(**{name: content[name] for name in names[1:]})

@@ -101,7 +101,7 @@ class Ratios:
         return cls(first_ratios, second_ratios, grid[rows, columns], error)
 
     def _to_grid(self, step: float) -> tuple[Floats, int]:
-        """Distribute each class to the corners of its grid cell such that the mean of both ratios stays.
+        """Distribute each class to the corners of its grid cell such that the means of both ratios are preserved.
 
         Returns the masses of the grid, and the index of its first row and column.
         """
@@ -291,7 +291,7 @@ class ReportPair:
         """Return a pair that bounds every pair of a local randomizer with this largest ratio of probabilities."""
         # Let r be the ratio. By [1]_, the distributions of two values are mixtures ``(r Q0
         # + Q1) / (r + 1)`` and ``(Q0 + r Q1) / (r + 1)`` of two distributions. The
-        # distribution of every other value is at least 1 / r times each of them, thus at
+        # distribution of every other value is at least 1 / r times each of them, so at
         # least 1 / r times their mean: ``(Q0 + Q1) / (2 r)`` is a blanket. The bound
         # assumes that the attacker sees from which of Q0 and Q1 a report is drawn.
         # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for

@@ -117,7 +117,7 @@ class PrivacyStatement(JsonRecord):
 
     @property
     def unprotected_columns(self) -> list[str]:
-        """Columns of which true values are released."""
+        """Columns whose true values are released."""
         return self._columns_with("unprotected:")
 
     def _columns_with(self, *protections: str) -> list[str]:
@@ -151,15 +151,15 @@ class PrivacyStatement(JsonRecord):
             texts.append("No column has a total guarantee")
         return f"{'. '.join(texts)}."
 
-    def _content(self) -> dict[str, Any]:
+    def _to_fields(self) -> dict[str, Any]:
         """Return the fields of the JSON record."""
         total = self.total
         return {
             "headline": format_text(self._headline()),
             "columns": list(map(_list_fact, self.facts)),
-            "total": None if total is None else total._content(),
+            "total": None if total is None else total._to_fields(),
             "meaning": None if total is None else _describe_total(total),
-            "steps": [step._content() for step in self.steps],
+            "steps": [step._to_fields() for step in self.steps],
             "notes": list(map(format_text, self.notes)),
             "not_covered": list(_NOT_COVERED),
         }

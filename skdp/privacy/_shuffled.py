@@ -37,7 +37,7 @@ _ROUNDING = 2.0**-38
 def shuffled_guarantee(
     reporter: Any, *, n: int, delta: float, released: Released = "reports"
 ) -> PrivacyGuarantee:
-    """Compute the guarantee of reports of which only sums, or the reports in random order, are released.
+    """Compute the guarantee of reports if only their sums, or the reports in random order, are released.
 
     A report among n reports without names has a stronger guarantee than a single report, by a factor of about
     ``sqrt(n * e**-epsilon0)``.
@@ -272,7 +272,7 @@ def _gaussian_mu(pair: ReportPair, n: int, failure: float) -> float | None:
     # grid point, the divergence of the reports is at most the failure probability.
     largest = _epsilon_of_pair(pair, n, Fraction(failure))
     if not largest:
-        return None
+        return None  # the grid would be a single point
     # 40 intervals: 20 would increase mu by 1 %, and 80 would decrease it by 0.2 %.
     epsilons = np.linspace(0, largest, 41)
     reports = np.array([pair.delta(n, epsilon) for epsilon in epsilons.tolist()])

@@ -280,7 +280,7 @@ def _find_total(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
 
 
 def _find_covered(walk: Walk) -> list[Any]:
-    """Return the columns with a guarantee of which no step releases true values, in order."""
+    """Return the columns that have a guarantee and whose true values no step releases, in order."""
     exposed = walk.find_exposed() | walk.returned
     if ALL_COLUMNS in exposed:
         return []
@@ -357,8 +357,10 @@ def _describe_spending(ledger: PrivacyLedger) -> dict[str, Any]:
     epsilon, delta = ledger.spent
     if not delta:
         return {"epsilon": epsilon, "delta": 0.0, "rho": None}
-    # If earlier results decide about further charges, the sum of the epsilons and deltas so
-    # far is not a guarantee. The guarantee of the whole budget holds.
+    # Earlier results may decide about further charges. Then the sum of the deltas so far is
+    # not a guarantee, so the delta of the whole budget is stated with the sum of the
+    # epsilons. A budget of rho or mu has no delta, so its epsilon is stated for a constant
+    # delta.
     if ledger.rho is not None:
         epsilon = zcdp_epsilon(ledger.rho, _STATED_DELTA)
     elif ledger.mu is not None:

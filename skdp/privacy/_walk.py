@@ -83,11 +83,11 @@ class StatedStep(NamedTuple):
     guarantee: PrivacyGuarantee
     fitted: bool = True
 
-    def _content(self) -> dict[str, Any]:
-        """Return the fields of a JSON record."""
+    def _to_fields(self) -> dict[str, Any]:
+        """Return the step as the fields of a JSON object."""
         content = self._asdict()
         content["step"] = format_text(self.step)
-        content["guarantee"] = self.guarantee._content()
+        content["guarantee"] = self.guarantee._to_fields()
         return content
 
 
@@ -202,8 +202,10 @@ class Walk:
         if is_a(estimator, "FeatureUnion"):
             tables = [(*part, flow) for part in estimator.transformer_list]
             return self._visit_parts(tables, path)
-        has_columns = self._is_plan or hasattr(estimator, "transformers_")
-        if has_columns and is_a(estimator, "ColumnTransformer"):
+        # In a plan, the columns are in the parameters. Otherwise they are known after fit,
+        # and an unfitted column transformer is a step without a guarantee.
+        is_readable = self._is_plan or hasattr(estimator, "transformers_")
+        if is_readable and is_a(estimator, "ColumnTransformer"):
             return self._visit_parts(self._split_columns(estimator, flow, step), path)
         # Other meta-estimators fit their parts several times, score them on true rows,
         # and may keep the table, so they are not followed.
@@ -293,12 +295,17 @@ class Walk:
     def _visit_private(
         self, estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, step: str
     ) -> Flow:
-        """Visit an estimator with a guarantee: state its scope, and expose all other columns that it releases."""
+        """Visit an estimator with a guarantee: state its scope, and expose all other columns that it releases.
+
+        The scope of the guarantee names columns of the table that the estimator gets; other
+        names are targets. The statement names columns of X.
+        """
         names = _steps.fitted_names(estimator) or flow.names
         targets = _find_targets(estimator, guarantee, flow, names)
         covered, uncovered = _cover(guarantee, flow, names, targets)
         scope = [name for name in self.columns if name in covered]
         if covered == {ALL_COLUMNS}:
+            # The columns of X have no known names, so the names of the guarantee are used.
             scope = [name for name in guarantee.scope if name not in targets] or scope
         scope = list(dict.fromkeys([*scope, *targets]))
         protects_values = guarantee.relation == "replace_values"
@@ -308,13 +315,13 @@ class Walk:
         self._add_columns(scope)
         self._targets.update(targets)
 
-        protects = _steps.find_protection(estimator, guarantee)
+        protects_rows = _steps.find_protection(estimator, guarantee)
         stated = StatedStep(
             step,
             replace(guarantee, scope=tuple(scope)),
             fitted=hasattr(estimator, "guarantee_"),
         )
-        self._add_step(stated, _PROTECTIONS[protects], targets)
+        self._add_step(stated, _PROTECTIONS[protects_rows], targets)
         self._add_origins(estimator, stated, flow)
 
         has_rows = hasattr(estimator, "transform")
@@ -322,16 +329,17 @@ class Walk:
         if protects_values and is_resampler and not (targets or flow.has_new_target):
             # The resampler uses the true target as a public column.
             self.notes["target"].append(step)
-        if protects and guarantee.relation == "add_remove" and has_rows:
+        if protects_rows and guarantee.relation == "add_remove" and has_rows:
             self.notes["counted"].append(step)
         if protects_values or not has_rows:
             # All other columns are public, or the step learns predictions from them.
             self._expose(uncovered, LEARNED, step)
         if not has_rows and not is_resampler:
             return flow.after(frozenset())  # predictions
-        after = flow.after(uncovered if protects else flow.raw)
+        # If only statistics are private, the output has the same raw columns as the input.
+        after = flow.after(uncovered if protects_rows else flow.raw)
         # A resampler of a protected target returns a private target; assumed before fit.
-        has_target = bool(protects and (targets or not stated.fitted))
+        has_target = bool(protects_rows and (targets or not stated.fitted))
         if has_target and not has_rows:
             after = replace(after, has_new_target=True)
         return after
@@ -395,7 +403,7 @@ class Walk:
             self._add_step(stated, STATISTICS)
 
     def find_exposed(self) -> set[Any]:
-        """Return the columns with a fact without a guarantee, of which true values are released."""
+        """Return the columns with a fact without a guarantee, whose true values are released."""
         return {fact.column for fact in self.facts if fact.guarantee is None}
 
     def find_reason_to_replace(self) -> str | None:

@@ -118,7 +118,7 @@ class SeededSource(ByteSource):
 class DigestSource(ByteSource):
     """Stream of bytes that SHAKE-256 derives from a secret digest, for permanent reports."""
 
-    # Whoever sees bytes of the stream can compute neither the digest nor other bytes.
+    # Bytes of the stream reveal neither the digest nor other bytes.
 
     def __init__(self, digest: bytes | NDArray[np.uint8]) -> None:
         self._shake = hashlib.shake_256(bytes(digest))
@@ -175,8 +175,8 @@ class RowStreams(ByteSource):
         self._seeds = seeds
         self._head = head
         self._rows = np.arange(len(seeds))
-        # Array of shape (n_rows, n_bytes), of which the first `_n_computed` bytes of each
-        # stream are computed, and the first `_n_read` were returned.
+        # Array of shape (n_rows, n_bytes). The first `_n_computed` bytes of each stream are
+        # computed, and the first `_n_read` bytes were returned.
         self._streams = seeds[:, :head]
         self._n_computed = np.full(len(seeds), head)
         self._n_read = np.zeros(len(seeds), np.intp)
@@ -494,7 +494,7 @@ def uniform_below(source: ByteSource, bounds: NDArray) -> NDArray:
 
     `bounds` has dtype int64, or object for Python integers of any size.
     """
-    # By rejection: numbers with as many bits as ``bound - 1`` are drawn until one is
+    # Rejection sampling: numbers with as many bits as ``bound - 1`` are drawn until one is
     # below the bound, less than twice on average.
     if bounds.dtype == object:
         return np.array(
@@ -555,7 +555,9 @@ def categorical(
     [2458, 5018, 2524]
     """
     if any(weight < 0 for weight in weights) or sum(weights) != ONE:
-        raise ValueError("weights must be at least 0 and add up to 2**64")
+        raise ValueError(
+            "weights must be at least 0 and add up to 2**64, got other weights"
+        )
     # A word of 64 bits is in the first category whose cumulative weight exceeds it. The
     # total of 2**64 exceeds every word, and is not representable.
     cumulative = [total for total in accumulate(weights) if total < ONE]

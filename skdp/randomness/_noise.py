@@ -40,8 +40,8 @@ _MAX_EXPONENT = Fraction(1 << 10)
 # number, and the error of e**-x is far below another 2**-32.
 _MAX_ERROR = 2.0**-31
 
-# Digits of a probability to the base 256 that are computed in advance. One draw in 2**64
-# needs more.
+# Number of digits of a probability, to the base 256, that are computed in advance. A draw
+# requires further digits with probability 2**-64.
 _N_DIGITS = 8
 
 # Bits of a word that is compared with bounds of probabilities in int64.
@@ -89,7 +89,7 @@ def bernoulli_exp(
     rate = check_rational("rate", rate, zero=True)
     exponents = check_integers("exponents", exponents)
     if exponents.size and exponents.min() < 0:
-        raise ValueError("exponents must be at least 0")
+        raise ValueError("exponents must be at least 0, got a negative one")
     if exponents.dtype == object:
         exact = [min(int(exponent) * rate, _MAX_EXPONENT) for exponent in exponents]
         rounded = np.array(exact, np.float64)
@@ -167,8 +167,8 @@ class IrrationalBernoulli:
         n_extra = 16
         while True:
             lower, upper = self._bounds(8 * n_digits + n_extra)
-            # p is irrational, thus strictly below its upper bound: the largest possible
-            # floor is the floor of ``upper - 1``.
+            # p is irrational, so it is strictly below its upper bound, and its largest
+            # possible floor is the floor of ``upper - 1``.
             if lower >> n_extra == upper - 1 >> n_extra:
                 return lower >> n_extra
             n_extra *= 2
@@ -176,17 +176,17 @@ class IrrationalBernoulli:
 
 def real_categories(
     source: ByteSource,
-    cumulated_bounds: Callable[[int], list[tuple[int, int]]],
+    cumulative_bounds: Callable[[int], list[tuple[int, int]]],
     size: int,
 ) -> NDArray[np.int64]:
     """Draw independent categories with exact real probabilities.
 
-    ``cumulated_bounds(bits)`` returns for each category integers below and above
+    ``cumulative_bounds(bits)`` returns for each category integers below and above
     ``2**bits`` times the cumulative probability.
     """
     # A uniform number is in the first category whose cumulative probability exceeds it.
     # If a word is between the bounds of such a probability, more bits decide.
-    bounds = np.array(cumulated_bounds(_WORD_BITS), np.int64)  # (n_categories, 2)
+    bounds = np.array(cumulative_bounds(_WORD_BITS), np.int64)  # (n_categories, 2)
     words = source.bytes(8 * size).view("<u8") >> np.uint64(64 - _WORD_BITS)
     categories = np.searchsorted(bounds[:-1, 1], words.view(np.int64), side="right")
     is_tied = words >= bounds[categories, 0].view(np.uint64)
@@ -194,7 +194,7 @@ def real_categories(
         uniform = Uniform(source, int(words[index]), _WORD_BITS)
         category = 0
         while not uniform.is_below(
-            partial(_get_category_bounds, cumulated_bounds, category)
+            partial(_get_category_bounds, cumulative_bounds, category)
         ):
             category += 1
         categories[index] = category
@@ -202,10 +202,10 @@ def real_categories(
 
 
 def _get_category_bounds(
-    cumulated_bounds: Callable[[int], list[tuple[int, int]]], category: int, bits: int
+    cumulative_bounds: Callable[[int], list[tuple[int, int]]], category: int, bits: int
 ) -> tuple[int, int]:
     """Return the bounds of the cumulative probability of one category, as `Bounds`."""
-    return cumulated_bounds(bits)[category]
+    return cumulative_bounds(bits)[category]
 
 
 def geometric(source: ByteSource, scale: Fraction | int, size: int) -> NDArray:
@@ -317,8 +317,9 @@ class GeometricDigits:
         for start in range(0, size, BLOCK):
             n_draws = min(BLOCK, size - start)
             block = self._draw_digits(source, n_draws)
-            # Each multiple of 2**m follows with probability a**(2**m). At a scale of
-            # 2**52, 63 bits are exceeded after 32 of them: less than once in 2**640.
+            # With m low digits, g is at least k 2**m with probability a**(k 2**m). So with
+            # the largest scale of int64, a number has more than 63 bits with a probability
+            # below 2**-640.
             larger = np.flatnonzero(self._exceeds.draw(source, n_draws))
             while larger.size:
                 block[larger] += step
@@ -332,7 +333,8 @@ class GeometricDigits:
     def _draw_digits(self, source: ByteSource, size: int) -> NDArray:
         """Draw the m lowest binary digits of geometric numbers."""
         block: NDArray = np.zeros(size, self.dtype)
-        # From the highest digit, in groups of eight: bytes are faster than words.
+        # Digits are drawn from the highest one, in groups of eight, because bytes are
+        # faster than words.
         for stop in range(len(self._digits), 0, -8):
             *lower, highest = self._digits[max(0, stop - 8) : stop]
             byte = highest.draw(source, size).view(np.uint8)
@@ -569,8 +571,8 @@ def cube_noise(
     # 2**-1000.
     if n_parts * scale > _MAX_INT64_SCALE:
         parts = parts.astype(object)
-    cumulated_bounds = partial(_radius_bounds, 1 / scale, dimension)
-    radius = parts.sum(axis=1) + real_categories(source, cumulated_bounds, size)
+    cumulative_bounds = partial(_radius_bounds, 1 / scale, dimension)
+    radius = parts.sum(axis=1) + real_categories(source, cumulative_bounds, size)
     radius = np.repeat(radius, dimension)
     vectors = uniform_below(source, 2 * radius + 1) - radius
     return notify_watcher("cube_noise", vectors.reshape(size, dimension), scale=scale)
@@ -585,7 +587,8 @@ def _radius_bounds(
     """
     numbers = _eulerian_numbers(dimension)
     # The error of a weight is B(D, k) times the error of a**k, and the sum of the weights
-    # is at least B(D, 0) = 1: so many additional bits are sufficient.
+    # is at least B(D, 0) = 1. So the additional bits of the sum of all B(D, k), and a few
+    # more, are sufficient.
     precision = bits + sum(numbers).bit_length() + 8
     below, above = exp_minus_bounds(exponent, precision)
     low_power = high_power = 1 << precision
@@ -598,7 +601,7 @@ def _radius_bounds(
         high_power = (high_power * above >> precision) + 1
 
     # The cumulative probability of k is smallest if the weights up to k are at their lower
-    # bounds and all other weights at their upper bounds, and largest vice versa.
+    # bounds and all other weights at their upper bounds, and largest in the opposite case.
     bounds = []
     for low, high in zip(low_sums[1:], high_sums[1:], strict=True):
         lower = (low << bits) // (low + high_sums[-1] - high)
@@ -806,8 +809,9 @@ def unimodal_choice(
     else:
         ranges.append((0, size))
 
-    # A band is its range without the range of the band before, thus two intervals. Its
-    # integer weight is its number of candidates times 2**(last_band - band).
+    # A band is its range without the range of the band before, so it consists of two
+    # intervals. Its integer weight is its number of candidates times
+    # 2**(last_band - band).
     inner = [(ranges[0][0], ranges[0][0]), *ranges[:-1]]
     last_band = len(ranges) - 1
     cumulative = [0]
@@ -817,6 +821,7 @@ def unimodal_choice(
         cumulative.append(cumulative[-1] + (n_candidates << last_band - band))
     while True:
         with watch_draws(None):
+            # A watcher gets only the selected index, not the proposals.
             word = int(uniform_below(source, np.array([cumulative[-1]], object))[0])
         band = bisect_right(cumulative, word) - 1
         index = ranges[band][0] + (word - cumulative[band] >> last_band - band)
@@ -825,6 +830,7 @@ def unimodal_choice(
         if index >= inner_start:
             index += inner_stop - inner_start
         weight = partial(exp_minus_bounds, gap(index) * rate)
+        # A uniform number below 2**-band begins with `band` zero bits.
         if Uniform(source, 0, band).is_below(weight):
             return notify_watcher(
                 "exponential_mechanism", index, scores=scores, rate=rate

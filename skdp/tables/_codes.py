@@ -166,7 +166,7 @@ class ValueCoder:
         return coded
 
     def _encode_objects(self, values: Iterable[Any]) -> Iterator[int]:
-        """Yield the code of each Python object; usual types take a short way."""
+        """Yield the code of each Python object; common types are looked up by their class."""
         for value in values:
             value_type = TYPE_NAMES.get(type(value))
             if value_type is None:
@@ -186,7 +186,7 @@ class ValueCoder:
         with suppress(*VALUE_ERRORS):
             value_type = type_of_value(value)
             if value_type == DECIMAL and self.value_type == "number":
-                # The nearest float, as of a declared 0.1.
+                # A declared 0.1 is the nearest float, so a decimal is rounded to it too.
                 value = int(value) if value == int(value) else float(value)
                 value_type = "number"
             if value_type == self.value_type:
@@ -195,12 +195,13 @@ class ValueCoder:
 
 
 def _can_represent(dtype: np.dtype[Any], value: Any) -> bool:
-    """Check if a dtype represents a number exactly, or rounds a float to a narrower float."""
+    """Check if a dtype represents a declared number exactly, or as the nearest narrower float."""
     with suppress(OverflowError), np.errstate(all="ignore"):
         number = dtype.type(value)
         if not isinstance(value, float):
             return bool(number.item() == value)
-        # Rounding must not make an infinity or zero of another number.
+        # NumPy compares a scalar and a Python float in the dtype of the scalar, so the float
+        # is rounded. Rounding must not make an infinity or zero of another number.
         is_limit = number == 0 or np.isinf(number)
         return bool(number.item() == value if is_limit else number == value)
     return False
@@ -212,8 +213,6 @@ def _numpy_time(value: Any) -> Any:
         return pd.Timestamp(value).to_datetime64()
     return np.datetime64(value, "D")
 
-
-# Dtypes of declared values.
 
 # Dtypes of declared values, by `type_of_declared`: in NumPy and pandas, polars, and Arrow.
 _DTYPES = {

@@ -45,7 +45,7 @@ class Table:
         columns : sequence of array-like of shape (n_rows,) or (n_rows, n)
             Columns, or matrices of several columns.
         names : sequence
-            Name of each column.
+            Name of each column of the new table. A matrix has several names.
 
         Returns
         -------
@@ -67,7 +67,7 @@ class Table:
         """Build a pandas table with the row index of `native`."""
         index = drop_unused_levels(self.native.index)
         if len(columns) == 1 and getattr(columns[0], "ndim", 1) == 2:
-            # A matrix, such as a unary encoding, stays one block.
+            # A matrix, such as a unary encoding, remains one block.
             return pd.DataFrame(columns[0], index, pd.Index(names), copy=False)
         series = {}
         for position, column in enumerate(_split_matrices(columns)):
@@ -158,7 +158,7 @@ class Summary(Protocol):
 
 
 class LargeTable(ABC):
-    """A table on a cluster, in files or in a database, of which only sums over rows are loaded into memory."""
+    """A table on a cluster, in files or in a database; only sums over its rows are loaded into memory."""
 
     # A table of a few rows, or none, with the columns of the whole table.
     sample: Any
@@ -176,7 +176,7 @@ def open_large(data: Any) -> LargeTable | None:
     """Open a table of an engine, such as Dask or DuckDB; None for tables in memory."""
     if isinstance(data, LargeTable):
         return data
-    # Engines take long to import, and are not needed for the usual tables.
+    # Engines take a long time to import, and are not needed for the usual tables.
     if type(data).__module__.partition(".")[0] in ("builtins", "numpy", "pandas"):
         return None
     # Imported by name, because the engines depend on this package.
@@ -295,7 +295,7 @@ def attach_schema_protocol(schema: Any, text: str | None) -> Any:
     if text is None:
         return schema
     metadata = dict(schema.metadata or {})
-    # The metadata of pandas about columns stays.
+    # The metadata of pandas about columns are kept.
     content: dict[str, Any] = {"index_columns": [], "columns": [], "column_indexes": []}
     content |= parse_pandas_metadata(metadata)
     content["attributes"] = {PROTOCOL_KEY: text}
