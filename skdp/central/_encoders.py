@@ -111,7 +111,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Table with the columns to encode, of which no value is read.
+            Table with the columns to encode. No value is read.
         y : None
             Ignored.
 
@@ -209,7 +209,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
 
 
 class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
-    """Encode each category by the mean of the target among its rows, private for the whole record.
+    """Encode each category by the mean of the target among its rows, with differential privacy for whole records.
 
     Means of rare categories, and means with large noise, are shrunk towards the mean of all rows.
 

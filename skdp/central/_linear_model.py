@@ -364,7 +364,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
 
 
 class DPLinearRegression(_LinearRegression):
-    """Fit a linear regression by least squares on noisy sums, private for the whole record.
+    """Fit a linear regression by least squares on noisy sums, with differential privacy for whole records.
 
     Parameters
     ----------
@@ -478,7 +478,7 @@ class DPLinearRegression(_LinearRegression):
 
 
 class DPRidge(_LinearRegression):
-    """Fit a ridge regression on noisy sums, private for the whole record.
+    """Fit a ridge regression on noisy sums, with differential privacy for whole records.
 
     Parameters
     ----------

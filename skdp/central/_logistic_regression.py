@@ -236,7 +236,7 @@ class PublicRows:
         return np.rint(weighted / unit).astype(np.int64), unit
 
     def noise(self, budget: PrivacyBudget, *, n_changed: int) -> Noise:
-        """Return the noise of sums of inputs by class, of which changing the class of a row changes `n_changed`."""
+        """Return the noise of sums of inputs by class, where another class of a row changes `n_changed` sums."""
         # Sums of integers are exact in any order, so the class of a row changes them by
         # this row only. The norm of the longest row is public.
         inputs, _ = self.to_integers()
@@ -295,7 +295,7 @@ class DescentPlan(NamedTuple):
 
 
 class DPLogisticRegression(LogitClassifier, LinearModel):
-    """Fit a logistic regression by gradient descent with noise, private for the whole record.
+    """Fit a logistic regression by gradient descent with noise, with differential privacy for whole records.
 
     Parameters
     ----------

@@ -215,11 +215,11 @@ class DPGroupBy(CentralStatistic):
     summed as integers, and noise is drawn exactly. Not covered: an error under ``handle_unknown="error"`` reveals
     that some key is not declared.
 
-    A record is in one group. It changes its number of rows by 1 and, for each column, the number of values by 1 at most
-    and the sum of their distances from the middle of the bounds by half a width at most. In these units all numbers of
-    a group get noise of the K-norm mechanism of the maximum norm ([1]_), in one draw: groups do not share epsilon, as
-    they have no record in common. The k rows of a person may be in several groups, of which the largest changes add up
-    to k, and the noise is k times as large.
+    A record is in one group. It changes the number of rows of the group by 1. For each column, it changes the number of
+    values by at most 1, and the sum of their distances from the middle of the bounds by at most half of the width of
+    the bounds. In these units, all numbers of a group get noise of the K-norm mechanism of the maximum norm ([1]_), in
+    one draw. Each group gets all of epsilon, because groups have no record in common. The k rows of a person may be in
+    several groups. The largest changes of these groups add up to at most k, so the noise is k times as large.
 
     References
     ----------
@@ -365,7 +365,7 @@ class DPGroupBy(CentralStatistic):
         return Plan(exact, (noise,), f"{noise.name} on {statistics} of groups")
 
     def _noise(self, budget: PrivacyBudget, n_columns: int) -> Noise:
-        """Return the noise of the sums of each group, of which one record changes one group."""
+        """Return the noise of the sums of all groups; a record changes the sums of one group."""
         if not n_columns:
             return Noise.from_budget(budget)
         size = count_noisy_numbers(n_columns, squares=False, shared_count=False)

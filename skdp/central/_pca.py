@@ -82,7 +82,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Its fraction of the total noisy variance, which is the sum of the explained variances of all components.
     mean_ : ndarray of shape (n_features,)
-        The noisy mean of the rows, of which long ones count less, between the bounds.
+        The noisy mean of the rows, between the bounds. Rows with a large norm have less weight.
     n_components_ : int
         The number of components.
     bounds_ : ndarray of shape (n_features, 2)

@@ -216,7 +216,7 @@ class Masses:
 
 @dataclass(frozen=True)
 class CutScores:
-    """Scores of the cuts between two cuts, one of which divides the values there at a given fraction.
+    """Scores of the cuts in a range, whose best cut divides the mass of the range at a given fraction.
 
     The score of a cut is minus the distance of the mass on its left from the fraction, times the denominator of the
     fraction, which makes it an integer. Scores increase up to the best cut, and decrease after it.

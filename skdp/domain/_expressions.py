@@ -283,12 +283,16 @@ def _compare(
     """Compare two operands of one family; comparisons with missing values are False."""
     family = left.family
     if family != right.family:
-        raise ValueError(f"a comparison compares {family} with {right.family}")
+        raise ValueError(
+            f"a comparison must have two operands of one type, got {family} and {right.family}"
+        )
     is_equality = comparison in (operator.eq, operator.ne)
     if family in (_TEXT, _TRUTH) and not is_equality:
         raise ValueError(f"a comparison requires == or !=, as {family} have no order")
     if family == _TEXT and not set(left.texts) & set(right.texts):
-        raise ValueError("a comparison compares values that are not declared")
+        raise ValueError(
+            "a comparison must be with a declared value, got another value"
+        )
     # NumPy compares None equal to None, and NaN unequal to NaN.
     is_true = comparison(left.data, right.data)
     missing: NDArray[np.bool_] = pd.isna(left.data) | pd.isna(right.data)

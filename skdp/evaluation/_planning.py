@@ -215,7 +215,7 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
         )
     if (within is None) == (power is None) or (power is not None and not is_pair):
         raise ValueError(
-            "Exactly one of `within` and, with two `rates`, `power` is required"
+            "Exactly one of `within` and `power` is required; `power` requires two `rates`"
         )
     if power is None:
         is_count = isinstance(within, Integral) and not is_pair

@@ -538,7 +538,7 @@ def add_guarantees(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
 def convert_to_common_relation(
     releases: Iterable[PrivacyGuarantee],
 ) -> list[PrivacyGuarantee]:
-    """Convert guarantees to the strongest relation that all of them imply, see above."""
+    """Convert guarantees to the strongest relation that all of them imply."""
     releases = list(releases)
     columns = _common_columns(releases)
     if columns is not None:

@@ -78,7 +78,7 @@ class PrivacyStatement(JsonRecord):
         The facts as a table: ``column, protection, epsilon, delta, relation, trust, step, mechanism``. The epsilon of
         a row is the epsilon of its step, which the columns of the step share.
     unprotected_columns : list of str
-        Columns of which true values are released.
+        Columns whose true values are released.
 
     Notes
     -----

@@ -74,7 +74,7 @@ def privacy_statement(
         Fitted or unfitted; the statement of an unfitted estimator is a plan. The estimators of a list are about the
         same persons. For a ledger, the statement lists the charges.
     X : DataFrame, Domain or ndarray of shape (n_samples, n_features), default=None
-        Table, of which only the column names are read: columns that the estimator was not fitted on are listed too.
+        Table. Only its column names are read, to list the columns that the estimator was not fitted on, too.
         Without it, the columns of an unfitted estimator have no names.
     trusted : sequence of classes, default=()
         Classes whose `guarantee_` and `protects_rows` are trusted in addition to the classes of skdp, without their
@@ -121,7 +121,7 @@ def privacy_statement(
 
     If a step of a pipeline is replaced after `fit`, the release of the previous step is not stated.
 
-    The scope of the total contains only columns of which nothing is released without protection. If a step protects
+    The scope of the total contains only columns that are released only with protection. If a step protects
     the values of named columns only ("replace_values"), all other columns that it reads are unprotected, and the total
     is for the columns that all such steps protect.
 

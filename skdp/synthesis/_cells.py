@@ -271,7 +271,7 @@ class Shape:
         return np.maximum.accumulate(sums)
 
     def draw(self, ranks: NDArray[np.float64]) -> NDArray[Any]:
-        """Return the numbers with these ranks, of which the integer part is the bin."""
+        """Return the numbers with these ranks. The integer part of a rank is the bin."""
         cumulative = self.cumulative
         bins = ranks.astype(np.intp)
         cells = np.searchsorted(cumulative, ranks, side="right") - 1

@@ -608,7 +608,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     def sample_batches(
         self, n_samples: int | None = None, *, batch_size: int = 1 << 18
     ) -> Iterator[Any]:
-        """Draw synthetic rows in batches, of which one is in memory at a time.
+        """Draw synthetic rows in batches, with one batch in memory at a time.
 
         Parameters
         ----------
@@ -664,7 +664,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Table with the columns of `fit`, of which only the number of rows is used.
+            Table with the columns of `fit`. Only the number of rows is used.
 
         Returns
         -------

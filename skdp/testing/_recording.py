@@ -195,7 +195,7 @@ def compute_changes(first: Draw, second: Draw) -> list[Fraction] | None:
 
 
 def find_reused_samplers(draws: Sequence[Draw]) -> list[str]:
-    """Return the names of samplers of which a noise value was added to several numbers."""
+    """Return the names of samplers with a noise value that was added to several numbers."""
     names = []
     for draw in draws:
         if any(len(sums) > 1 for sums in draw.sums.values()):

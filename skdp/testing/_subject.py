@@ -212,7 +212,7 @@ class Privatizer(BaseSubject):
         return repr(read_columns(released))
 
     def noisy_table(self) -> Any:
-        """Return 600 equal rows, of which two noisy releases differ with near certainty."""
+        """Return 600 equal rows, whose noisy releases differ with near certainty."""
         return self.frame(self.equal_rows(600))
 
     def wrong_tables(self) -> Iterator[Any]:

@@ -128,6 +128,6 @@ def test_a_cluster_of_other_machines_needs_a_path(dask_frame, people, monkeypatc
     ledger = PrivacyLedger(epsilon=9)
     client = SimpleNamespace(scheduler=SimpleNamespace(address="tcp://10.0.0.7:8786"))
     monkeypatch.setattr("dask.base.get_scheduler", lambda collections: SimpleNamespace(__self__=client))
-    with pytest.raises(ValueError, match="Use a path that all machines can reach"):
+    with pytest.raises(ValueError, match="Use a path that all machines can access"):
         privatize(dask_frame(people), encoder(ledger=ledger))
     assert ledger.spent.epsilon == 0

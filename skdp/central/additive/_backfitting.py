@@ -161,7 +161,7 @@ def find_residuals(
 
 
 def choose_n_epochs(mu_squared: Fraction, n_rows: float, n_columns: int) -> int:
-    """Choose the number of epochs: more with less noise per row and column."""
+    """Choose the number of epochs, which is larger if there is less noise per row and column."""
     # Half or twice as many change R2 by less than 0.006 (benchmarks/central_models.py).
     unlimited = math.sqrt(mu_squared) * n_rows / (20 * n_columns)
     return int(np.clip(round(unlimited), 2, 12))

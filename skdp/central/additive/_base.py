@@ -262,12 +262,14 @@ class AdditiveModel(SupervisedStatistic):
         Returns
         -------
         Shape
-            The `bins`, of which the last one is for missing numbers; the `values` that a bin adds to the prediction, of
-            shape (n_bins,) or (n_bins, n_classes); their `std_error`, given the functions of the other columns; the
-            noisy `counts` of rows, with which the weighted mean of the values is 0; and whether each bin
-            `is_supported`. The error of a bin that is not supported may be larger than `std_error`, because the bin may
-            have no rows, or because there were fewer than four epochs. Intervals of wide outer bins also have a smaller
-            coverage.
+            The function, with these attributes:
+
+            - `bins`: the bins of the column. The last bin of numbers is for missing values.
+            - `values`: the contribution of each bin to the prediction, of shape (n_bins,) or (n_bins, n_classes).
+            - `std_error`: the standard error of each value, given the functions of the other columns.
+            - `counts`: the noisy number of rows in each bin. The mean of `values` with these weights is 0.
+            - `is_supported`: True for a bin with enough rows and at least four epochs. The error of other bins may be
+              larger than `std_error`. Intervals of wide outer bins also have a smaller coverage.
 
         Raises
         ------
