@@ -1,4 +1,4 @@
-"""Strict reading of CSV files, and parsing of texts as declared values.
+"""Strict reading of CSV files, and parsing of strings as declared values.
 
 Each value is parsed independently of other rows.
 """
@@ -39,7 +39,7 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.A)
 
 
 def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
-    """Yield the rows of a CSV `TableFile` as lists of texts, starting with the header."""
+    """Yield the rows of a CSV `TableFile` as lists of strings, starting with the header."""
     header: list[str] = []
     line = 1
     reason = (
@@ -75,7 +75,7 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
 
 
 def find_text_type(name: Any, values: Any) -> str:
-    """Return the type as which the texts of a declared column are parsed.
+    """Return the type as which the strings of a declared column are parsed.
 
     One of "text", "number", "bool", "date" and "datetime".
     """
@@ -97,7 +97,7 @@ def find_text_type(name: Any, values: Any) -> str:
             if "" in values.labels and None in values.labels:
                 raise ValueError(
                     f"column {name!r}: a CSV file does not distinguish missing values "
-                    "from empty texts. Use a Parquet or Arrow file"
+                    "from empty strings. Use a Parquet or Arrow file"
                 )
             return "text"
         # The shortest decimal text of a float is parsed as the same float.
@@ -156,7 +156,7 @@ def _parse_date(text: str) -> date | None:
     return None if time is None else time.date()
 
 
-# Parser of each type, and a description of the expected texts for errors.
+# Parser of each type, and a description of the expected strings for errors.
 _PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "text": (str, ""),
     "number": (_parse_number, "numbers, with decimal points as in 1.5"),
@@ -174,7 +174,7 @@ def parse_texts(
     *,
     strict: bool = True,
 ) -> list[Any]:
-    """Parse the texts of a column as `text_type`, with None for missing values.
+    """Parse the strings of a column as `text_type`, with None for missing values.
 
     `labels` are declared values, which are never missing. Unless `strict`, other text among
     numbers becomes inf, a value outside of every domain.
@@ -197,14 +197,14 @@ def parse_texts(
 
 
 def infer_type(texts: set[str], *, find_dates: bool) -> str:
-    """Return a type of `find_text_type` as which all distinct texts of a column can be parsed."""
+    """Return a type of `find_text_type` as which all distinct strings of a column can be parsed."""
     if not texts:
         return "text"
     if _are_numbers({text.strip(" ") for text in texts}):
         return "number"
     if texts <= _BOOLS.keys():
         return "bool"
-    # The texts start like dates, but the rest may be different text.
+    # The strings start like dates, but may end in other characters.
     if find_dates and all(map(_DAY.match, texts)):
         with suppress(ValueError):
             times = parse_texts("", texts, "datetime")

@@ -50,7 +50,9 @@ def find_format(name: str) -> str:
     for suffix, file_format in reversed(FORMATS.items()):
         if name.endswith(suffix):
             return file_format
-    raise ValueError(f"{name} must end in one of {', '.join(FORMATS)}")
+    raise ValueError(
+        f"The name of a file must end in one of {', '.join(FORMATS)}, got {name!r}"
+    )
 
 
 def is_csv(file_format: str) -> bool:

@@ -359,7 +359,7 @@ def _describe_run(
     if transformer._randomness(call=0).seed is not None:
         raise ValueError(
             "run must be None for a transformer with random_state, whose reports are "
-            "reproducible without a key"
+            "reproducible without a key, got a SecretKey"
         )
     protocol = transformer.protocol_
     permanent = protocol.permanent_key

@@ -85,7 +85,9 @@ class TallyFile:
             # A file of an untrusted author may cause any error, which another error
             # replaces.
             pass
-        raise ValueError(f"{self.name} must contain a tally of its own protocol")
+        raise ValueError(
+            f"{self.name} must contain a tally of its own protocol, got another tally"
+        )
 
 
 Source = ReportFile | TallyFile
@@ -107,7 +109,7 @@ def _open_sources(sources: Any, delimiter: str | None = None) -> list[Source]:
     paths = [sources] if is_one else list(sources)
     files = [open_source(path, delimiter) for path in paths]
     if not files:
-        raise ValueError("source must be at least one file of reports, got none")
+        raise ValueError("sources must contain at least one file of reports, got none")
     if len(set(map(os.path.realpath, paths))) < len(paths):
         raise ValueError(
             "source must be distinct files, because their reports are added, got a "
@@ -267,7 +269,7 @@ def tally_files(
     """Sum the reports and tallies of several files, and write the sum to a new tally file `target`."""
     files, path = _open_sources(sources, delimiter), check_path(target)
     if path is not None and path.suffix != ".json":
-        raise ValueError(f"{path.name} must end in .json")
+        raise ValueError(f"target must end in .json, got {path.name}")
     fitted = _find_transformer(files, transformer)
     tally = _sum_files(files, fitted)
     if path is not None:
@@ -303,7 +305,7 @@ def _format_tally(
 
 def _rank_weakness(protocol: dict[str, Any]) -> tuple[bool, float]:
     """Return a sort key of protocols, which is larger for a weaker guarantee."""
-    # Seeded randomness gives no protection, so it is weaker than any epsilon.
+    # Reports with a seed are not protected, so they rank after reports with any epsilon.
     guarantee = protocol["guarantee"]
     return guarantee.get("secure") is not True, guarantee["epsilon"]
 

@@ -172,7 +172,7 @@ def attribute_inference(
         )
     proportions = np.bincount(truth) / len(truth)
     if proportions.size < 2:
-        raise ValueError("sensitive must have at least two values, got one")
+        raise ValueError("sensitive must have at least two distinct values, got one")
 
     bound, labels = np.nan, list(range(proportions.size))
     reports: set[Any] = set()
@@ -206,7 +206,7 @@ def _tabulate_recall(
     truth: Codes, is_correct: NDArray[np.bool_], labels: list[Any]
 ) -> pd.DataFrame:
     """Return the recall of each value with its Wilson interval, rarest value first."""
-    # A rare value has few rows, for which Wilson's interval is more accurate than a
+    # A rare value has few rows, for which the Wilson interval is more accurate than a
     # normal interval.
     n_rows = np.bincount(truth)
     n_correct = np.bincount(truth[is_correct], minlength=n_rows.size)

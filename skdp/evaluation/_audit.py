@@ -71,7 +71,7 @@ def audit_epsilon(
     Some draws of the release select two neighboring tables D and D' and an event S, and
     other draws estimate the probabilities of S. The result is a lower bound on
     ``ln((P(S | D) - delta) / P(S | D'))`` with probability ``1 - 1e-6``, by the
-    intervals of Clopper and Pearson [1]_.
+    Clopper-Pearson intervals [1]_.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def audit_epsilon(
         len(audited.tables),
         n_draws or audited.n_draws,
         delta=claimed_delta,
-        level=1e-6,  # largest probability that a true claim is refuted
+        error_probability=1e-6,  # largest probability that a true claim is refuted
     )
     return AuditResult(
         epsilon_lower=bound.lower,
@@ -252,7 +252,8 @@ def _read_callable(release: Any, neighbours: Any, random_state: Any) -> _Audited
         raise ValueError("neighbours are required for a callable, got None")
     if random_state is not None:
         raise ValueError(
-            "random_state must be None for a callable, which draws its own random bits"
+            "random_state must be None for a callable, which draws its own random bits, "
+            f"got {random_state!r}"
         )
     return _audit_calls(release, neighbours)
 
@@ -419,7 +420,9 @@ def _read_claim(audited: _Audited) -> tuple[float, float]:
     """Return the epsilon and delta that the estimator states for the given neighbors."""
     guarantee = getattr(audited.fitted, "guarantee_", None)
     if guarantee is None:
-        raise ValueError("epsilon is required for a release without guarantee_")
+        raise ValueError(
+            "epsilon is required for a release without guarantee_, got None"
+        )
     n_rows = set(map(len, audited.tables))
     if guarantee.relation == "replace_values":
         # The guarantee does not cover differences in the public columns.
@@ -474,8 +477,8 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
             columns[name] = list(map(float, numbers))
     if not columns:
         raise ValueError(
-            "`neighbours` is required for an estimator without declared values. Pass "
-            "it, or declare `categories` or `bounds`"
+            "`neighbours` is required for an estimator without declared values, got "
+            "None. Pass it, or declare `categories` or `bounds`"
         )
     return columns
 

@@ -201,24 +201,32 @@ class Event:
 
 
 def epsilon_lower_bound(
-    hits: tuple[int, int], trials: tuple[int, int], *, delta: float, level: float
+    hits: tuple[int, int],
+    trials: tuple[int, int],
+    *,
+    delta: float,
+    error_probability: float,
 ) -> float:
     """Bound epsilon from below by ``ln((P - delta) / P')`` at Clopper-Pearson bounds.
 
     `hits` of `trials` draws under two tables are in the event. The bound exceeds epsilon
-    with a probability of at most `level`.
+    with a probability of at most `error_probability`.
     """
-    # The lower bound of P and the upper bound of P' are each wrong with probability
-    # level / 2.
-    low = binomtest(hits[0], trials[0]).proportion_ci(1 - level).low
-    high = binomtest(hits[1], trials[1]).proportion_ci(1 - level).high
+    # The lower bound of P and the upper bound of P' are each wrong with half of the
+    # probability.
+    level = 1 - error_probability
+    low = binomtest(hits[0], trials[0]).proportion_ci(level).low
+    high = binomtest(hits[1], trials[1]).proportion_ci(level).high
     return math.log((low - delta) / high) if low - delta > high else 0.0
 
 
 def find_bound(
-    draw: Draw, n_tables: int, n_draws: int, *, delta: float, level: float
+    draw: Draw, n_tables: int, n_draws: int, *, delta: float, error_probability: float
 ) -> Bound:
-    """Choose an event by two samples of each table, and bound epsilon by new draws."""
+    """Choose an event by two samples of each table, and bound epsilon by new draws.
+
+    The bound exceeds epsilon with a probability of at most `error_probability`.
+    """
     # 10 % of the draws are used for the choice, and up to 30 % if there are few draws,
     # because a bad choice reduces the bound more than a smaller test.
     n_available = n_draws / (2 * n_tables)
@@ -231,7 +239,8 @@ def find_bound(
         return Bound(0.0, n_used, "")
     n_trials = (n_draws - n_used) // 2
     # Batches limit memory to some hundred megabytes.
-    batch = max(1000, (1 << 22) // len(first[0]))
+    n_columns = len(first[0])
+    batch = max(1000, (1 << 22) // n_columns)
     hits = []
     for table in (event.likelier, event.unlikelier):
         n_hits = 0
@@ -239,7 +248,10 @@ def find_bound(
             n_hits += event.count(draw(table, min(batch, n_trials - start)))
         hits.append(n_hits)
     lower = epsilon_lower_bound(
-        (hits[0], hits[1]), (n_trials, n_trials), delta=delta, level=level
+        (hits[0], hits[1]),
+        (n_trials, n_trials),
+        delta=delta,
+        error_probability=error_probability,
     )
     return Bound(lower, n_used + 2 * n_trials, event.feature.name)
 
@@ -266,7 +278,7 @@ def choose_event(
     `first` and `second` are two samples of the draws of each table.
     """
     # The first sample orders the outcomes by their likelihood ratio, because the best
-    # event consists of the first outcomes (lemma of Neyman and Pearson). The second
+    # event consists of the first outcomes (Neyman-Pearson lemma). The second
     # sample chooses their number, so that no event is chosen that fits the first sample
     # by chance. The test requires a third sample.
     best = None

@@ -306,7 +306,11 @@ def _check_columns(
     """Raise unless the columns of X are declared as the methods of a study require."""
     for name in protected:
         if name not in X.columns or name not in domain.columns:
-            raise ValueError(f"Column {name!r} must be in X and declared in domain")
+            missing = "domain" if name in X.columns else "X"
+            raise ValueError(
+                f"Column {name!r} must be in X and declared in domain, but is not in "
+                f"{missing}"
+            )
     is_synthesized = not {"synthetic rows", "resampled columns"}.isdisjoint(methods)
     # Synthesizers require all columns to be declared; other methods accept numbers that
     # are not declared.
@@ -319,7 +323,10 @@ def _check_columns(
                     "value"
                 )
         elif is_synthesized or not (is_number or _is_categorical(domain, name)):
-            raise ValueError(f"Column {name!r} must be declared in domain")
+            raise ValueError(
+                f"Column {name!r} must be declared in domain, got only "
+                f"{list(domain.columns)}"
+            )
 
 
 def _score_method(
@@ -511,6 +518,7 @@ def _train_on_release(model: Any, task: _Task, rows: pd.DataFrame) -> Prediction
         # With large noise, all synthetic rows may have the same label.
         predicted = np.full(len(task.test.X), labels[0])
         return predicted, predicted.astype(float)
+    # The released rows take the place of the training rows and are encoded like them.
     train = replace(task.train, X=rows[list(task.train.X)], labels=labels)
     test = task.test.true_features()
     return _fit_and_predict(model, train.true_features(), labels, test)

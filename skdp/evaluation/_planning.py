@@ -215,7 +215,8 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
         )
     if (within is None) == (power is None) or (power is not None and not is_pair):
         raise ValueError(
-            "Exactly one of `within` and `power` is required; `power` requires two `rates`"
+            "Exactly one of `within` and `power` is required, and `power` requires two "
+            f"`rates`, got within={within!r}, power={power!r} and rates={rates!r}"
         )
     if power is None:
         is_count = isinstance(within, Integral) and not is_pair
@@ -270,7 +271,8 @@ def _check_source(source: Any, quantity: str) -> None:
         )
     if isinstance(source, DPHistogram) and quantity == "difference":
         raise ValueError(
-            "rates must be one proportion for a DPHistogram, which has no groups"
+            "rates must be one proportion for a DPHistogram, which has no groups, got "
+            "two"
         )
     if isinstance(source, ReportDesign):
         if source.group is not None:

@@ -48,7 +48,7 @@ class PanelDisplay:
 
 
 def draw_plain_text(plot: Any) -> Any:
-    """Decorate a plot method to draw dollar signs of texts literally, not as math mode."""
+    """Decorate a plot method to draw dollar signs literally, not as math text."""
 
     @wraps(plot)
     def plot_plain_text(*args: Any, **options: Any) -> Any:

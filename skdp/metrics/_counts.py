@@ -213,8 +213,8 @@ def _match_labels(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
         )
     if positions.keys() != set(labels):
         raise ValueError(
-            "true and estimate must have the same labels. Use `domain.value_counts(X)` "
-            "for true"
+            "true and estimate must have the same labels, got different labels. Use "
+            "`domain.value_counts(X)` for true"
         )
     return np.array([positions[label] for label in labels], dtype=np.intp)
 

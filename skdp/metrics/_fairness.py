@@ -56,7 +56,7 @@ COMPARISONS = {
     "average_odds_difference": "FPR&TPR: {difference}",
 }
 
-# The definitions are from aif360 with privileged rows, and from fairlearn without.
+# Definitions of aif360 if there are privileged rows, and of fairlearn otherwise.
 WITH_PRIVILEGED = {
     "difference": "unprivileged − privileged",
     "ratio": "unprivileged / privileged",
@@ -143,7 +143,7 @@ def fairness_report(
     population. At 95 %, they cover in at least 93 % of samples with 50 rows a group.
 
     - Rates: Clopper and Pearson [3]_.
-    - Differences: Newcombe's method 10 [4]_, and MOVER for average odds [5]_.
+    - Differences: method 10 of Newcombe [4]_, and MOVER for average odds [5]_.
     - Ratios: MOVER-R [6]_.
     - Largest minus smallest rate: the endpoint next to equality holds for all pairs of
       groups simultaneously, by Bonferroni's inequality.
@@ -296,7 +296,7 @@ def debiased_fairness(
     sums of ψ. The mean of ψ² − ψ over the noise is the variance of ψ, because a true
     indicator is its own square.
 
-    **Intervals.** A rate a / b has Fieller's interval [2]_: all t for which ``a − t b``,
+    **Intervals.** A rate a / b has the Fieller interval [2]_: all t for which ``a − t b``,
     whose mean is 0, is at most z standard errors from 0. Differences, ratios and
     average odds combine these intervals by MOVER, with the correlation of the noise of
     two groups [3]_, [4]_. The largest rate is compared with the smallest as in

@@ -163,12 +163,12 @@ def _expand_rows(joint: pd.DataFrame) -> pd.DataFrame:
     # fairlearn accepts no weights.
     n_rows = 100_000
     repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)
-    # With many levels, most proportions are rounded to 0 rows.
+    # With many distinct predictions, most proportions are rounded to 0 rows.
     if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
-        n_levels = joint.index.get_level_values("y_pred").nunique()
+        n_values = joint.index.get_level_values("y_pred").nunique()
         raise ValueError(
-            f"y_pred must have few levels, got {n_levels}, whose distribution cannot "
-            "be estimated. Round the scores to fewer levels"
+            f"y_pred must have few distinct values, got {n_values}, whose distribution "
+            "cannot be estimated. Round the scores"
         )
     cells = joint.index.to_frame(index=False)
     return cells.loc[cells.index.repeat(repeats)].reset_index(drop=True)

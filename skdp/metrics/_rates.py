@@ -1,8 +1,8 @@
 """Rates of groups and their comparisons, with standard errors and confidence intervals.
 
 The functions are used for true groups and for groups that are estimated from reports. A rate has
-the score interval (Wilson 1927; Fieller 1954), or the interval of Clopper and Pearson (1934) if
-the groups are true. Differences and ratios combine score intervals by the method of variance
+the score interval (Wilson 1927; Fieller 1954) if the groups are estimated, and otherwise the
+Clopper-Pearson interval (1934). Differences and ratios combine score intervals by the method of variance
 estimates recovery (MOVER; Zou and Donner 2008). ``benchmarks/fairness.py`` measures the coverage.
 """
 
@@ -178,11 +178,11 @@ def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Numbers, Numb
 
 
 def estimate_rates(sums: GroupSums, rows: str) -> Estimate:
-    """Estimate rates, with Clopper and Pearson's intervals if the groups are true."""
+    """Estimate rates, with Clopper-Pearson intervals unless the groups are reported."""
     rates = score_rates(sums, rows).clipped
     if sums.is_reported:
         return rates
-    # Wilson's interval of a rate of 0.0035 covers in only 84 % of samples of 50 rows.
+    # The Wilson interval of a rate of 0.0035 covers in only 84 % of samples of 50 rows.
     # Comparisons use score intervals because the coverage of MOVER depends on them.
     tail = (1 - LEVEL) / 2
     selected, unselected = sums.selected, sums.unselected

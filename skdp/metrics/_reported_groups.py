@@ -128,8 +128,8 @@ def find_declared(privileged: Any, domain: Domain) -> Mask:
         labels = list(domain[name].labels)
         if not all(value in labels for value in values):
             raise ValueError(
-                f"`privileged` must have declared values of column {name!r}, {labels}, "
-                "got another value"
+                f"`privileged` must contain only declared values of column {name!r}, "
+                f"{labels}, got another value"
             )
     return find_privileged(privileged, names, list_cells(domain))
 

@@ -539,7 +539,8 @@ def _split_target(
     y = columns.pop(target)
     if not columns or len(y) == 0:
         raise ValueError(
-            f"{label} must have at least one row and one column besides the target"
+            f"{label} must have at least one row and one column besides the target, got "
+            f"{len(y)} rows and {len(columns)} columns"
         )
     names = names or list(columns)
     if set(names) != set(columns):
@@ -560,7 +561,8 @@ def _fit_model(
     kinds = set(map(type_of_value, y.unique()))
     if kinds.isdisjoint(map(type_of_value, y_test.unique())):
         raise ValueError(
-            f"The targets of {label} and real_test must have values of the same type"
+            f"The targets of {label} and real_test must have values of the same type, "
+            "got different types. Convert one of them"
         )
     if y.nunique() > 1:
         return clone(estimator).fit(X, y)

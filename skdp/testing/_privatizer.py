@@ -285,7 +285,7 @@ def check_frames(subject: Privatizer) -> None:
 
 
 def _require_lazy_error(subject: Privatizer, lazy: Any) -> None:
-    """Fail unless a lazy frame is an error, because it would draw reports at each evaluation."""
+    """Check that a lazy frame raises TypeError; each evaluation of it would draw new reports."""
     try:
         subject.release(subject.prepare(), lazy)
     except TypeError:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from skdp.randomness import watch_draws
 
-# Samplers that draw a value for each row, such as the number of its chunk.
+# Samplers that draw a number for each row, for example to split the rows at random.
 ROWS = ("bernoulli_ratio", "uniform_integers")
 
 

@@ -111,7 +111,7 @@ def _compute_choice_loss(draw: Draw, other_draw: Draw) -> DrawLoss:
 
 
 def _compute_laplace_loss(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
-    """Compute the loss of discrete Laplace noise, or of cube noise, from the changes of numbers."""
+    """Compute the loss of discrete Laplace noise, or of cube noise, from absolute changes of numbers."""
     norms = [change for change in changes if change]
     if draw.sampler == "cube_noise":
         # The norm of a row of cube noise is its largest change.
@@ -405,8 +405,8 @@ def _make_error_replay(first: _Run, second: _Run, stated: PrivacyGuarantee) -> R
     """Return the result if the release of one of the tables fails, which reveals the rows."""
     failed, passed = (first, second) if second.error is None else (second, first)
     finding = (
-        f"only one of the tables is an error: {type(failed.error).__name__} with "
-        f"{failed.n_rows} rows, none with {passed.n_rows}"
+        f"the release of only one table raises an error: {type(failed.error).__name__} "
+        f"with {failed.n_rows} rows, none with {passed.n_rows}"
     )
     return Replay(_tabulate_losses([]), stated, math.inf, (finding,))
 

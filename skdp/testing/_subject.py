@@ -160,14 +160,16 @@ class Privatizer(BaseSubject):
         names = ("categories", "bounds")
         self.parameter = next((name for name in names if name in parameters), None)
         declaration = parameters.get(self.parameter)
+        # Clones are fitted with this declaration of each column; None leaves it unchanged.
         self.declared = _declare_by_column(declaration)
         self.is_permanent = parameters.get("secret_key") is not None
-        # Valid values of each column.
+        # Valid values of each column, from which tables are drawn.
         self.values = {}
         if X is not None:
             columns = read_columns(X if is_frame(X) else np.asarray(X, dtype=object))
             for name, column in columns.items():
                 self.values[name] = list(dict.fromkeys(column))
+            # If each `fit` finds the values, clones declare the values of X in its place.
             if self.declared is None and declaration in ("auto", None):
                 self.declared = self.values
         elif self.declared is not None:

@@ -105,7 +105,7 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
         "must have the columns ['nothing']": [*BASE, "--keep", "nothing"],
         "invalid choice": [*BASE, "--strategy", "apart"],
         "--epsilon must not be given with --load": [*load, "--epsilon", 1],
-        "a protocol of permanent reports, m.json": ["--load", "m.json"],
+        "m.json is a protocol of permanent reports": ["--load", "m.json"],
         "--epsilon is required": ["--domain", "domain.toml"],
         "--domain is required": ["--epsilon", 1],
         "'sex'": [*BASE, *numeric],

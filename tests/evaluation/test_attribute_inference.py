@@ -166,7 +166,7 @@ class TestRecall:
         ({"sensitive": "sex"}, TypeError, "sensitive must be the true values, got a str"),
         ({"sensitive": ["F", "M"]}, ValueError, "same number of rows, got 600 and 2"),
         ({"released": ROWS.sample(frac=1, random_state=1)}, ValueError, "row labels in the order of"),
-        ({"sensitive": ["s3cr3t"] * N}, ValueError, "sensitive must have at least two values, got one"),
+        ({"sensitive": ["s3cr3t"] * N}, ValueError, "sensitive must have at least two distinct values, got one"),
         ({"released": pl.DataFrame()}, ValueError, "released must have at least one column"),
         ({"released": np.zeros((2, 2, 2))}, ValueError, "released column .* must be one column"),
         ({"released": pd.DataFrame({"lists": [[1], [2]] * 300})}, ValueError, "released cannot be read"),

@@ -219,7 +219,7 @@ def with_true(counts, labels):
     [
         (lambda: CountEstimateDisplay(COUNTS.assign(lower="secret")), TypeError, "in the column lower"),
         (lambda: with_true(["secret"], ["a"]), TypeError, "true_counts must be numeric"),
-        (lambda: with_true([1], ["secret"]), ValueError, "distinct labels of estimates"),
+        (lambda: with_true([1], ["secret"]), ValueError, "distinct labels that also occur in estimates"),
         (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon="secret")), TypeError, "in the column epsilon"),
         (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon=np.inf)), ValueError, "rows with a finite epsilon"),
         (lambda: PrivacyCurveDisplay.from_curve(CURVE, kind="line"), ValueError, "kind must be one of"),

@@ -136,7 +136,7 @@ class TestStudyReport:
             ({"target": "sex"}, "`target` must not be one of the protected columns"),
             (
                 {"target": "shoes"},
-                "`target` (column 'shoes') must be 0 or 1, each in at least 4 rows. Use a comparison",
+                "`target` (column 'shoes') must be 0 or 1, each in at least 4 rows, got other values or fewer",
             ),
             (
                 {"sensitive": "sex", "privileged": "X", "target": "pay"},

@@ -30,7 +30,7 @@ def test_the_total_is_at_least_the_worst_loss_of_all_that_is_shown(name):
         # `n_samples_seen_`, `mean_` and the sizes of samples show whether the last row is there.
         ("scaler, model", ("sick",), "differs, although"),
         ("target scaled", ("age", "hours"), "differs, although"),
-        ("model, classes read", ("age", "hours"), "only one of the tables is an error"),
+        ("model, classes read", ("age", "hours"), "the release of only one table raises an error"),
         ("bag of parts", ("age", "hours", "target"), "lose epsilon 12 together"),
     ],
 )

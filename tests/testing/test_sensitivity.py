@@ -274,7 +274,7 @@ def test_errors_and_missing_guarantees():
     with pytest.raises(ValueError, match="always"):
         replay_release(fail, X, ONE_LESS, guarantee=CLAIM)
     replay = replay_release(lambda table: table.max(), X, X[:0], guarantee=CLAIM)
-    assert replay.findings == ("only one of the tables is an error: ValueError with 0 rows, none with 3",)
+    assert replay.findings == ("the release of only one table raises an error: ValueError with 0 rows, none with 3",)
     with pytest.raises(ValueError, match="`guarantee` is required"):
         replay_release(len, X, ONE_LESS)
 

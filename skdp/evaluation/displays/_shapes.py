@@ -188,6 +188,7 @@ def _draw_steps(axes: Any, shape: Any) -> None:
     edges = np.array(shape.bins.edges)
     if isinstance(shape.bins.edges[0], date):
         edges = edges.astype("datetime64[D]")
+    # The last entry of a shape, for missing numbers, is not drawn.
     n_bins = len(edges) - 1
     values, errors = _select_bins(shape, slice(n_bins))
     for position, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
@@ -196,6 +197,7 @@ def _draw_steps(axes: Any, shape: Any) -> None:
         low, high = value - error, value + error
         axes.stairs(high, edges, baseline=low, fill=True, color=color, alpha=0.25)
         axes.stairs(value, edges, color=color, lw=1.6, baseline=None)
+    # Bins whose standard error is not reliable are hatched.
     for unsupported in np.flatnonzero(~shape.is_supported[:n_bins]):
         axes.axvspan(edges[unsupported], edges[unsupported + 1], **HATCH)
 

@@ -288,8 +288,8 @@ def _find_positive(column: pd.Series) -> pd.Series:
     # With at least 4 rows of each class, each split has one to train and one to test.
     if not labels.isin([0, 1]).all() or n_rows < 4:
         raise ValueError(
-            f"{name} must be 0 or 1, each in at least 4 rows. Use a comparison, or "
-            "`skdp report --positive` for a label"
+            f"{name} must be 0 or 1, each in at least 4 rows, got other values or fewer "
+            "rows. Use a comparison, or `skdp report --positive` for a label"
         )
     return is_positive
 
@@ -303,7 +303,8 @@ def _find_privileged(domain: Domain, column: pd.Series, privileged: Any) -> list
         # The message contains only declared facts, and no values of the data.
         raise ValueError(
             "`privileged` must be some, but not all, of the declared values of "
-            f"`sensitive`, {labels}. Use labels for bins"
+            f"`sensitive`, {labels}, got another value or all values. Use labels for "
+            "bins"
         )
     is_privileged = column.isin(values)
     if is_privileged.all() or not is_privileged.any():
