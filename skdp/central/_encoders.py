@@ -269,13 +269,15 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     private**: each of its rows is a function of the input row, without noise. Not covered: an error reveals that a
     value is undeclared, or that the target has a missing one.
 
-    For each category, the sums of the distances of the target to both bounds are released. A record adds two numbers of
-    at least 0 to one category of each of d columns, together the width of the bounds; so Laplace noise of scale d
-    widths over their fraction of epsilon, drawn exactly, protects all of them. The rest is post-processing: how much
-    the means of the categories of a column differ is estimated by moments, and each is shrunk by the variances of its
-    noise and of as many rows (empirical Bayes, [1]_), for which a twentieth of epsilon is spent on the variance of the
-    target. Encodings are noisy, so a model learns hardly anything of the target of a single row from its own encoding:
-    cross-fitting is not needed.
+    For each category, the sums of the distances of the target to both bounds are released. In each of d
+    columns, a record adds two nonnegative numbers to one category, whose sum is the width of the bounds. Exactly drawn
+    Laplace noise of scale d * width / (0.95 epsilon) therefore protects all sums. The remaining 5 % of epsilon are for
+    the sum of squares of the target, from which its variance is estimated.
+
+    The rest is post-processing. The variance between the means of the categories of a column is estimated by moments,
+    and each mean is shrunk by the variances of its noise and of a mean of as many rows (empirical Bayes, [1]_). Because
+    encodings are noisy, a model learns hardly anything about the target of a single row from its own encoding, so
+    cross-fitting is not required.
 
     References
     ----------

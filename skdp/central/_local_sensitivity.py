@@ -460,11 +460,11 @@ def sample_and_aggregate(
 
     Notes
     -----
-    **Privacy.** Central model, pure epsilon, delta = 0, both for adding or removing a row and for replacing one: given
-    the chunks of all rows, one row is in one chunk, so the sum of each of m outputs moves by at most its width, or by
-    half of it while the number of chunks with a value moves by 1. Noise of scale m widths / epsilon on the sums and
-    2 / epsilon on the number protects both for one epsilon. The statistics are rounded to an integer grid and added as
-    integers.
+    **Privacy.** Central model, pure epsilon, delta = 0, both for adding or removing a row and for replacing one. A row
+    is in one chunk. Given the chunks of all rows, it changes the sum of each of m outputs by at most the width of its
+    bounds, or by half of the width if it also changes the number of chunks with a value by 1. Noise of scale
+    m widths / epsilon for the sums and 2 / epsilon for the number therefore protects both for one epsilon. The
+    statistics are rounded to an integer grid and added as integers.
 
     **The statistic is trusted.** It must not use the dtypes of its chunk, global variables, global random generators or
     state of earlier calls, and must not print, store or send anything: all of these can reveal rows of other chunks.

@@ -307,8 +307,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         be far below one over the number of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
-        outside. A column is measured from the position between its bounds that is nearest to 0, and scaled by the end
-        that is farther from there: bounds of (0, 1) leave indicators as they are.
+        outside. The origin of a column is the position between its bounds that is nearest to 0. The column is scaled
+        by the distance of the origin from the farther bound, so bounds of (0, 1) leave indicators unchanged.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.

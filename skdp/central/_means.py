@@ -174,8 +174,8 @@ class DPGroupBy(CentralStatistic):
     statistics : {"count", "mean", "sum"} or list of these, default=("count", "mean")
         The statistics to release: the number of rows of each group, and the mean and the sum of each column in it.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
-        The smallest and largest value of all columns except the keys, or of each, from public knowledge, or
-        found by `discover_domain`. Values outside are clipped to them.
+        Bounds (low, high) of all columns except the keys, or of each of them, from public knowledge or from
+        `discover_domain`. Values outside are clipped.
     handle_unknown : {"error", "ignore"}, default="error"
         How `fit` handles an undeclared key. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
     confidence_level : float, default=0.95

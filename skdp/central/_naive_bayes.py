@@ -183,11 +183,14 @@ class DPCategoricalNB(NaiveBayes):
     or a class is not declared.
 
     For each of d columns, the rows are counted by value and class. A record is in one cell of each table: it changes d
-    counts by 1. So Laplace noise of scale d over epsilon, or Gaussian noise for a change of the root of d, drawn
-    exactly, protects all counts together. With a delta, the noise with the smaller exact error is used. The rest is
-    post-processing. A row is classified by the proportions of the classes among the rows with each of its values,
-    ``P(c | v) / P(c)``; these are shrunk towards 1 by the ratio of the noise to the variance between the values of a
-    column (empirical Bayes, [1]_), so rare values, and columns with effects below the noise, have little influence.
+    counts by 1. All counts together are protected by exactly drawn Laplace noise of scale d / epsilon, or by Gaussian
+    noise for an L2 sensitivity of sqrt(d). With a delta, the noise with the smaller exact error is used. The rest is
+    post-processing.
+
+    A row is classified by the ratios ``P(c | v) / P(c)``, where ``P(c | v)`` is the proportion of class c among the
+    rows with the value v. The ratios are shrunk towards 1, depending on the ratio of the noise to the variance between
+    the values of a column (empirical Bayes, [1]_). Rare values, and columns with effects below the noise, therefore
+    have little influence.
 
     References
     ----------

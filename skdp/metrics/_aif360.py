@@ -75,9 +75,9 @@ def to_aif360(
         If X is neither a dataframe nor an array, or is a lazy frame; if
         `sensitive_features` is not a name or a list of names.
     ValueError
-        If a value is missing, lengths, names or the order of row labels do not match, a
-        sensitive feature has only privileged or only unprivileged rows, or y has
-        several labels, and none is the positive label.
+        If a value is missing; if lengths, names or the order of row labels do not match; if
+        a sensitive feature has only privileged or only unprivileged rows; or if none of
+        several labels of y is the positive label.
 
     See Also
     --------

@@ -320,7 +320,7 @@ def private_reweighing(
     of the two groups for a label differ by more than a factor of e^epsilon. The table
     shows the weighted difference in the proportion of positive labels, on average over
     10 draws, for men and women in Adult (32,561 rows), and for two groups of 10,000
-    rows of which 5 and 40 % have the positive label:
+    rows with 5 and 40 % positive labels:
 
     ============  ==========  =====  =====  =====  =====
     epsilon       no weights  0.25   0.5    1      2

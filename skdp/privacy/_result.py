@@ -69,8 +69,9 @@ class PrivacyStatement(JsonRecord):
     notes : tuple of str
         Assumptions and explanations.
     steps : tuple of StatedStep, default=()
-        Named tuples of ``step`` (class of the step, after the names of the steps that lead to it), ``guarantee`` (for
-        columns of the table) and ``fitted`` (if False, the guarantee is the largest loss that the parameters allow).
+        Named tuples of ``step``, ``guarantee`` and ``fitted``. ``step`` contains the names of the enclosing steps and
+        the class of the step. ``guarantee`` is for columns of the table. If ``fitted`` is False, it is the largest loss
+        that the parameters allow.
 
     Attributes
     ----------

@@ -99,9 +99,14 @@ def privacy_statement(
     for local transformers, one call of `transform`. Only a `PrivacyLedger` counts further calls.
 
     Estimators of skdp and of trusted classes have their guarantee in ``guarantee_``, whose scope names the columns.
-    ``protects_rows`` is True if the rows that `transform` returns are protected (the default in the local model), "fit"
-    if only the rows of `fit_transform` are, False if only the statistics are private (the default in the central
-    model), or a list of the protected columns of these rows. A target with the name of a column of X counts as this
+    Their attribute ``protects_rows`` states which output is protected:
+
+    - True: the rows that `transform` returns (the default in the local model);
+    - "fit": only the rows that `fit_transform` returns;
+    - False: only the statistics (the default in the central model);
+    - a list of columns: these columns of the rows that `transform` returns.
+
+    A target with the name of a column of X counts as this
     column, if a step stores the name; pass no protected column as a target elsewhere.
 
     The total is for adding or removing a record only if nothing else reveals which records are in the data, or how

@@ -540,9 +540,10 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
     **Privacy.** Post-processing of reports uses no budget. True predictors and
     targets are not protected.
 
-    The likelihood of a row is the sum, over the true values of the reported columns, of
-    the probability of these values given the true predictors, of the reports given the
-    values, and of the target given both ([1]_ for two values). Standard errors are
+    The likelihood of a row is a sum over the true values of the reported columns. Each
+    term is the product of three probabilities: of these values given the true predictors,
+    of the reports given these values, and of the target given the values and the true
+    predictors ([1]_ for two values). Standard errors are
     sandwich estimates, which are also valid for a wrong model.
 
     A design with non-compliant respondents (`ReportDesign.with_cheaters`) has "cheaters"

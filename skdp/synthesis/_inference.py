@@ -92,10 +92,11 @@ def synthetic_inference(
     the proportion above a limit, declare an edge of a bin at the limit. The dependence of numbers within a bin on other
     columns is not measured, so declare bins that are narrow enough.
 
-    A term is not supported if no measured marginal counts all combinations of its columns separately
-    (without groups of rare values), if it is not linear within its margin of error, such as the mean
-    of a group with fewer records than noise, or if adding any row changes it equally, such as a median or
-    the number of rows.
+    A term is not supported in these cases:
+
+    - no measured marginal counts all combinations of its columns separately, without groups of rare values;
+    - it is not linear within its margin of error, such as the mean of a group with fewer records than noise;
+    - each added row changes it equally, such as a median or the number of rows.
 
     **Privacy.** Post-processing of noisy counts, without privacy loss; no record is read.
 

@@ -55,9 +55,9 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         Failure probability for a numeric `epsilon`, in (0, 1); None for 1e-6. It should
         be far below one over the number of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
-        The smallest and largest value of all columns that `categories` does not declare, or of each, from public
-        knowledge. Values outside belong to the outer bins. Do not set bounds far too wide, because small effects are
-        then not found: use `discover_domain`.
+        Bounds (low, high) of all columns that `categories` does not declare, or of each of them, from public
+        knowledge. Values outside belong to the outer bins. If the bounds are far too wide, small effects are not found.
+        `discover_domain` finds narrower bounds.
     categories : mapping, Domain, list of array-like or Interval, optional
         The values of each categorical column, by name, from public knowledge: each value is a bin. Include None to
         declare missing values as a bin; an `Interval` declares public bins of a numeric column. A list or an `Interval`
@@ -254,9 +254,9 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         Failure probability for a numeric `epsilon`, in (0, 1); None for 1e-6. It should
         be far below one over the number of rows.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
-        The smallest and largest value of all columns that `categories` does not declare, or of each, from public
-        knowledge. Values outside belong to the outer bins. Do not set bounds far too wide, because small effects are
-        then not found: use `discover_domain`.
+        Bounds (low, high) of all columns that `categories` does not declare, or of each of them, from public
+        knowledge. Values outside belong to the outer bins. If the bounds are far too wide, small effects are not found.
+        `discover_domain` finds narrower bounds.
     target_bounds : pair of float, or Domain
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside. If the target
         has a long tail, such as a price, fit its logarithm.
