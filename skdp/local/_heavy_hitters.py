@@ -241,8 +241,8 @@ class HeavyHitters(OnSite, BaseEstimator):
                 f"reports must have a row for each of the {n_groups} groups, got "
                 f"{len(rows)} rows."
             )
-        # Each step keeps more prefixes than words are sought, because a frequent word may
-        # have a prefix that is underestimated.
+        # Each step keeps more than `n_top` prefixes, because the count of the prefix of a
+        # frequent word may be underestimated.
         n_candidates = 2 * max(8, self.n_top)
         words = extend_prefixes(protocol, groups, n_candidates)
         # Bonferroni: each step considers all tails of all candidates.
@@ -336,7 +336,7 @@ class WordCoder:
     def encode_prefixes(
         self, symbols: Symbols, before: int, length: int
     ) -> NDArray[np.int64]:
-        """Encode prefixes as integers: a hash of the first `before` symbols, then the others.
+        """Encode prefixes as integers: a hash of `before` symbols, then the other symbols.
 
         `symbols` has the shape (n_prefixes, at least `length`).
         """
@@ -536,7 +536,7 @@ def estimate_words(
 ) -> pd.DataFrame:
     """Estimate the counts of words from the groups whose prefixes contain the whole word."""
     coder = protocol.coder
-    # Of each word, over the groups: matching reports, and all reports.
+    # For each word, the sums over the groups of matching reports and of all reports.
     matches, n_reports = np.zeros((2, len(words)))
     for reports, (before, length) in zip(groups, coder.steps, strict=True):
         numbers = coder.encode_prefixes(words, before, length)

@@ -86,8 +86,8 @@ def check_key(key: Any) -> bytes | None:
 
 # Encoding of values as bytes, for keyed hashes.
 
-# Types of values (see `type_of_value`) with the same text in each process and version of
-# Python: of the words of an open vocabulary, and of declared values.
+# Types of values (see `type_of_value`) whose text is the same in all processes and versions
+# of Python: types of words of an open vocabulary, and types of declared values.
 WORD_TYPES = ["string", "number", "boolean"]
 ENCODABLE_TYPES = [*WORD_TYPES, "date", "datetime"]
 
@@ -105,7 +105,7 @@ def join_parts(*parts: bytes) -> bytes:
 
 
 def encode_value(value: Any) -> bytes:
-    """Encode a declared value as bytes: equal bytes for equal values of one type, as 1 and 1.0."""
+    """Encode a declared value as bytes. Equal numbers, such as 1 and 1.0, have equal bytes."""
     if isinstance(value, tuple):
         return b"tuple " + join_parts(*map(encode_value, value))
     value_type = type_of_value(value)
@@ -116,13 +116,13 @@ def encode_value(value: Any) -> bytes:
     python_value = to_python(value)
     if value_type == "number" and abs(python_value) == math.inf:
         raise ColumnError("contains inf")
-    # As fractions, 1 and 1.0 have the same text. True has another type.
+    # As fractions, 1 and 1.0 have the same text. True is a boolean, not a number.
     text = str(Fraction(python_value) if value_type == "number" else python_value)
     return f"{value_type} {text}".encode("utf-8", "surrogatepass")
 
 
 def encode_word(value: Any) -> bytes:
-    """Encode a word as bytes. The text "7" and the integer 7 are equal, as in CSV files."""
+    """Encode a word as bytes. The text "7" and the integer 7 have equal bytes, as in CSV files."""
     if type(value) is int:
         return b"number %d" % value
     if isinstance(value, str) and INTEGER.fullmatch(value):
@@ -155,7 +155,7 @@ def encode_column(
         return call_safely(lambda: list(map(write, objects)))
     except ColumnError as error:
         message = str(error)
-    # Outside the except clause, because the context of an error may contain a value.
+    # Raised outside the except clause, because the context of an error may contain a value.
     raise ValueError(f"{title} {message}.")
 
 
@@ -271,7 +271,7 @@ class PermanentDraws:
 
     memo: Memo
     context: bytes
-    # Of shape (n_records, 16).
+    # Keyed hashes of the record ids: (n_records, 16).
     pseudonyms: NDArray[np.uint8]
 
     def digests(self, purpose: str, *parts: NDArray[np.uint8]) -> Digests:

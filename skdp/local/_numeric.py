@@ -148,7 +148,7 @@ class NumberField(Field):
         numbers = self._read(columns, missing=is_sampled)[rows]
         if is_sampled and np.isnan(numbers).any():
             raise ValueError(
-                f"Column {self.name!r} must not be missing in rows that report it."
+                f"Column {self.name!r} must have no missing values in rows that report it."
             )
         # Find the nearest number that may be reported, by interpolation of its index.
         indices = np.interp(numbers, self.numbers, np.arange(len(self.numbers)))
@@ -475,9 +475,8 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
             # contains the text of the bounds.
             column_bounds = float(low) + 0.0, float(high) + 0.0
             fields.append(NumberField(column, column_bounds, mechanism, column_epsilon))
-        to_float_columns(
-            table, allow_bool=False
-        )  # raises an error for text or missing values
+        # Raises an error for text, booleans and missing values.
+        to_float_columns(table, allow_bool=False)
 
         name = self.mechanism if isinstance(self.mechanism, str) else "optimal"
         description = f"{name.replace('_', ' ')} mechanism"

@@ -270,7 +270,7 @@ def _comparable_parts(content: Mapping[str, Any]) -> str:
         "guarantee": {name: guarantee.get(name) for name in _COMPARED},
         "client": content.get("client"),
     }
-    # As text, because 1 and True are equal in Python.
+    # The parts are compared as text, because 1 and True are equal in Python.
     return json.dumps(parts, sort_keys=True)
 
 

@@ -126,7 +126,8 @@ class BloomField(Field):
         return np.column_stack([reports[:, 0], bits])
 
     def permanent_parts(self) -> list[bytes]:
-        # Without the parameters of the second round, which keeps the permanent bits.
+        # The parameters of the second round are excluded, because the permanent bits do
+        # not depend on them.
         parameters = self._parameters(self.first_round)
         return [encode_column_name(self.name, "secret_key"), repr(parameters).encode()]
 
@@ -391,7 +392,8 @@ class RapporEncoder(ReportTransformer):
             second_round = TwoRoundUnaryEncoding(first_round, report_epsilon / n_pairs)
         fields = []
         for name, column in zip(table.names, table.columns, strict=True):
-            # This raises an error for missing values and other types.
+            # Raises an error for missing values, and for values that are not text,
+            # numbers or booleans.
             encode_column(f"column {name!r}", column)
             fields.append(
                 BloomField(name, n_hashes, n_cohorts, first_round, second_round)

@@ -53,7 +53,8 @@ class SetField(OracleField):
         except ColumnError as error:
             message = f"Column {name!r}: {error}."
         if message is not None:
-            # Outside the except clause, because the context of an error may have a value.
+            # Raised outside the except clause, because the context of an error may
+            # contain a value.
             raise ValueError(message)
         (codes,) = self.domain.encode([flat])
         is_declared = codes < self.oracle.k
@@ -317,6 +318,7 @@ class SetValuedEncoder(ReportTransformer):
     def _estimate(
         self, reports: Any, statistic: str, sample_weight: Any = None, **options: Any
     ) -> pd.DataFrame:
+        """Estimate counts or frequencies; with weights, `statistic` must be "frequency"."""
         check_choice("postprocess", options["postprocess"], get_args(SetPostprocess))
         if sample_weight is not None:
             return self._estimate_weighted_frequencies(

@@ -185,7 +185,7 @@ class LocalTableEncoder(ReportTransformer):
                 low, high = map(float, bounds[name])
                 mechanism = make_mechanism("optimal", group_epsilon)
                 field = NumberField(name, (low, high), mechanism, group_epsilon)
-                # This raises an error for text and missing values.
+                # Raises an error for text and missing values.
                 field.prepare([columns[name]])
                 fields.append(field)
                 continue

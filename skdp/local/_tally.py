@@ -177,7 +177,8 @@ class ReportTally:
         sizes, n_reports = content["sizes"], content["n_reports"]
         _check_counts([n_reports], MAX_REPORTS)
         _check_counts(sizes, n_reports)
-        # A record reports one field if fields are sampled, which have weights, or all fields.
+        # If fields are sampled, the protocol has their weights, and a record reports one
+        # field. Otherwise, it reports all fields.
         n_reported = len(fields) if content["protocol"]["weights"] is None else 1
         if sum(sizes) != n_reports * n_reported:
             raise ValueError

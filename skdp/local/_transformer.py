@@ -528,7 +528,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
 
     def _randomness(self, call: int | None = None) -> CallRandomness:
         """Return the randomness of the next call, or of the call with a given number."""
-        # Each call has other noise, because equal noise would cancel in differences.
+        # Each call draws new noise, because equal noise would cancel in differences.
         number = self._calls.advance() if call is None else call
         return CallRandomness(self._seed, type(self).__name__, number)
 

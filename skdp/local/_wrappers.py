@@ -167,7 +167,7 @@ class OnFitOnly(TransformerWrapper):
         # The `set_output` of this object applies.
         transformer.set_output(transform="default")
         transformer.fit(X, y)
-        # Before a release, which would be useless without `transform`.
+        # Raises an error before a release, which would be useless without `transform`.
         transformer.protocol_.check_encodable()
         check_input(self, X, reset=True)
         self.transformer_ = transformer
@@ -256,7 +256,7 @@ class PosteriorFeatures(TransformerWrapper):
     By Bayes' rule, ``P(v | report)`` is proportional to ``P(v) P(report | v)``. The
     likelihood follows from the protocol [1]_, and the prior ``P(v)`` is estimated from
     the reports of `fit`. The output has a column ``<column>_<value>`` for each declared
-    value, and the columns of an attribute have the sum 1 in each row.
+    value, and the columns of an attribute sum to 1 in each row.
 
     Parameters
     ----------

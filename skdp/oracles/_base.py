@@ -21,7 +21,7 @@ def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
     """Check an array of bits of shape (n, k), and return it as booleans."""
     bits = np.asarray(reports)
     if bits.ndim != 2 or bits.shape[1] != k:
-        raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}")
+        raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}.")
     if bits.dtype == np.uint8:
         is_valid = bits.max(initial=0) <= 1
     else:
@@ -479,13 +479,18 @@ class FrequencyOracle(LocalMechanism):
         return self._read(block if width > 1 else block[:, 0])
 
     def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
-        """Check the range of integer reports, and convert them to the dtype of `report`."""
+        """Check the range of bits or integers, and convert them to the dtype of `report`.
+
+        `columns` has the shape (n, width), or (n,) for one column, as the result.
+        """
         if self.has_bits:
             return check_bits(columns, self.k).view(np.uint8)
         if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.n_reports:
             raise ValueError(
                 f"reports must be integers from 0 to {self.n_reports - 1}."
             )
+        # Codes have this dtype, because it also represents k, the code of values outside
+        # the domain.
         return columns.astype(np.min_scalar_type(self.n_reports))
 
     def _check_codes(self, codes: NDArray[Any]) -> None:
@@ -663,7 +668,7 @@ class FrequencyOracle(LocalMechanism):
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[Any]:
         """Draw the report of each code from the random bits of its digest."""
-        # No code gives an array of the dtype and shape of reports, for 0 records.
+        # An empty report determines the dtype and shape of the result for 0 records.
         reports = [self.report(codes[:0], DigestSource(b""))]
         for row, digest in enumerate(digests):
             reports.append(self.report(codes[row : row + 1], DigestSource(digest)))

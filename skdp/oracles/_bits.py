@@ -113,7 +113,7 @@ class UnaryEncoding(BitOracle):
         self.k = check_size(k)
         if variant not in ("optimized", "symmetric"):
             raise ValueError(
-                f"variant must be 'optimized' or 'symmetric', got {variant!r}"
+                f"variant must be 'optimized' or 'symmetric', got {variant!r}."
             )
         if (p is None) != (q is None) or (epsilon is None) == (p is None):
             raise ValueError(
@@ -166,8 +166,8 @@ class UnaryEncoding(BitOracle):
         # With both bits 1, a third value with the bit 0 is the least likely value: its
         # bit has the probability 1 - p in place of 1 - q, and the two bits are 1 with q.
         blanket = (1 - p) / (1 - q) * q * q
-        # If the other k - 2 bits are 1 too, all values are equally likely. For many
-        # values, this class is joined to the class above, with its smaller blanket.
+        # If the other k - 2 bits are 1 too, all values are equally likely. For k >= 64,
+        # such reports are rare and remain in the class above, which has a smaller blanket.
         ones = q ** (self.k - 2) if self.k < 64 else Fraction(0)
         return ReportPair(
             (
@@ -239,8 +239,8 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
         # Bisection finds the smallest f, in units of 2**-64, with this epsilon. It is
         # valid because the ratio p (1 - q) / ((1 - p) q) decreases as f grows to 1/2:
         # its logarithm is ln(p / (1 - p)) - ln(q / (1 - q)), and for x = s + f (1 - 2 s)
-        # the derivative of ln(x / (1 - x)) by f is (1 - 2 x) / (x (1 - x) (1 - 2 f)),
-        # which decreases in x.
+        # the derivative of ln(x / (1 - x)) with respect to f is
+        # (1 - 2 x) / (x (1 - x) (1 - 2 f)), which decreases in x.
         low, high = 0, ONE // 2
         while low < high:
             self._set_flip((low + high) // 2)

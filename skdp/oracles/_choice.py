@@ -12,7 +12,7 @@ from skdp.oracles._bits import SubsetSelection, UnaryEncoding
 from skdp.oracles._hashing import LocalHashing
 from skdp.oracles._randomized_response import RandomizedResponse
 
-# Constructors ``(k, epsilon) -> oracle``. Of several oracles with equal errors,
+# Constructors ``(k, epsilon) -> oracle``. If several oracles have equal errors,
 # `choose_oracle` returns the first one.
 ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
     "randomized_response": RandomizedResponse,

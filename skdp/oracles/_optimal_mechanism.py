@@ -197,7 +197,8 @@ class Optimal(NumericMechanism):
             self.outcomes = _solve_outcomes(self.nodes, float(capped), max_ratio)
         else:
             self.outcomes = _check_outcomes(outcomes)
-            # Some window contains the last node, so the longest window has one bit per node.
+            # The 1s of a window, the last entry of an outcome, are its nodes. Some window
+            # contains the last node, so the longest window has one bit per node.
             n_gaps = max(window for _, _, window in self.outcomes).bit_length() - 1
             self.nodes = _select_nodes(self.steps, n_gaps)
             if n_gaps != len(self.nodes) - 1:
@@ -213,14 +214,18 @@ class Optimal(NumericMechanism):
         # Probabilities in units of 2**-64, of shape (n_nodes, n_reports).
         self._rows = np.column_stack([mirrored, middle, direct])
         if self._rows.min() <= 0:
-            raise ValueError("outcomes must have positive probabilities, at most 1.")
+            raise ValueError(
+                "outcomes and their mirror images must have positive probabilities, whose "
+                "sum at each node is less than 1. Use the `outcomes` of another instance."
+            )
         if self.worst_ratio > max_ratio:
             raise ValueError(
-                f"outcomes must have a privacy loss of at most {float(capped):g}."
+                f"outcomes must have a privacy loss of at most {float(capped):g}, got "
+                f"{self.epsilon:g}. Use the epsilon for which they were computed."
             )
         self._set_estimates()
-        # A random word of 64 bits selects the report: the number of these sums of the
-        # first probabilities that are not larger than the word.
+        # Cumulative sums of the probabilities. The report is the number of sums that are
+        # not larger than a random word of 64 bits.
         self._thresholds = np.cumsum(self._rows[:, :-1], axis=1).astype(np.uint64)
 
     def _set_estimates(self) -> None:
@@ -234,7 +239,10 @@ class Optimal(NumericMechanism):
         biases = probabilities @ distances - (self.nodes - self.steps / 2)
         # The tolerance grows with the estimates, because floats round larger numbers more.
         if np.abs(biases).max() > 2.0**-24 + 1e-13 * np.abs(distances).max():
-            raise ValueError("outcomes must have unbiased estimates.")
+            raise ValueError(
+                "outcomes must have unbiased estimates. Use the `outcomes` of another "
+                "instance with the same epsilon."
+            )
         self._squares = probabilities @ distances**2
 
     @cached_property

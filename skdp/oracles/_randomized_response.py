@@ -98,7 +98,7 @@ class RandomizedResponse(FrequencyOracle):
         n_words = 1 << self._bits
         # All words with a quotient less than the bound are uniform draws: k words each.
         self._bound = math.floor(requested * n_words / self.k)
-        # Of the words whose quotient is the bound, a fraction is a uniform draw. The
+        # A fraction of the words whose quotient is the bound are uniform draws, too. The
         # last quotient may have less than k words.
         n_tied = min(self.k, n_words - self._bound * self.k)
         n_missing = requested * n_words - self._bound * self.k
@@ -151,7 +151,7 @@ class RandomizedResponse(FrequencyOracle):
             change *= quotient < self._bound
             reports[start : start + step] = np.bitwise_xor(block, change)
             tied.append(np.flatnonzero(quotient == self._bound) + start)
-        # Rows whose quotient is the bound. The empty array is for 0 codes.
+        # Rows whose quotient is the bound. Without codes, only the empty array remains.
         rows = np.concatenate([*tied, np.empty(0, np.intp)])
         is_uniform = bernoulli(
             restrict_source(source, rows), self._threshold, rows.size

@@ -166,9 +166,11 @@ class SetSelection(FrequencyOracle):
             raise small_epsilon_error(epsilon)
 
     def _compute_hit_proportions(self) -> list[int]:
-        """Return the proportion of sets whose first common member is member i, for i = 1 to m.
+        """Return, for i = 1 to m, the proportion of sets with member i as first common member.
 
-        The proportion is C(K - i, w - 1) / C(K, w), in units of 2**-320, rounded down.
+        Among the C(K, w) sets of w of the K codes, C(K - i, w - 1) sets contain the i-th
+        member of a padded set, and none of its earlier members. The proportions are in
+        units of 2**-320, rounded down.
         """
         # The proportion of sets without the first i - 1 members. Among them, w of the
         # K - i + 1 remaining codes are drawn.
@@ -180,7 +182,7 @@ class SetSelection(FrequencyOracle):
         return proportions
 
     def _compute_weights(self, max_ratio: Fraction) -> tuple[int, ...]:
-        """Return the weight W_0 of a uniform set, and W_i of a first common member i."""
+        """Return the weights: W_0 of a uniform set, and W_i of sets with first common member i."""
         total = Fraction(sum(self._hit_proportions), _PROPORTION_UNITS)
         # The ratio is at most e^eps if W_i <= (e^eps - 1) W_0 proportion_i. All weights
         # add up to 2**64, so W_0 is about 2**64 / (1 + (e^eps - 1) total). Rounding down
@@ -265,13 +267,13 @@ class SetSelection(FrequencyOracle):
 
         Returns
         -------
-        ndarray of shape (n,) or (n, width)
-            One report per set.
+        ndarray of uint8, shape (n, k)
+            One report per set, with a bit for each value.
 
         Raises
         ------
         ValueError
-            If the sets have another shape.
+            If the sets have another shape or dtype, or a code is out of range.
         """
         if sets.ndim != 2 or sets.shape[1] != self.max_size:
             raise ValueError(
@@ -386,7 +388,7 @@ def _find_best_size(k: int, m: int, epsilon: float) -> int:
     n_codes = k + m
     excess = math.expm1(min(epsilon, 50))
     # The proportion of sets that do not intersect the padded set, C(k, w) / C(K, w): the
-    # product, over its members, of the probabilities to miss one after the other.
+    # product of the probabilities that its members are excluded one after the other.
     missed = np.ones(k)
     for n_left in range(n_codes, k, -1):
         missed *= 1 - sizes / n_left

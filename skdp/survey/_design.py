@@ -56,8 +56,8 @@ class ReportDesign(SavedByArguments):
     column : column name
         Column of the reports.
     channel : array-like of shape (n_values, n_reports), or mapping
-        Probability of each report (column) given each true value (row). Each row has
-        the sum 1. With `group`, a mapping of each group to its channel.
+        Probability of each report (column) given each true value (row). Each row sums
+        to 1. With `group`, a mapping of each group to its channel.
     values : list, or mapping of meaning to label
         Labels of the true values, in the order of the rows. A mapping, such as
         ``{"no": 2, "yes": 1}``, declares the meaning of the labels.
@@ -161,9 +161,9 @@ class ReportDesign(SavedByArguments):
         # The first comparison is False for NaN. Rounding changes a sum by less than 1e-9.
         if not (matrix >= 0).all() or np.abs(sums - 1).max() > 1e-9:
             raise ValueError(
-                "`channel` must have nonnegative numbers with the sum 1 in each row, got "
-                f"the sums {np.round(sums, 6).tolist()}. Use fractions such as 10 / 12, and a "
-                "row for each true value."
+                "`channel` must have rows of nonnegative numbers that sum to 1, got the sums "
+                f"{np.round(sums, 6).tolist()}. Use fractions such as 10 / 12, and a row for "
+                "each true value."
             )
         return matrix
 
@@ -407,7 +407,7 @@ class ReportDesign(SavedByArguments):
         -------
         ReportDesign
             Design with the additional value "cheaters". The proportions of all values,
-            including "cheaters", have the sum 1, because the true values of non-compliant
+            including "cheaters", sum to 1, because the true values of non-compliant
             respondents are unknown.
 
         Raises
@@ -556,7 +556,7 @@ class ReportDesign(SavedByArguments):
         -------
         pandas.DataFrame
             Columns 'frequency', 'std_error', 'lower' and 'upper', indexed by value.
-            Frequencies have the sum 1, and may be negative or greater than 1.
+            Frequencies sum to 1, and may be negative or greater than 1.
 
         Raises
         ------
@@ -891,8 +891,8 @@ def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Numbers) -> 
     `fitted` are the probabilities of the reports in each group if all groups have the
     estimated proportions: (n_groups, n_reports).
     """
-    # Kish's effective number of reports: weighted proportions have the variance of so many
-    # reports with equal weights.
+    # Kish's effective number of reports: weighted proportions have the variance of this
+    # number of reports with equal weights.
     observed = counts.observed
     squares = np.maximum(counts.group_squares, np.finfo(float).tiny)
     n_reports = counts.group_totals**2 / squares

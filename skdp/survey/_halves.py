@@ -316,7 +316,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         -------
         pandas.DataFrame
             Columns 'frequency', 'std_error', 'lower' and 'upper', indexed by value and
-            "cheaters". All frequencies have the sum 1, because the true values of
+            "cheaters". All frequencies sum to 1, because the true values of
             non-compliant respondents are unknown.
 
         Raises

@@ -299,7 +299,7 @@ def validate_column(name: str, values: Any) -> NDArray[Any]:
 
 
 def check_real(name: str, values: Any) -> None:
-    """Raise an error for complex numbers, because the error of scikit-learn contains them."""
+    """Raise an error for complex numbers, because scikit-learn's error message contains them."""
     if np.asarray(values).dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} must have real numbers.")
 

@@ -91,18 +91,22 @@ class ClassTarget:
         return len(self.log_reports) - 1
 
     def log_densities(self, linear: Numbers, scale: Numbers) -> Numbers:
-        """Compute the log probability of class and report: (n_classes, n_cells, n_rows)."""
+        """Compute the log probability of class and report: (n_classes, n_cells, n_rows).
+
+        `linear` has the shape (n_columns, n_cells, n_rows), without the reference class.
+        """
         return np.asarray(log_softmax(linear) + self.log_reports[:, np.newaxis])
 
     def scores(
         self, linear: Numbers, scale: Numbers, posterior: Numbers
     ) -> tuple[Numbers, Numbers]:
-        """Compute the derivatives of the log likelihood by the linear predictors.
+        """Compute the gradient of the log likelihood with respect to `linear` and `scale`.
 
-        `posterior` has the shape (n_classes, n_cells, n_rows). There is no scale, so the
-        second array is empty.
+        `posterior` has the shape (n_classes, n_cells, n_rows). `linear` and the first result
+        have the shape (n_columns, n_cells, n_rows), without the reference class. There is no
+        scale, so the second result is empty.
         """
-        # The derivative of a log softmax: indicator of the class, less its probability.
+        # The gradient of a log softmax: indicator of the class, less its probability.
         cells = posterior.sum(axis=0)
         excess = posterior - np.exp(log_softmax(linear)) * cells
         return excess[1:], np.zeros((0, cells.shape[1]))
@@ -133,8 +137,12 @@ class NumberTarget:
     def scores(
         self, linear: Numbers, scale: Numbers, posterior: Numbers
     ) -> tuple[Numbers, Numbers]:
-        """Compute the derivatives of the log likelihood by the linear predictor, and by the scale."""
-        # The derivatives of -(y - m)^2 / (2 sigma^2) - log sigma by m and by log sigma.
+        """Compute the gradient of the log likelihood with respect to `linear` and `scale`.
+
+        `linear`, `posterior` and the first result have the shape (1, n_cells, n_rows), and
+        the second result has the shape (1, n_rows).
+        """
+        # Derivatives of -(y - m)^2 / (2 sigma^2) - log sigma with respect to m and log sigma.
         precision = math.exp(-2 * max(float(scale[0]), MIN_LOG_SIGMA))
         residuals = self.values - linear
         by_scale = posterior * (residuals**2 * precision - 1)

@@ -307,7 +307,7 @@ def test_both_probabilities_of_forced_answers_are_required():
         (
             lambda: ReportDesign("a", [[1.5, -0.5], [0.5, 0.5]], values=[0, 1]),
             ValueError,
-            "nonnegative numbers with the sum 1",
+            "nonnegative numbers that sum to 1",
         ),
         (lambda: ReportDesign("a", [[0.5, 0.5], [0.08, 0.91]], values=[0, 1]), ValueError, r"\[1.0, 0.99\]. Use fra"),
         (lambda: ReportDesign("a", np.eye(2), values=[0, 1], group="g"), TypeError, "if `channel` is a mapping"),

@@ -175,7 +175,7 @@ def _sum_products(
     squares = np.zeros(n_cells)
     step = max(1, MAX_BLOCK_FLOATS // n_cells)
     for start in range(0, len(parts[0][1]), step):
-        # (n_rows, n_cells), after one field after the other.
+        # Each field multiplies the number of columns, until there are n_cells.
         products: Any = np.ones((1, 1))
         for (field, report, names), size in zip(parts, sizes, strict=True):
             rows = report[start : start + step]
@@ -193,13 +193,16 @@ def _sum_products(
 def check_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
     """Check the weight of each record, and return the weights as floats: (n_rows,)."""
     if isinstance(reports, ReportTally):
-        raise TypeError("`sample_weight` requires reports, got a ReportTally.")
+        raise TypeError(
+            "`sample_weight` requires a row for each record, got a ReportTally. Pass the "
+            "output of `transform`."
+        )
     if n_rows < 2:
         raise ValueError(f"`sample_weight` requires at least 2 rows, got {n_rows}.")
     reject_column_name("sample_weight", sample_weight)
     check_same_order(reports, sample_weight, "sample_weight")
     weights = None
-    # The error of NumPy quotes a value.
+    # NumPy's error message may contain a weight, so the error below replaces it.
     with suppress(TypeError, ValueError):
         weights = np.asarray(sample_weight, float)
     if weights is None or weights.shape != (n_rows,):

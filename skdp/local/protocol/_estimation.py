@@ -273,7 +273,7 @@ def compute_field_weights(
     sizes: Sequence[float],
     columns: Sequence[Any],
 ) -> NDArray[np.float64]:
-    """Compute weights, with the sum 1, of the fields that estimate some columns.
+    """Compute weights, which sum to 1, of the fields that estimate some columns.
 
     `sizes` are the numbers of records that report each field of the protocol. The
     weights are proportional to the precision, the inverse of the variance.

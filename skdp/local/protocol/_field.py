@@ -22,11 +22,11 @@ from skdp.privacy import ReportPair
 from skdp.randomness import ByteSource
 from skdp.tables import ColumnError
 
-# Encoded true values, an array for each column: numbers, or objects of the type bytes.
+# Encoded true values: one array per column, with numbers or objects of the type bytes.
 Codes = list[NDArray[Any]]
 
-# Reports, an array with a row for each record for each field. If fields are sampled, the
-# last array is the boolean mask of the reported fields, of shape (n_records, n_fields).
+# Reports: one array per field, with one row per record. If fields are sampled, the last
+# array is the boolean mask of the reported fields, of shape (n_records, n_fields).
 Reports = list[NDArray[Any]]
 
 # Exact probability of each report (a column) given each true value (a row).

@@ -98,11 +98,12 @@ class OracleField(Field):
         cells: NDArray[np.intp] | None,
     ) -> NDArray[np.float64]:
         assert cells is not None
-        # The joint cells of each value, whose unbiased values are summed.
-        members = cells[:, np.newaxis]  # (n_cells, n_members)
+        # Row i has the joint cells with value i: (n_cells, n_members). The estimate of a
+        # value is the sum of the estimates of its joint cells.
+        members = cells[:, np.newaxis]
         if tuple(columns) != tuple(self.columns):
-            # A value of some columns has all joint cells with this value. Sorted by value,
-            # they are groups of equal size.
+            # Each value of a part of the columns occurs in equally many joint cells, so
+            # the joint cells, sorted by value, are rows of equal length.
             group = find_marginal_cells(self.domain, columns)
             n_groups = self.domain.select(columns).size
             order = np.argsort(group, kind="stable")
@@ -220,7 +221,8 @@ class CategoryField(OracleField):
 
     def permanent_parts(self) -> list[bytes]:
         parameters = repr(sorted(self.first_round.parameters().items())).encode()
-        # Without `oracle`, whose further noise does not change the permanent reports.
+        # The parameters of `oracle` are excluded, because the permanent reports do not
+        # depend on its further noise.
         return [parameters, *encode_declared_values(self._declared_values())]
 
     def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
@@ -252,7 +254,7 @@ class ValueField(CategoryField):
     # True if some records do not report the field. Their values are missing.
     is_sampled: bool = False
 
-    # The declared values, with missing if fields are sampled.
+    # The declared values, and None if fields are sampled.
     _written_domain: Domain = field(init=False)
 
     reports_values: ClassVar[bool] = True
@@ -272,7 +274,7 @@ class ValueField(CategoryField):
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
         codes = super().prepare(columns)
-        # This raises an error if a dtype cannot represent the declared values.
+        # Raises an error if a dtype cannot represent the declared values.
         self._written_domain.decoders(columns)
         return codes
 

@@ -406,8 +406,8 @@ class ReportProtocol:
         if self.permanent_key is None:
             if record_id is not None:
                 raise ValueError(
-                    "record_id requires permanent reports. Set memoize=True, or a "
-                    "secret_key of RapporEncoder."
+                    "record_id requires permanent reports. Set memoize=True and "
+                    "secret_key (RapporEncoder: only secret_key)."
                 )
             return []
         if record_id is None:
@@ -572,12 +572,12 @@ class ReportProtocol:
         return ReportTally(self.meaning, tuple(sums), sizes, len(reports[0]))
 
     def empty_tally(self) -> ReportTally:
-        """Return the tally of no reports.
+        """Return an empty tally, to which other tallies can be added.
 
         Returns
         -------
         ReportTally
-            Tally with sums of 0.
+            Tally of 0 reports.
         """
         sums = [np.zeros(field.shape, np.int64) for field in self.fields]
         return ReportTally(self.meaning, tuple(sums), (0,) * len(sums), 0)

@@ -118,7 +118,7 @@ class SampledCounts:
     noise: Vector
     sampling: Vector
     n: float
-    # Of the estimated variances; infinite if the variances are known.
+    # Degrees of freedom of the estimated variances; infinite for known variances.
     degrees_of_freedom: float = math.inf
 
     @classmethod
@@ -168,7 +168,7 @@ class SampledCounts:
     def average(cls, parts: Sequence[Self], weights: Vector) -> Self:
         """Average counts of the same cells from samples without a common record.
 
-        `weights` has the shape (n_samples,) and the sum 1.
+        `weights` has the shape (n_samples,) and sums to 1.
         """
         n = parts[0].n
         squares = weights**2
