@@ -239,5 +239,5 @@ def _normalize(counts: Numbers, name: str) -> Numbers:
     # Unbiased estimates may be negative, and so may their sum.
     total = counts.sum()
     if not (np.isfinite(total) and total > 0):
-        raise ValueError(f"{name} must have counts with a positive sum")
+        raise ValueError(f"{name} must have counts with a positive sum, got 0 or less")
     return counts / total
