@@ -45,7 +45,7 @@ class DaskTable(Engine):
         if path is None and not is_local:
             raise ValueError(
                 "path is required on a cluster, which has no common temporary "
-                "directory. Use a path that all machines can access"
+                "directory, got None. Use a path that all machines can access"
             )
         return super().check_path(path)
 

@@ -111,7 +111,7 @@ def check_path(session: Any, path: Any) -> str:
         if not _is_local(session):
             raise ValueError(
                 "path is required on a cluster, which has no common temporary "
-                "directory. Use a path that all machines can access"
+                "directory, got None. Use a path that all machines can access"
             )
         return make_temporary_path().as_uri()
     target = os.fspath(path)
