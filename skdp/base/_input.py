@@ -306,7 +306,8 @@ def get_target(table: Table, y: Any) -> tuple[Any, Any]:
     column, name = target_column(y)
     n_rows = len(table.columns[0]) if table.columns else 0
     if len(column) != n_rows or not table.columns:
-        raise ValueError(f"y must have the {n_rows} rows of X, got {len(column)}")
+        # The numbers of rows are private.
+        raise ValueError("X and y must have the same number of rows")
     check_same_order(table.native, y, "y")
     if name not in table.names:
         return column, name

@@ -304,7 +304,7 @@ class TestErrors:
         [
             ({"epsilon": 0}, "epsilon must be"),
             ({"delta": 0}, r"`delta` must be in \(0, 1\), got 0. The texts of columns \['t'\]"),
-            ({"groups": [1]}, "`groups` must have a person for each of the 2 rows of X, got 1"),
+            ({"groups": [1]}, "`groups` must have one person for each row of X"),
             ({"groups": [1, None]}, "`groups` must not contain missing"),
             ({"random_state": "0"}, "random_state must be"),
         ],

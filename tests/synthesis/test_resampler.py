@@ -92,7 +92,7 @@ def test_groups_bound_the_contribution():
     persons = np.zeros(200, int)  # all rows are of one person, of whom one is kept
     made, _ = resampler(200.0, random_state=1).fit_resample(X, Y, groups=persons)
     assert len(made) < 20
-    with pytest.raises(ValueError, match=r"`groups` must have a person for each of the .* rows of X, got 3"):
+    with pytest.raises(ValueError, match="`groups` must have one person for each row of X"):
         resampler().fit_resample(X, Y, groups=[1, 2, 3])
 
 

@@ -137,10 +137,8 @@ def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
     except ColumnError as error:
         raise ValueError(f"`groups` {error}") from None
     if len(persons) != n_rows:
-        raise ValueError(
-            f"`groups` must have a person for each of the {n_rows} rows of X, got "
-            f"{len(persons)}."
-        )
+        # The numbers of rows are private.
+        raise ValueError("`groups` must have one person for each row of X.")
     if (persons < 0).any():
         raise _make_missing_person_error()
     return persons
