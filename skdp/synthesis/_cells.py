@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval, type_of_attribute
+from skdp.synthesis.model import Marginal
 from skdp.tables import number_dtype
 
 # Tuned by benchmarks/synthesis_numbers.py.
@@ -167,13 +168,16 @@ def _cut_numbers(interval: Interval) -> NDArray[np.float64]:
         steps = np.arange(np.ceil(low * unit), np.floor(high * unit)) / unit
         return _join_edges(interval, steps)
     # Even cells for any body, cells that grow from 0 for long tails, and single numbers
-    # that many records may have: 0, or all whole numbers if they are few.
-    smallest = max(2.0**-12 * (high - low), low, -high)
-    growing = np.geomspace(smallest, max(abs(low), abs(high)), 64)
-    even = np.linspace(low, high, 65)
-    single = np.zeros(1)
+    # that many records may have: round numbers, or all whole numbers if they are few.
+    smallest = max(2.0**-16 * (high - low), low, -high)
+    growing = np.geomspace(smallest, max(abs(low), abs(high)), 128)
+    even = np.linspace(low, high, 129)
+    single = _list_round_numbers(max(-low, high))
     if high - low <= MAX_CELLS / 2:
         single = np.arange(np.ceil(low), high)
+    if unit < np.inf:
+        single = np.unique(np.rint(single * unit) / unit)
+    single = single[(single >= low) & (single <= high)]
     width = 1 / unit if unit < np.inf else POINT_WIDTH * (high - low)
     kept = np.concatenate([declared, single, single + width])
     fine = np.concatenate([even, growing, -growing])
@@ -184,6 +188,14 @@ def _cut_numbers(interval: Interval) -> NDArray[np.float64]:
     distances = np.abs(fine[:, np.newaxis] - kept).min(axis=1)
     fine = np.concatenate([fine[distances > width], single, single + width])
     return _join_edges(interval, fine)
+
+
+def _list_round_numbers(largest: float) -> NDArray[np.float64]:
+    """List 0 and the numbers of four decades with one digit, or with 5 as the second digit."""
+    decade = min(math.floor(math.log10(largest)), 307)  # 9.5e308 is no float
+    digits = np.concatenate([np.arange(1, 10), np.arange(1.5, 9)])
+    positive = np.outer(digits, 10.0 ** np.arange(decade - 3, decade + 1)).ravel()
+    return np.concatenate([-positive, np.zeros(1), positive])
 
 
 def _join_edges(interval: Interval, fine: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -253,9 +265,8 @@ class Shape:
     """The index of the first cell of each bin, and last the number of cells: (n_bins + 1,)."""
     proportions: NDArray[np.float64]
     """The proportion of each cell in the records of its bin: (n_cells,)."""
-    counts: NDArray[np.float64]
-    """The noisy counts of the cells."""
-    std_error: float
+    levels: tuple[Marginal, ...]
+    """The noisy counts of the cells, and of blocks of cells."""
 
     @property
     def bins(self) -> NDArray[np.intp]:

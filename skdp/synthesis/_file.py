@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.domain import Domain, Interval
-from skdp.synthesis._cells import Shape, with_edges
+from skdp.domain import Domain
+from skdp.synthesis._cells import find_intervals, with_edges
 from skdp.synthesis._rows import make_template
-from skdp.synthesis.model import Clique, Marginal, fit_model, shape_of
+from skdp.synthesis.model import Clique, Marginal, shape_of
 from skdp.synthesis.selection import (
-    CellCounts,
-    Fitted,
+    NumberCounts,
     find_columns,
-    make_shape,
+    fit_numbers,
     structure_of,
 )
 
@@ -36,16 +36,20 @@ PARTS = {
 def describe_fit(synthesizer: Any) -> dict[str, Any]:
     """Describe the fitted parts by names of columns."""
     names = synthesizer.domain_.columns
-    marginals = []
-    for marginal in synthesizer.marginals_:
-        described = {"columns": [names[column] for column in marginal.clique]}
-        described |= {"groups": marginal.groups, "counts": marginal.counts}
-        marginals.append(described | {"std_error": marginal.std_error})
+
+    def describe(marginal: Marginal) -> dict[str, Any]:
+        return {
+            "columns": [names[column] for column in marginal.clique],
+            "groups": marginal.groups,
+            "counts": marginal.counts,
+            "std_error": marginal.std_error,
+        }
+
     cells = []
     for column, shape in synthesizer._shapes.items():
-        described = {"column": names[column], "edges": list(shape.cells.edges)}
-        described |= {"counts": shape.counts, "std_error": shape.std_error}
-        cells.append(described)
+        levels = [describe(marginal) for marginal in shape.levels]
+        edges = list(shape.cells.edges)
+        cells.append({"column": names[column], "edges": edges, "levels": levels})
     scores = []
     for pair, (score, std_error) in synthesizer._scores.items():
         scores.append([[names[column] for column in pair], score, std_error])
@@ -55,7 +59,7 @@ def describe_fit(synthesizer: Any) -> dict[str, Any]:
         "template": synthesizer._template,
         "features": list(synthesizer._features),
         "named": hasattr(synthesizer, "feature_names_in_"),
-        "marginals": marginals,
+        "marginals": list(map(describe, synthesizer.marginals_)),
         "scores": scores,
         "cells": cells,
     }
@@ -80,16 +84,12 @@ def restore_fit(synthesizer: Any, parts: dict[str, Any]) -> None:
     scores = {}
     for names, score, std_error in parts["scores"]:
         scores[_read_clique(names, domain)] = float(score), _read_error(std_error)
-    shapes = {}
-    for about in parts["cells"]:
-        (column,) = find_columns(domain, [about["column"]], "cells")
-        is_gaussian = guarantee.rho is not None
-        shapes[column] = _read_shape(about, domain[about["column"]], is_gaussian)
     structure = structure_of(domain, synthesizer.max_cells)
+    numbers = _read_numbers(parts["cells"], domain, guarantee.rho is not None)
     # Nothing is set before all parts are read.
-    fitted = Fitted(*fit_model(structure, marginals), scores)
+    fitted = replace(fit_numbers(structure, marginals, numbers), scores=scores)
     template = make_template(template, domain)
-    synthesizer._set_fit(domain, marginals, shapes, fitted, features, template)
+    synthesizer._set_fit(domain, marginals, fitted, features, template)
     synthesizer.guarantee_ = guarantee
     synthesizer.n_features_in_ = len(features)
     if parts["named"] is True:
@@ -118,17 +118,28 @@ def _read_marginal(about: Mapping[str, Any], domain: Domain) -> Marginal:
     return Marginal(clique, counts, _read_error(about["std_error"]), groups)
 
 
-def _read_shape(about: Mapping[str, Any], bins: Interval, is_gaussian: bool) -> Shape:
-    """Read the noisy counts of the fine cells of a column."""
-    edges = np.array(about["edges"], bins.dtype)
-    declared = np.array(bins.edges, bins.dtype)
-    is_same = np.array_equal(edges[[0, -1]], declared[[0, -1]])
-    if not is_same or not np.isin(declared, edges).all():
-        raise ValueError("the fine cells and the bins of a column have different edges")
-    counts = _read_counts(about["counts"], (edges.size - 1,))
-    cells = with_edges(bins, edges)
-    counted = CellCounts.of(cells, counts, _read_error(about["std_error"]), is_gaussian)
-    return make_shape(cells, bins, counted)
+def _read_numbers(
+    listed: list[Mapping[str, Any]], domain: Domain, is_gaussian: bool
+) -> NumberCounts:
+    """Read the noisy counts of the fine cells of columns."""
+    cells = {}
+    levels = {}
+    values = {name: domain[name] for name in domain.columns}
+    for about in listed:
+        name = about["column"]
+        (column,) = find_columns(domain, [name], "cells")
+        bins = find_intervals(domain)[column]
+        edges = np.array(about["edges"], bins.dtype)
+        declared = np.array(bins.edges, bins.dtype)
+        is_same = np.array_equal(edges[[0, -1]], declared[[0, -1]])
+        if not is_same or not np.isin(declared, edges).all():
+            raise ValueError(
+                "the fine cells and the bins of a column have different edges"
+            )
+        cells[column] = with_edges(bins, edges)
+        fine = Domain(values | {name: cells[column]})
+        levels[column] = tuple(_read_marginal(one, fine) for one in about["levels"])
+    return NumberCounts(find_intervals(domain), cells, levels, is_gaussian)
 
 
 def _read_counts(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:

@@ -118,7 +118,7 @@ def synthetic_inference(
     >>> synthesizer = synthesizer.fit(adult.frame[names])
     >>> synthetic_inference(synthesizer, lambda table: table["age"].mean(), columns=["age"]).round(2)
             term  estimate  std_error  lower  upper  p_value  supported reason
-    0  statistic     38.45       0.08   38.3  38.61      0.0       True
+    0  statistic     38.46       0.08   38.3  38.62      0.0       True
     """
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(
@@ -283,9 +283,9 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     scores = np.zeros((bins.size, value_of.size))
     scores[np.arange(bins.size), 2 * bins] = -z / 2
     scores[np.arange(bins.size), 2 * bins + 1] = z / 2
-    return replace(
-        axis, scores=scores, cell_counts=shape.counts, std_error=shape.std_error
-    )
+    counts = shape.levels[0].counts[: bins.size]
+    std_error = shape.levels[0].std_error
+    return replace(axis, scores=scores, cell_counts=counts, std_error=std_error)
 
 
 @dataclass(frozen=True, eq=False)

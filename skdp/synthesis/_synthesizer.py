@@ -36,7 +36,7 @@ from skdp.domain import Domain, DomainLike, Interval
 from skdp.persistence import load, save
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, check_delta
 from skdp.randomness import check_size
-from skdp.synthesis._cells import Shape, cut_domain
+from skdp.synthesis._cells import cut_domain
 from skdp.synthesis._counts import (
     ModelCount,
     combine_counts,
@@ -214,9 +214,9 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     model, samples and all other methods are post-processing, without privacy loss.
 
     With ``bins="private"``, a fifth of the budget is spent on counts of fine cells, which depend on the declared
-    `Interval` only. With declared bins of d columns, each column whose bins have several values spends 1/(10 d) of
+    `Interval` only. With declared bins of d columns, each column whose bins have several values spends 3/(20 d) of
     the budget on counts of fine cells. Numbers are drawn in proportion to these counts where the counts exceed their
-    noise, and uniformly elsewhere.
+    noise, from fitted tails beyond them, and uniformly elsewhere.
 
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, this reveals the
     number of records, and the rows have the guarantee ``guarantee_.to("replace")``. With `groups`, no guarantee holds
@@ -253,10 +253,10 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9588.0       22.0   9545.0   9631.0       True
-    1  Female   >50K   1203.0       22.0   1160.0   1246.0       True
-    2    Male  <=50K  15128.0       22.0  15085.0  15171.0       True
-    3    Male   >50K   6644.0       22.0   6601.0   6687.0       True
+    0  Female  <=50K   9614.0       22.0   9571.0   9657.0       True
+    1  Female   >50K   1187.0       22.0   1144.0   1230.0       True
+    2    Male  <=50K  15103.0       22.0  15060.0  15146.0       True
+    3    Male   >50K   6660.0       22.0   6617.0   6703.0       True
     """
 
     protects_rows = True
@@ -378,21 +378,18 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         # Measure.
         private = PrivateCounts(records, budget, source)
         with limit_blas_threads():
-            domain, shapes = measure_cells(private, domain, cells, self.bins)
+            domain, numbers = measure_cells(private, domain, cells, self.bins)
             plan = plan.with_domain(domain)
-            fitted = measure_and_fit(private, plan)
+            fitted = measure_and_fit(private, plan, numbers)
         # Post-process: the records are not used from here on.
         template = make_template(rows.table, domain)
-        self._set_fit(
-            domain, private.marginals, shapes, fitted, rows.features, template
-        )
+        self._set_fit(domain, private.marginals, fitted, rows.features, template)
         return plan
 
     def _set_fit(
         self,
         domain: Domain,
         marginals: list[Marginal],
-        shapes: dict[int, Shape],
         fitted: Fitted,
         features: tuple[Any, ...],
         template: Table,
@@ -407,9 +404,10 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         for clique, score in fitted.scores.items():
             if len(clique) == 2:
                 self._scores[clique] = score
-        self._shapes = shapes
+        self._shapes = fitted.shapes
         # Private bins are wide, so the numbers within them depend on each other.
-        self._ranks = learn_ranks(self.model_, shapes if self.bins == "private" else {})
+        ranked = fitted.shapes if self.bins == "private" else {}
+        self._ranks = learn_ranks(self.model_, ranked)
         self._features = features
         self._template = template
         self._calls = CallCounter()

@@ -153,7 +153,7 @@ def test_ranges_are_counts_of_one_column():
     assert whole.lower <= 400 <= whole.upper
     part = SYNTHESIZER.count_estimate({"age": (20, 50)})
     assert not part.supported  # the count below 50 in the bin from 40 to 60 is unknown
-    assert part.count == pytest.approx(300, abs=30)
+    assert part.count == pytest.approx(300, abs=80)  # cells within the bin have few records
 
 
 def test_every_record_and_no_record():

@@ -28,7 +28,7 @@ HUGE, TINY = Fraction(10**6), Fraction(1, 10**9)
 
 def plan(sizes=SIZES, max_cells=1000, **others):
     is_ordered = others.pop("ordered", (False,) * len(sizes))
-    structure = Structure(tuple(sizes), (False,) * len(sizes))
+    structure = Structure(tuple(sizes))
     options = {"cliques": None, "workload": (), "target": None} | others
     return Plan(structure, is_ordered, max_cells, **options)
 

@@ -16,6 +16,8 @@ from skdp.testing import replay_release
 from tests.conftest import each
 from tests.testing.central_releases import fitted as with_persons
 
+N = 3_000
+
 
 def cells_of(declared):
     return cut_domain(Domain({"x": declared})).get(0, declared)
@@ -53,7 +55,8 @@ def test_a_person_costs_what_is_promised(bins, rows):
         release = partial(with_persons, synthesizer.set_params(marginals=marginals))
         replay = replay_release(release, table, table[:-rows])
         assert replay.passed, replay.findings
-        assert replay.epsilon == pytest.approx(20)
+        # Of a person with 3 rows, a score may change by less than 3.
+        assert replay.epsilon == pytest.approx(20, rel=0.02)
 
 
 # Cells
@@ -115,6 +118,38 @@ def test_standard_deviations_hold_between_wide_bounds(seed):
     rows = DPMarginalSynthesizer(0.5, delta=1e-9, domain=domain, random_state=seed).fit(table).sample(n)
     assert ((rows.mean() - table.mean()).abs() < 0.1 * table.std()).all()
     assert (rows.std() / table.std()).between(0.85, 1.2).all()
+
+
+@pytest.mark.parametrize("bins", ["declared", "private"])
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_is_no_tail(bins, seed):
+    """In 32 bins up to 100,000, standard deviations of 3,000 rows were 17 to 180 times too large."""
+    rng = np.random.default_rng(5)
+    columns = {
+        "amount": np.exp(5 + rng.normal(size=N)).round(2),
+        "minutes": np.exp(4 + 0.7 * rng.normal(size=N)).round(),
+        "score": rng.normal(900, 100, N).round(),
+    }
+    table = pd.DataFrame(columns)
+    domain = {"amount": Interval(0, 100_000, bins=32, decimals=2)}
+    domain |= {name: Interval(0, 100_000, bins=32) for name in ("minutes", "score")}
+    synthesizer = DPMarginalSynthesizer(0.3, delta=1e-9, domain=domain, bins=bins, random_state=seed)
+    rows = synthesizer.fit(table.astype({"minutes": int, "score": int})).sample(N)
+    assert (rows.std() / table.std()).max() < 6
+    assert ((rows.mean() - table.mean()).abs() / table.std()).max() < 3
+
+
+@pytest.mark.parametrize("bins", ["declared", "private"])
+def test_round_numbers_are_kept_in_wide_intervals(bins):
+    """A spike within a wide interval was spread over its cell: .4 too few rows of 60 % had it."""
+    rng = np.random.default_rng(4)
+    numbers = np.where(rng.random(N) < 0.6, 250, rng.normal(400, 120, N).round().clip(0, 5_000))
+    table = pd.DataFrame({"x": numbers.astype(int), "y": [0, 1] * (N // 2)})
+    domain = {"x": Interval(0, 5_000, bins=32), "y": [0, 1]}
+    synthesizer = DPMarginalSynthesizer(3.0, delta=1e-6, domain=domain, bins=bins, random_state=0)
+    rows = synthesizer.fit(table).sample(N)
+    assert (rows["x"] == 250).mean() == pytest.approx(0.6, abs=0.03)
+    assert rows["x"].std() == pytest.approx(numbers.std(), rel=0.1)
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 2])

@@ -57,7 +57,7 @@ def test_repeated_measurements_are_weighted_and_grouped_values_stay_apart():
 
 def fit(sizes, marginals, masks=()):
     """Fit a model; return it with the total."""
-    structure = Structure(tuple(sizes), (False,) * len(sizes), tuple(masks))
+    structure = Structure(tuple(sizes), tuple(masks))
     model, _ = fit_model(structure, marginals)
     return model, estimate_total(marginals)[0]
 

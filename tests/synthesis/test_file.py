@@ -123,7 +123,7 @@ class TestDamage:
             (["scores"], [[["sex", "age"], None, 0.1]], "TypeError"),
             (["scores"], [[["sex", "age"], 0.1, -3]], "must be a positive number"),
             (["cells", 0, "edges"], [0.0, 1.0], "different edges"),
-            (["cells", 0, "std_error"], -1, "positive number"),
+            (["cells", 0, "levels", 0, "std_error"], -1, "positive number"),
             (["more"], 1, "the parts of a synthesizer must be"),
         ],
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,10 +43,11 @@ MAX_HALVINGS, MAX_SWITCHES = 8, 3
 MAX_MEAN_SQUARE = 3.0
 """Largest mean squared standardized residual that noise explains."""
 
-# Chosen by benchmarks/synthesis_numbers.py: at 2, errors of standard deviations of the
-# smooth columns are 30 times as large at epsilon 1; at 8 they are equal.
-CLEAR_STD_ERRORS = 4.0
-"""Standard errors above which a count has records: noise exceeds them in one of 30,000 cells."""
+N_FITS = 5
+"""Rounds of proportional fitting; tails of columns change each other little."""
+
+MIN_PROPORTION = 1e-12
+"""Smallest proportion of a cell in a tail."""
 
 MIN_TAIL_COUNT = 1e-6
 """Smallest count of a tail at which the descent starts, in standard errors."""
@@ -60,13 +61,13 @@ class Structure:
     """The public facts of a model: sizes and orders of columns, and impossible cells."""
 
     sizes: tuple[int, ...]
-    has_tails: tuple[bool, ...]
-    """True for each column of numbers or dates, whose first and last bins are often rare."""
     masks: Masks = ()
 
 
 def fit_model(
-    structure: Structure, marginals: Iterable[Marginal]
+    structure: Structure,
+    marginals: Iterable[Marginal],
+    tails: Mapping[int, Table] | None = None,
 ) -> tuple[GraphicalModel, int]:
     """Fit a graphical model to noisy marginals; also return the number of steps."""
     # The model minimizes the weighted squared error of all measured counts. The descent
@@ -78,26 +79,53 @@ def fit_model(
     #    schemes. Foundations of Computational Mathematics 15.
     merged = merge_marginals(marginals)
     total, _ = estimate_total(merged)
+    tails = tails or {}
+    merged, is_tail = _replace_tails(merged, tails, total)
     cliques = [marginal.clique for marginal in merged]
     masked = [clique for clique, _ in structure.masks]
     tree = JunctionTree(structure.sizes, [*cliques, *masked])
-    potentials = _make_potentials(tree, structure, merged, total)
+    potentials = _make_potentials(tree, structure, merged, tails, total)
     loss = _Loss(tree, merged, total, potentials)
     state, n_steps = _descend(loss)
+    # Iterative proportional fitting: the noise of pairs is not in the tails.
+    for _ in range(N_FITS):
+        state = loss.fit_targets(state, is_tail)
     return GraphicalModel(tree, state.beliefs), n_steps
+
+
+def _replace_tails(
+    marginals: Sequence[Marginal], tails: Mapping[int, Table], total: float
+) -> tuple[list[Marginal], NDArray[np.bool_]]:
+    """Replace the noisy counts of columns in tails; also mark these counts."""
+    replaced = []
+    marks = []
+    for marginal in marginals:
+        is_tail = np.zeros(marginal.counts.shape, bool)
+        (column, *others) = marginal.clique
+        if column in tails and not others:
+            is_tail = ~np.isnan(tails[column])
+            counts = np.where(is_tail, tails[column], marginal.counts)
+            # All other counts add up to the rest.
+            rest = total - counts.sum()
+            counts[~is_tail] += rest / max(1, is_tail.size - is_tail.sum())
+            marginal = replace(marginal, counts=counts)
+        replaced.append(marginal)
+        marks.append(is_tail.ravel())
+    return replaced, np.concatenate(marks)
 
 
 def _make_potentials(
     tree: JunctionTree,
     structure: Structure,
     marginals: Sequence[Marginal],
+    tails: Mapping[int, Table],
     total: float,
 ) -> list[Table]:
     """Return the log-potential of each clique: independent columns, and -inf in impossible cells."""
     potentials = list(map(np.zeros, map(tree.shape, range(len(tree.cliques)))))
-    for column, has_tails in enumerate(structure.has_tails):
-        size = tree.sizes[column]
-        proportions = _estimate_column(column, size, has_tails, marginals, total)
+    for column, size in enumerate(tree.sizes):
+        tail = tails.get(column, np.full(size, np.nan))
+        proportions = _estimate_column(column, tail, marginals, total)
         index = tree.find_measured((column,))
         potentials[index] += expand(np.log(proportions), (column,), tree.cliques[index])
     for clique, is_impossible in structure.masks:
@@ -108,36 +136,16 @@ def _make_potentials(
 
 
 def _estimate_column(
-    column: int,
-    size: int,
-    has_tails: bool,
-    marginals: Sequence[Marginal],
-    total: float,
+    column: int, tail: Table, marginals: Sequence[Marginal], total: float
 ) -> Table:
     """Estimate the proportions of the values of a column, all positive, at which the descent starts."""
     noisy, std_error = estimate_counts(marginals, (column,))
     if not np.isfinite(std_error):
-        return np.full(size, 1 / size)
+        return np.full(tail.size, 1 / tail.size)
     # A count of 0 may be noise.
     counts = project_to_simplex(noisy, total) + std_error
-    clear = np.flatnonzero(noisy >= CLEAR_STD_ERRORS * std_error)
-    if has_tails and clear.size:
-        # Outside the clear counts, noise may exceed the counts and would dominate the
-        # mean of the column, so the counts are replaced by geometric tails.
-        low, high = clear[0], clear[-1]
-        smallest = MIN_TAIL_COUNT * std_error
-        counts[high:] = _fit_tail(noisy[high:]) + smallest
-        counts[low::-1] = _fit_tail(noisy[low::-1]) + smallest
+    counts = np.where(np.isnan(tail), counts, tail + MIN_TAIL_COUNT * std_error)
     return np.asarray(counts / counts.sum())
-
-
-def _fit_tail(noisy: Table) -> Table:
-    """Return a geometric tail c r**k, in which c is the first count and r is estimated from the next two."""
-    # The sum of the tail after a count c is c r / (1 - r) = s, so r = s / (s + c). The
-    # next two counts estimate s; one or four of them give equal errors.
-    tail_sum = max(0.0, float(noisy[1:3].sum()))
-    ratio = tail_sum / (tail_sum + noisy[0])
-    return np.asarray(noisy[0] * ratio ** np.arange(noisy.size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +209,14 @@ class _Loss:
         means = squares / self._counts.lengths
         is_explained = loss <= self._counts.size and means.max() <= MAX_MEAN_SQUARE
         return _State(factors, beliefs, proportions, loss, bool(is_explained))
+
+    def fit_targets(self, state: _State, is_fitted: NDArray[np.bool_]) -> _State:
+        """Scale cells of the model so that some measured counts equal their targets."""
+        targets = np.maximum(self._targets[is_fitted], MIN_PROPORTION)
+        proportions = np.maximum(state.proportions[is_fitted], MIN_PROPORTION)
+        factors = state.factors.copy()
+        factors[is_fitted] += np.log(targets / proportions)
+        return self.evaluate(factors)
 
     def step(self, state: _State, length: float) -> Table:
         """Return the logarithms of the factors after a gradient step."""

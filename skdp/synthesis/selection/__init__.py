@@ -4,8 +4,7 @@ from skdp.synthesis.selection._budget import MIN_STD_ERROR as MIN_STD_ERROR
 from skdp.synthesis.selection._budget import NoiseBudget as NoiseBudget
 from skdp.synthesis.selection._budget import PrivateCounts as PrivateCounts
 from skdp.synthesis.selection._budget import Sensitivity as Sensitivity
-from skdp.synthesis.selection._cell_counts import CellCounts as CellCounts
-from skdp.synthesis.selection._cell_counts import make_shape as make_shape
+from skdp.synthesis.selection._cell_counts import NumberCounts as NumberCounts
 from skdp.synthesis.selection._cell_counts import measure_cells as measure_cells
 from skdp.synthesis.selection._plan import Plan as Plan
 from skdp.synthesis.selection._plan import check_width as check_width
@@ -16,4 +15,5 @@ from skdp.synthesis.selection._plan import structure_of as structure_of
 from skdp.synthesis.selection._plan import warn_excluded as warn_excluded
 from skdp.synthesis.selection._scores import group_rare_values as group_rare_values
 from skdp.synthesis.selection._selection import Fitted as Fitted
+from skdp.synthesis.selection._selection import fit_numbers as fit_numbers
 from skdp.synthesis.selection._selection import measure_and_fit as measure_and_fit

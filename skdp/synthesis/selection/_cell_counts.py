@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval, copy_guarantee
 from skdp.synthesis._cells import Shape, Steps, find_intervals, find_points, with_edges
-from skdp.synthesis.model import Clique
+from skdp.synthesis.model import Marginal, estimate_counts
 from skdp.synthesis.selection._budget import PrivateCounts
+from skdp.synthesis.selection._tails import fit_tails
 
 # Tuned by benchmarks/synthesis_numbers.py.
 CLEAR_STD_ERRORS = 3.0
@@ -23,69 +25,116 @@ CLEAR_NUMBER_STD_ERRORS, CLEAR_NUMBER_STD_ERRORS_PURE = 4.5, 8.5
 Gaussian noise exceeds 4.5, and Laplace noise 8.5, with a probability of 3e-6."""
 
 
+CLEAR_BIN_STD_ERRORS = 5.0
+"""Standard errors above which the count of a bin is better than a tail."""
+
+N_BRANCHES = 8
+"""Blocks of a block of cells."""
+
 MIN_PROPORTION = 1e-9
 
 
 def measure_cells(
     private: PrivateCounts, domain: Domain, cells: Mapping[int, Interval], bins: str
-) -> tuple[Domain, dict[int, Shape]]:
+) -> tuple[Domain, NumberCounts]:
     """Count fine cells; find bins if they are private; continue with bins."""
-    if not cells:
-        return domain, {}
-    # Within declared bins, a column spends a tenth of an equal part of the budget; all
-    # columns together spend a fifth of the budget on finding private bins.
-    fraction = Fraction(1, 10 * len(domain.columns))
-    if bins == "private":
-        fraction = Fraction(1, 5 * len(cells))
-    columns: list[Clique] = [(column,) for column in cells]
-    counts = {}
-    for marginal in private.measure(columns, [fraction] * len(columns)):
-        (column,) = marginal.clique
-        # The last code may be missing, which is no number.
-        cell_counts = marginal.counts[: len(cells[column].edges) - 1]
-        counts[column] = CellCounts.of(
-            cells[column], cell_counts, marginal.std_error, private.budget.is_gaussian
-        )
-    if bins == "private":
-        domain = _find_bins(private, domain, cells, counts)
-    shapes = {}
-    bins_of_cells = {}
-    intervals = find_intervals(domain)
-    for column, fine in cells.items():
-        shape = make_shape(fine, intervals[column], counts[column])
-        shapes[column] = shape
-        # The last cell and the last bin may be missing.
-        bins_of_cells[column] = np.append(shape.bins, shape.starts.size - 1)
+    levels: dict[int, tuple[Marginal, ...]] = {}
+    if cells:
+        # Within declared bins, a column spends 15 % of an equal part of the budget; all
+        # columns together spend a fifth of the budget on finding private bins.
+        fraction = Fraction(3, 20 * len(domain.columns))
+        if bins == "private":
+            fraction = Fraction(1, 5 * len(cells))
+        levels = private.measure_levels(list(cells), fraction)
+    is_gaussian = private.budget.is_gaussian
+    numbers = NumberCounts(find_intervals(domain), cells, levels, is_gaussian)
+    if cells and bins == "private":
+        domain = _find_bins(private, domain, numbers)
+        numbers = replace(numbers, intervals=find_intervals(domain))
+    bins_of_cells = {column: numbers.bins_of_cells(column) for column in cells}
     private.coarsen(domain, bins_of_cells)
-    return domain, shapes
+    return domain, numbers
 
 
-def make_shape(fine: Interval, bins: Interval, counts: CellCounts) -> Shape:
-    """Estimate the distribution of records within bins."""
-    edges = np.array(fine.edges, fine.dtype)
-    starts = np.searchsorted(edges, np.array(bins.edges, fine.dtype))
-    proportions = counts.estimate_within(starts)
-    return Shape(fine, starts, proportions, counts.counts, counts.std_error)
+@dataclass(frozen=True, eq=False)
+class NumberCounts:
+    """The bins of numbers and dates, and the noisy counts of finer cells."""
+
+    intervals: Mapping[int, Interval]
+    cells: Mapping[int, Interval]
+    """The fine cells of each interval with more cells than bins."""
+    levels: Mapping[int, tuple[Marginal, ...]]
+    """The counts of these cells, and of blocks of them."""
+    is_gaussian: bool
+
+    def cells_of(self, column: int) -> Interval:
+        """Return the fine cells of a column, or its bins."""
+        return self.cells.get(column, self.intervals[column])
+
+    def find_starts(self, column: int) -> NDArray[np.intp]:
+        """Return the number of the first cell of each bin, and of all cells."""
+        cells = self.cells_of(column)
+        bins = np.array(self.intervals[column].edges, cells.dtype)
+        return np.searchsorted(np.array(cells.edges, cells.dtype), bins)
+
+    def bins_of_cells(self, column: int) -> NDArray[np.intp]:
+        """Return the bin of each cell; the last one may be missing."""
+        starts = self.find_starts(column)
+        bins = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+        return np.append(bins, starts.size - 1)
+
+    def combine(self, column: int, marginals: Iterable[Marginal]) -> CellCounts:
+        """Combine the counts of cells with counts of bins."""
+        cells = self.cells_of(column)
+        levels = list(self.levels.get(column, ()))
+        noisy, std_error = estimate_counts(marginals, (column,))
+        if math.isfinite(std_error):
+            members = self.bins_of_cells(column)[: len(cells)]
+            levels.append(Marginal((column,), noisy, std_error, (members,)))
+        return CellCounts.of(cells, levels, self.is_gaussian)
+
+    def estimate(
+        self, marginals: Sequence[Marginal]
+    ) -> tuple[dict[int, NDArray[np.float64]], dict[int, Shape]]:
+        """Estimate the counts of bins in tails, nan elsewhere, and the distributions within bins."""
+        tails = {}
+        shapes = {}
+        for column in self.intervals:
+            noisy, std_error = estimate_counts(marginals, (column,))
+            if not math.isfinite(std_error) and column not in self.levels:
+                continue
+            counts = self.combine(column, marginals)
+            starts = self.find_starts(column)
+            proportions, first, stop = counts.estimate_proportions(starts)
+            sums = np.add.reduceat(proportions, starts[:-1])
+            if math.isfinite(std_error):
+                is_tail = (starts[:-1] >= stop) | (starts[1:] <= first)
+                is_tail &= noisy[: sums.size] < CLEAR_BIN_STD_ERRORS * std_error
+                tails[column] = np.full(noisy.size, np.nan)
+                tail = max(1.0, float(counts.counts.sum())) * sums[is_tail]
+                tails[column][: sums.size][is_tail] = tail
+            if column in self.cells:
+                within = proportions / np.repeat(sums, np.diff(starts))
+                cells, levels = self.cells[column], self.levels[column]
+                shapes[column] = Shape(cells, starts, within, levels)
+        return tails, shapes
 
 
-def _find_bins(
-    private: PrivateCounts,
-    domain: Domain,
-    cells: Mapping[int, Interval],
-    counts: Mapping[int, CellCounts],
-) -> Domain:
+def _find_bins(private: PrivateCounts, domain: Domain, numbers: NumberCounts) -> Domain:
     """Cut intervals into bins with about equal counts. The noise of pairs limits their number."""
+    counts = {column: numbers.combine(column, ()) for column in numbers.cells}
     total = max(1.0, float(np.mean([cell.counts.sum() for cell in counts.values()])))
     budget = private.budget
     noise = budget.std_error(budget.remaining / (2 * len(domain.columns)))
     # The noise of a pair of columns is a twentieth of all records.
     n_affordable = max(2, round((0.05 * total / noise) ** 0.5))
     columns = {name: domain[name] for name in domain.columns}
-    intervals = find_intervals(domain)
-    for column, fine in cells.items():
+    for column, fine in numbers.cells.items():
         edges = np.array(fine.edges, fine.dtype)
-        n_bins = min(len(intervals[column].edges) - 1, n_affordable)
-        cuts = _cut(counts[column].estimate_proportions(), n_bins)
+        n_bins = min(len(numbers.intervals[column].edges) - 1, n_affordable)
+        one_bin = np.array([0, edges.size - 1])
+        proportions, _, _ = counts[column].estimate_proportions(one_bin)
+        cuts = _cut(proportions, n_bins)
         columns[domain.columns[column]] = with_edges(fine, edges[cuts])
     found = Domain(columns, constraints=domain.constraints, derived=domain.derived)
     return copy_guarantee(found, domain)
@@ -96,65 +145,87 @@ class CellCounts:
     """The noisy counts of neighboring cells."""
 
     counts: NDArray[np.float64]
-    std_error: float
+    covariance: NDArray[np.float64]
+    edges: NDArray[np.float64]
     widths: NDArray[np.float64]
     clear_std_errors: float
     """Standard errors above which a single cell has records."""
 
     @classmethod
     def of(
-        cls,
-        fine: Interval,
-        counts: NDArray[np.float64],
-        std_error: float,
-        is_gaussian: bool,
+        cls, fine: Interval, levels: Sequence[Marginal], is_gaussian: bool
     ) -> CellCounts:
-        """Return the counts of the cells of an interval."""
+        """Combine counts of the cells of an interval and of blocks of them."""
+        # The best linear unbiased estimate: precisions add up.
+        size = len(fine)
+        unit = min(level.std_error for level in levels)
+        precision = np.zeros((size, size))
+        weighted = np.zeros(size)
+        for level in levels:
+            members = level.groups_of(level.clique[0])
+            members = np.arange(size) if members is None else members
+            weight = (unit / level.std_error) ** 2
+            precision += weight * np.equal.outer(members, members)
+            weighted += weight * level.counts[members]
+        covariance = np.asarray(np.linalg.inv(precision), float)
+        # The last code may be missing, which is no number.
+        n_cells = len(fine.edges) - 1
+        counts = (covariance @ weighted)[:n_cells]
+        covariance = unit**2 * covariance[:n_cells, :n_cells]
         widths = Steps.of(fine).n_values
         # A single real number has no width.
         widths = np.where(find_points(fine), MIN_PROPORTION * widths.sum(), widths)
         clear = CLEAR_NUMBER_STD_ERRORS
         if not is_gaussian:
             clear = CLEAR_NUMBER_STD_ERRORS_PURE
-        return cls(counts, std_error, widths, clear)
+        edges = np.array(fine.edges, fine.dtype).astype(float)
+        # No sum of squares overflows.
+        edges = np.ldexp(edges, -math.frexp(np.abs(edges).max())[1])
+        return cls(counts, covariance, edges, widths, clear)
 
     def part(self, start: int, stop: int) -> CellCounts:
         """Return the counts of some of the cells."""
         cells = slice(start, stop)
         return CellCounts(
             self.counts[cells],
-            self.std_error,
+            self.covariance[cells, cells],
+            self.edges[start : stop + 1],
             self.widths[cells],
             self.clear_std_errors,
         )
 
-    def estimate_within(self, starts: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the proportion of each cell in its bin."""
-        proportions = []
-        for start, stop in itertools.pairwise(starts):
-            proportions.append(self.part(start, stop).estimate_proportions())
-        return np.concatenate(proportions)
-
-    def estimate_proportions(self) -> NDArray[np.float64]:
-        """Return the proportion of each cell: by its count if clear, otherwise by width."""
+    def estimate_proportions(
+        self, starts: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], int, int]:
+        """Return the proportion of each cell, and the first and the last cell between the tails."""
+        bins = [self.part(*cells) for cells in itertools.pairwise(starts)]
+        sums, std_errors = _sum_blocks(bins)
+        within = np.concatenate([part.divide() for part in bins])
         # Every cell has a positive proportion, because a row may still have the bin of
         # these cells.
-        proportions = self._divide() + MIN_PROPORTION * self.widths / self.widths.sum()
-        return np.asarray(proportions / proportions.sum())
+        within = within + MIN_PROPORTION * self.widths / self.widths.sum()
+        is_clear = sums >= CLEAR_STD_ERRORS * std_errors
+        shares = np.where(is_clear, sums, 0.0) if is_clear.any() else np.diff(starts)
+        proportions = within * np.repeat(shares, np.diff(starts))
+        proportions /= proportions.sum()
+        if not is_clear.any():
+            return proportions, 0, self.counts.size
+        proportions, first, stop = fit_tails(
+            proportions, self.edges, self.counts, self.covariance
+        )
+        proportions = proportions + MIN_PROPORTION**2 * within
+        return proportions / proportions.sum(), first, stop
 
-    def _divide(self) -> NDArray[np.float64]:
+    def divide(self) -> NDArray[np.float64]:
         """Divide 1 among blocks by their counts, then among the cells of each block."""
-        if self.counts.size <= 1:
-            return np.ones(self.counts.size)
-        stops = np.linspace(0, self.counts.size, 9).astype(int)  # 8 blocks
-        blocks = []
-        for start, stop in itertools.pairwise(np.unique(stops)):
-            blocks.append(self.part(start, stop))
-        sizes = np.array([block.counts.size for block in blocks])
-        sums = np.array([block.counts.sum() for block in blocks])
+        size = self.counts.size
+        if size <= 1:
+            return np.ones(size)
+        stops = np.unique(np.linspace(0, size, N_BRANCHES + 1).astype(int))
+        blocks = [self.part(*cells) for cells in itertools.pairwise(stops)]
+        sums, std_errors = _sum_blocks(blocks)
         widths = np.array([block.widths.sum() for block in blocks])
-        limits = np.where(sizes > 1, CLEAR_STD_ERRORS, self.clear_std_errors)
-        std_errors = self.std_error * sizes**0.5
+        limits = np.where(np.diff(stops) > 1, CLEAR_STD_ERRORS, self.clear_std_errors)
         is_clear = sums >= limits * std_errors
         # If no block is far from its part by width, the blocks that are clear by chance
         # would take the records of the others.
@@ -169,7 +240,7 @@ class CellCounts:
         is_open[: max(0, first - 1)] = False
         is_open[last + 2 :] = False
         rest = float(sums[~is_clear].sum())
-        margin = CLEAR_STD_ERRORS * self.std_error * sizes[~is_clear].sum() ** 0.5
+        margin = CLEAR_STD_ERRORS * float((std_errors[~is_clear] ** 2).sum() ** 0.5)
         open_width = widths[is_open].sum()
         # If all open blocks are single numbers, noise would become a frequent number.
         if rest > margin and open_width > widths.sum() / 10:
@@ -177,8 +248,17 @@ class CellCounts:
         proportions /= proportions.sum()
         parts = []
         for block, proportion in zip(blocks, proportions, strict=True):
-            parts.append(proportion * block._divide())
+            parts.append(proportion * block.divide())
         return np.concatenate(parts)
+
+
+def _sum_blocks(
+    blocks: Sequence[CellCounts],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the counts of blocks of cells, and their standard errors."""
+    sums = np.array([block.counts.sum() for block in blocks])
+    variances = np.array([block.covariance.sum() for block in blocks])
+    return sums, np.sqrt(np.maximum(variances, 0.0))
 
 
 def _cut(proportions: NDArray[np.float64], max_bins: int) -> list[int]:

@@ -178,9 +178,8 @@ def make_plan(
 
 
 def structure_of(domain: Domain, max_cells: int) -> Structure:
-    """Return the sizes and types of the columns of a domain, and the cells that its constraints exclude."""
-    has_tails = tuple(isinstance(domain[name], Interval) for name in domain.columns)
-    return Structure(domain.sizes, has_tails, find_masks(domain, max_cells))
+    """Return the sizes of the columns of a domain, and the cells that its constraints exclude."""
+    return Structure(domain.sizes, find_masks(domain, max_cells))
 
 
 def check_width(n_columns: int) -> None:

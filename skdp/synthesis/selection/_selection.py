@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 
@@ -24,10 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.oracles import project_to_simplex
+from skdp.synthesis._cells import Shape
 from skdp.synthesis.model import (
     Clique,
     GraphicalModel,
     Groups,
+    Marginal,
+    Structure,
     estimate_counts,
     estimate_total,
     fit_model,
@@ -35,6 +38,7 @@ from skdp.synthesis.model import (
     sum_groups,
 )
 from skdp.synthesis.selection._budget import PrivateCounts, groups_of
+from skdp.synthesis.selection._cell_counts import NumberCounts
 from skdp.synthesis.selection._plan import Plan
 from skdp.synthesis.selection._scores import (
     MEAN_ABSOLUTE,
@@ -73,18 +77,35 @@ class Fitted:
     model: GraphicalModel
     n_steps: int
     scores: Mapping[Clique, tuple[float, float]] = field(default_factory=dict)
+    shapes: Mapping[int, Shape] = field(default_factory=dict)
 
 
-def measure_and_fit(private: PrivateCounts, plan: Plan) -> Fitted:
+NO_NUMBERS = NumberCounts({}, {}, {}, is_gaussian=False)
+
+
+def measure_and_fit(
+    private: PrivateCounts, plan: Plan, numbers: NumberCounts = NO_NUMBERS
+) -> Fitted:
     """Spend the budget on the marginals of a plan, and fit a model to them."""
     if plan.cliques is None:
-        return _measure_selected(private, plan)
+        return _measure_selected(private, plan, numbers)
     fraction = private.budget.remaining / len(plan.cliques)
     private.measure(plan.cliques, [fraction] * len(plan.cliques))
-    return _fit(private, plan)
+    return fit_numbers(plan.structure, private.marginals, numbers)
 
 
-def _measure_selected(private: PrivateCounts, plan: Plan) -> Fitted:
+def fit_numbers(
+    structure: Structure, marginals: Sequence[Marginal], numbers: NumberCounts
+) -> Fitted:
+    """Fit a model to marginals, with tails and distributions within bins."""
+    tails, shapes = numbers.estimate(marginals)
+    model, n_steps = fit_model(structure, marginals, tails)
+    return Fitted(model, n_steps, shapes=shapes)
+
+
+def _measure_selected(
+    private: PrivateCounts, plan: Plan, numbers: NumberCounts
+) -> Fitted:
     """Select marginals by noisy scores, measure them, and fit a model."""
     counts = measure_columns(private, plan, COLUMNS_FRACTION)
     column_error = estimate_column_error(private, plan, counts)
@@ -92,7 +113,7 @@ def _measure_selected(private: PrivateCounts, plan: Plan) -> Fitted:
     # Without lists, scores would be noise. With a larger error, all counts would be.
     if not lists or column_error > 1:
         measure_columns(private, plan, private.budget.remaining)
-        return _fit(private, plan)
+        return fit_numbers(plan.structure, private.marginals, numbers)
 
     has_second_round = len(plan.sizes) > 2 and column_error < MAX_SECOND_ROUND_ERROR
     first_fraction = 1 - SECOND_ROUND_FRACTION if has_second_round else Fraction(1)
@@ -114,17 +135,13 @@ def _measure_selected(private: PrivateCounts, plan: Plan) -> Fitted:
     measure_marginals(private, candidates, choice.chosen)
     if has_second_round:
         measured = [clique for clique in choice.chosen if clique not in deferred]
-        measure_second_round(private, plan, _fit(private, plan).model, measured)
-    fitted = _fit(private, plan)
+        first = fit_numbers(plan.structure, private.marginals, numbers)
+        measure_second_round(private, plan, first.model, measured)
+    fitted = fit_numbers(plan.structure, private.marginals, numbers)
     noisy_scores = {}
     for clique, score in scores.noisy.items():
         noisy_scores[clique] = score, scores.std_errors[clique]
-    return Fitted(fitted.model, fitted.n_steps, noisy_scores)
-
-
-def _fit(private: PrivateCounts, plan: Plan) -> Fitted:
-    """Fit a model to all marginals that are measured so far."""
-    return Fitted(*fit_model(plan.structure, private.marginals))
+    return replace(fitted, scores=noisy_scores)
 
 
 def _weigh(

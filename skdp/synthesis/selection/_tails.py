@@ -1,0 +1,207 @@
+"""Tails of numbers: the distribution of records beyond the last count that is clear of noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.special import ndtr, ndtri
+
+# A few records far from the middle of a column decide on its mean and its standard
+# deviation, and their counts are mostly noise. Beyond the last clear proportion, records
+# follow a distribution in which a power of the distance is normal ([1]_): a tail may be
+# normal (power 1), about exponential (1/4) or lognormal (0). Distributions of a grid are
+# averaged by their likelihood and a prior. A real tail is near such a distribution: the
+# logarithm of the proportion beyond a distance deviates by a random walk, so that noisy
+# proportions that are known better than the walk correct it ([2]_).
+# .. [1] G. Box, D. Cox (1964). An analysis of transformations. JRSS B 26(2).
+# .. [2] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian processes for machine
+#    learning. MIT Press. Section 2.2.
+
+Table = NDArray[np.float64]
+
+# Chosen by benchmarks/synthesis_numbers.py.
+CLEAR_STD_ERRORS = 5.0
+"""Standard errors of a proportion beyond an edge that is known well."""
+
+WALK_STD = 0.2
+"""Standard deviation of the logarithm of a proportion where the distribution falls by e."""
+
+POWERS, SLOPES = np.linspace(0, 1.6, 9), np.geomspace(0.5, 8, 20)
+MEAN_POWER, MEAN_SLOPE = 0.3, 1.4
+"""The prior: about an exponential tail, and the slope 1 / sigma of a lognormal one."""
+
+MAX_SLOPE = 4.0
+"""Slope from which on distances count from the middle: numbers are far from 0."""
+
+MIN_MIDDLE = 0.2
+"""Proportion of a middle cell that is a frequent number and not a part of its sides."""
+
+TINY = 1e-18
+"""Variance that keeps matrices invertible without noise."""
+
+
+def fit_tails(
+    proportions: Table, edges: Table, counts: Table, covariance: Table
+) -> tuple[Table, int, int]:
+    """Replace the proportions of cells in both tails; return the first and the last cell between them."""
+    upper, stop = _fit_upper(proportions, edges, counts, covariance)
+    mirrored = covariance[::-1, ::-1]
+    lower, start = _fit_upper(upper[::-1], -edges[::-1], counts[::-1], mirrored)
+    return lower[::-1], counts.size - start, stop
+
+
+def _fit_upper(
+    proportions: Table, edges: Table, counts: Table, covariance: Table
+) -> tuple[Table, int]:
+    """Replace the proportions of cells beyond the clear ones; also return the first of them."""
+    side = _Side.of(proportions, edges, counts, covariance)
+    start, is_end = side.find_start(proportions)
+    is_law = not is_end and start < counts.size - 2
+    if not is_law or not 0 < side.beyond[start] < side.share:
+        # Nothing is known beyond the last clear cell.
+        stop = start + bool(is_end or side.is_clear.any())
+        tail = np.zeros(counts.size - stop)
+    else:
+        stop = start
+        beyond = side.correct(start, side.average_laws(start))
+        tail = -np.diff(np.append(beyond, 0.0))
+    body = proportions[:stop].sum()
+    if body == 0:
+        return proportions, stop
+    rest = max(0.0, 1 - tail.sum())
+    fitted = np.append(proportions[:stop] * (rest / body), tail)
+    return fitted / fitted.sum(), stop
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The records beyond the middle of a column, upwards."""
+
+    edges: Table
+    beyond: Table
+    """The noisy proportion of records beyond the lower edge of each cell."""
+    covariance: Table
+    middle: int
+    share: float
+    """The proportion of records that the tail belongs to."""
+    is_positive: bool
+    """Whether no number is negative, so that distances may count from 0."""
+
+    @classmethod
+    def of(
+        cls, proportions: Table, edges: Table, counts: Table, covariance: Table
+    ) -> _Side:
+        """Add up counts beyond each edge."""
+        total = max(1.0, float(counts.sum()))
+        beyond = counts[::-1].cumsum()[::-1] / total
+        sums = covariance[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
+        middle = max(0, int(np.argmax(beyond < 0.5)) - 1)
+        share = 1.0
+        if proportions[middle] > MIN_MIDDLE:
+            share = float(proportions[middle + 1 :].sum())
+        is_positive = bool(proportions[edges[:-1] < 0].sum() <= 1e-3)
+        is_positive &= bool(edges[middle + 1] > 0)
+        return cls(edges, beyond, sums / total**2, middle, share, is_positive)
+
+    @property
+    def errors(self) -> Table:
+        """The standard errors of proportions."""
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+
+    @property
+    def is_clear(self) -> NDArray[np.bool_]:
+        """Mark the cells above the middle that have records in them or beyond."""
+        is_clear = self.beyond >= CLEAR_STD_ERRORS * self.errors
+        is_clear[: self.middle + 1] = False
+        return is_clear
+
+    def find_start(self, proportions: Table) -> tuple[int, bool]:
+        """Return the last clear cell, and True if it has nearly all records from there on."""
+        clear = np.flatnonzero(self.is_clear)
+        if clear.size == 0:
+            return self.middle + 1, False
+        start = int(clear[-1])
+        in_cell = self.beyond[start] - np.append(self.beyond, 0.0)[start + 1]
+        in_cell = min(in_cell, proportions[start])
+        return start, bool(in_cell >= 0.6 * self.beyond[start])
+
+    def measure_distances(self, start: int) -> tuple[Table, NDArray[np.intp]]:
+        """Return the distances of edges relative to the start, and the cells before it that the tail continues."""
+        is_frequent = self.share < 1
+        center = self.edges[self.middle]
+        if not is_frequent:
+            center = (center + self.edges[self.middle + 1]) / 2
+        limit = 0.9 * self.share if is_frequent else 0.5
+        for origin in (0.0 if self.is_positive else center, center):
+            distances = self.edges - origin
+            is_body = (self.beyond > 0) & (self.beyond < limit) & (distances[:-1] > 0)
+            is_body[: self.middle + 1] = False
+            is_body[start:] = False
+            body = np.append(np.flatnonzero(is_body), start)
+            ends = body[[0, -1]]
+            rise = np.diff(self.score(self.beyond[ends]))[0]
+            if rise <= MAX_SLOPE * np.diff(np.log(distances[ends]))[0]:
+                break
+        # Cells whose proportions are nearly a geometric sequence.
+        logs = np.log(np.maximum(self.beyond[body], self.beyond[start] / 2))
+        steps = np.linspace(logs[0], logs[-1], 12)
+        nearest = np.abs(logs - steps[:, np.newaxis]).argmin(axis=1)
+        body = np.union1d(body[nearest], [start])
+        return distances / distances[start], body
+
+    def score(self, beyond: Table) -> Table:
+        """Return the normal scores of proportions beyond edges."""
+        return np.asarray(-ndtri(np.clip(beyond / self.share, 1e-6, 0.98)))
+
+    def average_laws(self, start: int) -> Table:
+        """Return the proportions beyond the edges from the start on, by likely distributions."""
+        distances, body = self.measure_distances(start)
+        # At distance d, the normal score is first + slope * (d**power - 1) / power.
+        steps = self.beyond[start] + np.linspace(-3, 3, 7) * self.errors[start]
+        powers, slopes, firsts = map(
+            np.ravel, np.meshgrid(POWERS, SLOPES, self.score(steps), indexing="ij")
+        )
+        moved = []
+        for power in np.maximum(POWERS, 1e-9):
+            moved.append(np.expm1(power * np.log(distances[start:])) / power)
+        later = np.arange(start + 1, self.beyond.size)
+        later = later[np.rint(np.geomspace(1, later.size, 6)).astype(int) - 1]
+        cells = np.union1d(body, later)
+        relative = np.expm1(
+            np.multiply.outer(np.maximum(powers, 1e-9), np.log(distances[cells]))
+        )
+        scores = relative / np.maximum(powers, 1e-9)[:, np.newaxis]
+        scores = firsts[:, np.newaxis] + slopes[:, np.newaxis] * scores
+        noise = self.covariance[np.ix_(cells, cells)] + TINY * np.eye(cells.size)
+        n_body = body.size
+        noise[:n_body, :n_body] += _walk(self.beyond[body], self.beyond[start])
+        residuals = (self.share * ndtr(-scores) - self.beyond[cells]).T
+        root = np.linalg.cholesky(noise)
+        squares = (solve_triangular(root, residuals, lower=True) ** 2).sum(axis=0)
+        squares += (np.log(slopes / MEAN_SLOPE) / 0.5) ** 2
+        squares += ((powers - MEAN_POWER) / 0.3) ** 2
+        weights = np.exp((squares.min() - squares) / 2)
+        weights /= weights.sum()
+        weighted_slopes = (weights * slopes).reshape(POWERS.size, -1).sum(axis=1)
+        mean = weights @ firsts + weighted_slopes @ np.array(moved)
+        law = self.share * ndtr(-mean)
+        # Nothing is beyond the last edge.
+        return np.asarray((law - law[-1])[:-1] * (law[0] / (law[0] - law[-1])))
+
+    def correct(self, start: int, law: Table) -> Table:
+        """Correct a distribution by noisy proportions that are known better."""
+        walk = _walk(law, law[0])
+        noise = self.covariance[start:, start:] + TINY * np.eye(law.size)
+        residuals = self.beyond[start:] - law
+        beyond = law + walk @ np.linalg.solve(walk + noise, residuals)
+        return np.asarray(np.minimum.accumulate(np.maximum(beyond, 0.0)))
+
+
+def _walk(beyond: Table, first: float) -> Table:
+    """Return the covariances by which proportions deviate from a distribution."""
+    times = np.abs(np.log(np.maximum(beyond, 1e-300) / first))
+    covariance = np.minimum.outer(times, times) * np.outer(beyond, beyond)
+    return np.asarray(WALK_STD**2 * covariance)
