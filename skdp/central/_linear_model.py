@@ -425,8 +425,8 @@ class DPLinearRegression(_LinearRegression):
 
     Values are integers on a grid between the bounds. Without delta, all sums of products of two columns, a constant and
     the target change by at most 1 in units of the bounds, and get noise of density ``e**(-epsilon max|z|)`` together.
-    With a delta, an eighth of mu**2 is spent on noisy numbers of rows by their norm and on the mean of the rows, from
-    which they are then measured. Rows that exceed a norm R, about a fifth, are multiplied with a factor that shortens
+    With a delta, an eighth of mu**2 is spent on noisy numbers of rows by their norm and on the mean of the rows, at
+    which they are then centered. Rows that exceed a norm R, about a fifth, are multiplied by a factor that shortens
     them to R, together with their target and constant, which is weighted least squares. Then a row changes the products
     of the columns by at most the square of its norm, and the products with the target by its norm, in Euclidean norm.
     Sums of products with noise were proposed in [2]_; as there, the noise determines a ridge, here by an unbiased

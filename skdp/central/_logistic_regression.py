@@ -381,9 +381,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     be for these values. The information of the columns about the target is not limited. The loss of a row is a public
     function of the coefficients minus the logit of its class, so only the sums of the rows of each class are private:
     they are released once, and the rest is post-processing. Columns are standardized, and rows have public weights in
-    the loss: 1 for the quarter that is shortest, and less for longer ones, which are thereby as long as the longest of
-    these. A target changes the sum of one class by its row, or the sums of two classes if there are more than two. A
-    penalty of squared coefficients is as large as the norm of the noise.
+    the loss. The quarter of the rows with the smallest norms has the weight 1. Longer rows have smaller weights, which
+    reduce their norms to the largest norm in this quarter. A target changes the sum of one class by its row, or the
+    sums of two classes if there are more than two. A penalty of squared coefficients is as large as the norm of the
+    noise.
 
     References
     ----------

@@ -110,12 +110,14 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     the rows themselves**, as private as X. Not covered: an error reveals that a value is missing, or that a class is
     not declared.
 
-    A quarter of the budget releases means and variances, and a 32nd the numbers of rows by class. Values are then
-    integers, in noisy standard deviations from the noisy mean and clipped at 2.5, so that a row changes the score of
-    every column by about as much: the score is the norm of the sums of the products with the classes, or the target,
-    measured from their noisy means. An eighth of the budget releases the scores of the chosen columns, and the
-    remaining 19/32 is divided equally among the k choices, by permute-and-flip or the exponential mechanism. So their
-    noise is proportional to k (with a delta, to its square root), and does not depend on the number of columns.
+    The budget has four parts. A quarter releases means and variances, and a 32nd releases the numbers of rows by class.
+    An eighth releases the scores of the chosen columns. The remaining 19/32 is divided equally among the k choices, by
+    permute-and-flip or the exponential mechanism. The noise of a choice is therefore proportional to k (with a delta,
+    to its square root), and does not depend on the number of columns.
+
+    Each column is centered at its noisy mean, scaled by its noisy standard deviation, clipped at 2.5, and converted to
+    integers, so that a row changes the scores of all columns about equally. The score of a column is the norm of its
+    sums of products with the centered target, or with the centered indicators of the classes.
 
     Examples
     --------

@@ -240,8 +240,8 @@ def privatize_file(
     Raises
     ------
     TypeError, ValueError, BudgetExceeded, ImportError
-        As for `privatize`, or if a file has another format or cannot represent the declared values, or if `run` is
-        given for a transformer with a seed. Errors contain no value of the table. An error for a row uses no budget,
+        As for `privatize`, or if a file has an unsupported format or cannot represent the declared values, or if `run`
+        is given for a transformer with a seed. Errors contain no value of the table. An error for a row uses no budget,
         unless ``check=False``.
     OSError
         If a file cannot be read or written.

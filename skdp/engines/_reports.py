@@ -199,7 +199,7 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     TypeError
         If `source` is neither a table nor a path.
     ValueError
-        If the file has another format or is damaged, or if it has several protocols or an invalid protocol.
+        If the file has an unsupported format or is damaged, or if it has several protocols or an invalid protocol.
     OSError
         If the file cannot be read.
 
@@ -351,9 +351,9 @@ def estimate_file(
     Raises
     ------
     TypeError, ValueError
-        If a file has another format, no protocol or another protocol than the transformer, if it has no rows, if its
-        columns or values are not reports of this protocol, or if a parameter is out of range. Errors contain no value
-        of the file.
+        If a file has an unsupported format, no protocol, or not the protocol of the transformer, if it has no rows, if
+        its columns or values are not reports of this protocol, or if a parameter is out of range. Errors contain no
+        value of the file.
     FileNotFoundError
         If the source does not exist.
     ImportError

@@ -72,8 +72,8 @@ def synthesize_file(
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, a file has another format, or a value is outside the domain. Errors contain no
-        value of the table.
+        If a parameter is out of range, a file has an unsupported format, or a value is outside the domain. Errors
+        contain no value of the table.
     BudgetExceeded
         If the ledger does not cover the release.
     FileExistsError, FileNotFoundError

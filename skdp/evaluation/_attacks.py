@@ -421,7 +421,7 @@ def membership_inference(
     guarantee: PrivacyGuarantee | None = None,
     random_state: int | None = None,
 ) -> MembershipResult:
-    """Measure how well the training rows of a synthesizer are distinguished from others.
+    """Measure how well the training rows of a synthesizer are distinguished from other rows.
 
     Rows that are close to a synthetic row are classified as members.
 

@@ -48,8 +48,8 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
     -----
     **Privacy.** The output with the reports of n honest persons has the guarantee of
     `shuffled_guarantee`, against everybody who does not see the reports before they are
-    shuffled, such as in a copy or a log. Against all others, reports keep the local
-    guarantee.
+    shuffled, such as in a copy or a log. Against everybody else, the local
+    guarantee holds.
 
     The categories of a dtype, and the dictionary of a column of pyarrow, keep their order.
     Convert them to text if they were collected from the reports.

@@ -137,8 +137,8 @@ class PrivacyGuarantee(JsonRecord):
         Largest number of records of one person that the release uses.
     unit : {"record", "person", "limited_person"}, default="record"
         Difference of neighboring inputs. "record": any `max_rows_per_person` records. "person": all rows of one person,
-        with the ``groups`` of `fit`. A single row of a person with several is then protected less, because it may
-        replace another row in the release. "limited_person": all rows of one person who has up to
+        with the ``groups`` of `fit`. The protection of a single row of a person with several rows is then weaker,
+        because it may replace another row in the release. "limited_person": all rows of one person who has up to
         `max_rows_per_person`; the unit of a sum of guarantees with the other two units.
 
     Notes
@@ -638,11 +638,11 @@ def compose(
 
     Notes
     -----
-    **Privacy.** For releases on the same data under one neighboring relation (if mixed, add/remove converts to
-    replace; with releases that protect named columns only, all convert to those that all of these protect). The next
-    query may depend on earlier results, and releases may be interleaved ([3]_); **the number of releases, and the
-    epsilon, delta, rho and losses of each, must have been fixed beforehand**. Otherwise only a filter holds
-    (`PrivacyLedger`).
+    **Privacy.** The releases must be about the same data. Guarantees with different relations are
+    converted: "add_remove" to "replace", and if some releases protect named columns only, all guarantees to the columns
+    that all of these protect. The next query may depend on earlier results, and releases may be interleaved ([3]_).
+    **The number of releases, and the epsilon, delta, rho and losses of each, must have been fixed beforehand.**
+    Otherwise, only a filter is valid (`PrivacyLedger`).
 
     The total epsilon is proven: Gaussian losses are composed exactly, all others on a grid whose rounding only raises
     delta ([2]_), with a bound of all floating-point errors. In tests of 500 mixes of releases it is never below the

@@ -863,7 +863,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         ImportError
             If the library of its tables is not installed.
         ValueError
-            If the file is of another format or version, or is damaged.
+            If the file has an unsupported format or version, or is damaged.
         """
         synthesizer = load(path)
         if not isinstance(synthesizer, cls):
