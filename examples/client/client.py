@@ -1,8 +1,8 @@
-"""The client's side of an oracle in plain integers: one report at a time, in any language.
+"""Reference client: draw one report at a time with plain integers.
 
-`Sampler` is the specification of ``docs/client.md``: each draw is a coin or a uniform
-integer, read from a stream of bytes in a fixed order. `FrequencyOracle.report` draws
-many reports at a time from the same distributions, in an order that suits NumPy.
+The code follows ``docs/guide/clients.md``: each draw is a coin or a uniform integer, and
+is read from a stream of bytes in a fixed order. `FrequencyOracle.report` draws many
+reports at a time from the same distributions, in another order.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Draws:
         return int.from_bytes(self._source.bytes(n_bytes).tobytes(), "big")
 
     def coin(self, threshold: int) -> bool:
-        """Toss a coin of probability ``threshold / 2**64``: eight bytes are a number below the threshold."""
+        """Return True with probability ``threshold / 2**64``."""
         return self._number(8) < threshold
 
     def uniform(self, high: int) -> int:
-        """Draw an integer, uniform below `high`."""
-        # As many bits as `high` - 1 has, the highest ones of the fewest bytes, again
-        # until the number is below `high`.
+        """Draw a uniform integer from 0 to high - 1."""
+        # Use the highest bits of the drawn bytes, and draw again until the number is
+        # below `high`.
         n_bits = (high - 1).bit_length()
         n_bytes = -(-n_bits // 8)
         while True:
@@ -41,7 +41,7 @@ class Draws:
 def client_report(
     sampler: Mapping[str, Any], code: int, source: ByteSource
 ) -> list[int]:
-    """Randomize one code on the side of the client.
+    """Randomize one code on the client.
 
     Parameters
     ----------
@@ -55,21 +55,20 @@ def client_report(
     Returns
     -------
     list of int
-        The report: one number, one bit per value, or the numbers of
-        `FrequencyOracle.field_names`.
+        The report: one number, one bit per value, or a seed and a bucket.
 
     Raises
     ------
     TypeError, ValueError
-        If the code is no int or out of range, or the sampler is of no known kind.
+        If the code is not an int or is out of range, or the type of the sampler is unknown.
 
     Notes
     -----
-    **Privacy.** The exact channel of the oracle; the tests enumerate it. The number of
-    bytes that are read depends on the random bytes only. The sampler is not checked:
-    take the sampler of a foreign protocol from
-    ``ReportTransformer.from_json(text).protocol_.oracles``, which follows from the same
-    parameters as the guarantee, or check it as ``examples/client/check.mjs`` does.
+    **Privacy.** Reports have the exact channel of the oracle, which tests enumerate. The
+    number of bytes that are read depends on the random bytes only. The sampler is not
+    checked. For a protocol of another party, use the samplers of
+    ``ReportTransformer.from_json(text).protocol_.oracles``, which are computed from the
+    parameters of the guarantee, or check them as in ``examples/client/check.mjs``.
     """
     if isinstance(code, bool) or not isinstance(code, int):
         raise TypeError(f"code must be an int, got {type(code).__name__}")
@@ -88,7 +87,8 @@ def _response(
 ) -> list[int]:
     word = draws.uniform(1 << sampler["word_bits"])
     quotient, remainder = divmod(word, sampler["k"])
-    # A coin and a uniform value are always drawn: the time must not depend on the word.
+    # The coin and the uniform value are always drawn, so that the time does not depend on
+    # the word.
     is_uniform = draws.coin(int(sampler["threshold"]))
     uniform = draws.uniform(sampler["k"])
     if quotient < sampler["bound"]:
@@ -112,8 +112,8 @@ def _subset(
 ) -> list[int]:
     k = sampler["k"]
     is_uniform = draws.coin(int(sampler["lie"]))
-    # The first positions of a shuffle. If the set is not uniform, the true value replaces
-    # the first draw.
+    # Draw the first positions of a shuffle. If the set is not uniform, the true value
+    # replaces the first draw.
     order = list(range(k))
     for position in range(sampler["size"]):
         chosen = position + draws.uniform(k - position)

@@ -2,8 +2,8 @@
 
 python examples/client/collector.py protocol.json reports.jsonl
 
-`protocol.json` is what `encoder.save("protocol.json")` wrote. Then open http://127.0.0.1:8000/. The estimates are at
-/estimate; /tally.json is for `skdp tally`, which adds up those of many collectors, as it does files of reports.
+Write `protocol.json` with `encoder.save("protocol.json")`, and open http://127.0.0.1:8000/. The page /estimate shows
+the estimates. `skdp tally` adds up the files /tally.json of several collectors.
 """
 
 import json
@@ -25,7 +25,7 @@ KINDS = {
 
 
 class Collector(BaseHTTPRequestHandler):
-    """Serves the page and the protocol, and keeps the reports that fit it."""
+    """Serve the page and the protocol, and store valid reports."""
 
     protocol: Path
     reports: Path
@@ -74,7 +74,7 @@ class Collector(BaseHTTPRequestHandler):
                     200, json.dumps(content).encode(), KINDS[".json"]
                 )
         else:
-            self.answer(404, b"there is nothing here")
+            self.answer(404, b"page not found")
 
     def do_POST(self):
         size = int(self.headers.get("Content-Length") or 0)
@@ -88,10 +88,10 @@ class Collector(BaseHTTPRequestHandler):
         return self.answer(200, b"received")
 
     def read_report(self, body):
-        """Read a report, and nothing besides; None if it is none: what is kept is what `tally` takes."""
+        """Return the columns of a report that `tally` accepts; None for an invalid report."""
         transformer = ReportTransformer.load(self.protocol)
         try:
-            # Two values of one name are two pairs.
+            # A list of pairs, because a dict would drop duplicate names.
             pairs = json.loads(body, object_pairs_hook=list)
             values = dict(pairs)
             row = {
@@ -111,7 +111,7 @@ class Collector(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Log nothing: addresses of people would be in it."""
+        """Log nothing, because logs contain the addresses of people."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// The columns that a protocol asks for, and the code of a value in each.
+// Columns of a protocol, and the codes of their values.
 
 export const demand = (holds, message) => {
   if (!holds) throw new Error(message);
@@ -8,29 +8,29 @@ const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 const isListed = (value) => value === null || ["string", "boolean"].includes(typeof value) || Number.isSafeInteger(value);
 const isMissing = (value) => value === undefined || value === null || Number.isNaN(value);
 
-/** Refuse a column whose values are not exact in JavaScript, or whose bins are none. */
+/** Raise an error for a column whose values are not exact in JavaScript, or whose bins are invalid. */
 export function checkColumn(column) {
-  demand(typeof column?.name === "string" && Array.isArray(column.values) && column.values.length > 0, "a column is malformed");
+  demand(typeof column?.name === "string" && Array.isArray(column.values) && column.values.length > 0, "a column must have a name and a list of values");
   const { name, values, edges } = column;
   if (edges === undefined) {
-    demand(values.every(isListed), `column ${name}: a declared value is not exact in JavaScript`);
+    demand(values.every(isListed), `column ${name}: declared values must be null, text, Booleans or integers below 2^53`);
     return;
   }
-  demand(Array.isArray(edges) && edges.length > 1 && edges.every(isNumber), `column ${name}: the edges are no numbers`);
-  demand(edges.every((edge, i) => i === 0 || edges[i - 1] < edge), `column ${name}: the edges do not increase`);
+  demand(Array.isArray(edges) && edges.length > 1 && edges.every(isNumber), `column ${name}: edges must be a list of at least two numbers`);
+  demand(edges.every((edge, i) => i === 0 || edges[i - 1] < edge), `column ${name}: edges must increase`);
   const nBins = edges.length - 1;
   const isWhole = values.length === nBins || (values.length === nBins + 1 && values[nBins] === null);
-  demand(isWhole, `column ${name}: there is not one value for each bin`);
+  demand(isWhole, `column ${name}: values must have one number for each bin`);
   const areOwn = values.slice(0, nBins).every((value, bin) => isNumber(value) && binOf(edges, value) === bin);
-  demand(areOwn, `column ${name}: a value is outside of its bin`);
+  demand(areOwn, `column ${name}: the value of each bin must be in the bin`);
 }
 
-/** The bin of a number: half-open, the last one closed; -1 outside of all. */
+/** The bin of a number; -1 outside all bins. Bins are half-open, and the last bin is closed. */
 function binOf(edges, number) {
   let low = 0;
   let high = edges.length - 1;
   if (!(edges[low] <= number && number <= edges[high])) return -1;
-  // By halves: edges[low] <= number, and number < edges[high] or high is the last edge.
+  // Binary search: edges[low] <= number, and number < edges[high] or high is the last edge.
   while (high - low > 1) {
     const middle = Math.floor((low + high) / 2);
     if (edges[middle] <= number) low = middle;
@@ -39,7 +39,7 @@ function binOf(edges, number) {
   return low;
 }
 
-/** The code of a value: its place among the declared values, or its bin. */
+/** The code of a value: its index among the declared values, or its bin. */
 export function codeOf({ name, values, edges }, value) {
   let code = -1;
   if (isMissing(value)) code = values.indexOf(null);

@@ -1,5 +1,5 @@
-// Protocols at random, with numbers that are too large, too small, or of another type: what `check` lets pass keeps the
-// epsilon that is stated, and what `clientReport` draws is what the specification says, in integers of any size.
+// Random protocols, with numbers that are too large, too small or of another type. If `check` accepts a protocol, its
+// reports must have the stated epsilon, and `clientReport` must draw as the specification states, in exact integers.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { check, checkSampler } from "./check.mjs";

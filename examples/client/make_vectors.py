@@ -1,4 +1,4 @@
-"""Write the test vectors of the client: bytes in, report out, for every kind of sampler; numbers in, bins out.
+"""Write test vectors for clients: the report for given bytes and each type of sampler, and the bins of numbers.
 
 python examples/client/make_vectors.py
 """
@@ -24,7 +24,7 @@ ORACLES = [
     RandomizedResponse(14, 0.5),
     RandomizedResponse(
         256, 12.0
-    ),  # most words are the truth, and many are undecided
+    ),  # most words report the true value, and many use the coin
     RandomizedResponse(1000, 3.0),
     UnaryEncoding(4, 1.0),
     UnaryEncoding(5, 2.0, variant="symmetric"),
@@ -49,7 +49,7 @@ INTERVALS = [
 
 
 class Recorder:
-    """A source that remembers the bytes that it gave."""
+    """Source that records the bytes that it returns."""
 
     def __init__(self, source):
         self._source, self.given = source, b""
@@ -61,7 +61,7 @@ class Recorder:
 
 
 def make_vectors():
-    """Return the vectors: seeds and codes are fixed, so that they are always the same."""
+    """Return reproducible vectors, from fixed seeds and codes."""
     vectors = []
     for place, oracle in enumerate(ORACLES):
         sampler, codes = (
@@ -70,7 +70,7 @@ def make_vectors():
         )
         for repeat, code in enumerate(codes.tolist()):
             source = Recorder(SeededSource(place, repeat))
-            # Up to 62 bits.
+            # Text, because numbers have up to 62 bits.
             report = [
                 str(number)
                 for number in client_report(sampler, code, source)
@@ -87,7 +87,7 @@ def make_vectors():
 
 
 def make_bin_vectors():
-    """Return for each interval the codes of numbers at, between and beside its edges; null for undeclared ones."""
+    """Return the codes of numbers at, between and next to the edges of each interval; null outside the bins."""
     vectors = []
     for interval in INTERVALS:
         edges = np.array(interval.edges)

@@ -1,4 +1,4 @@
-// A client of skdp's local protocols: one report at a time, exact, from the browser's secure random bytes.
+// Client of skdp's local protocols: draws exact reports from the secure random bytes of the browser.
 // The specification is docs/guide/clients.md; `node --test` checks this file against the package's test vectors.
 
 import { check, checkSampler } from "./check.mjs";
@@ -26,10 +26,10 @@ export class Draws {
     return this.number(8) < BigInt(threshold);
   }
 
-  /** A uniform integer of 0 ... high - 1, for high up to 2^53. */
+  /** A uniform integer from 0 to high - 1, for high up to 2^53. */
   uniform(high) {
-    demand(high >= 1, "there is nothing to draw from");
-    demand(Number.isSafeInteger(high - 1), "a draw has at most 53 bits");
+    demand(high >= 1, "high must be at least 1");
+    demand(Number.isSafeInteger(high - 1), "high must have at most 53 bits");
     const bits = BigInt(high - 1).toString(2).length * (high > 1);
     const nBytes = Math.ceil(bits / 8);
     for (;;) {
@@ -74,14 +74,14 @@ function hashing({ n_buckets, prime, inner }, code, draws) {
 
 const KINDS = { response, bits, subset, hashing };
 
-/** Randomize a code; a seed of a hash function is text, as it may need more than 53 bits. */
+/** Randomize a code. The seed of a hash function is text, because it may have more than 53 bits. */
 export function clientReport(sampler, code, draws = new Draws()) {
   checkSampler(sampler);
   demand(Number.isInteger(code) && code >= 0 && code < sampler.k, "the code is out of range");
   return KINDS[sampler.kind](sampler, code, draws);
 }
 
-/** Report a record {column: value} by a protocol, what `to_json` wrote, as an object {report column: value}. */
+/** Report a record {column: value} as {report column: value}. The protocol is the parsed output of `to_json`. */
 export function report(protocol, record, draws = new Draws()) {
   const client = check(protocol);
   const { strategy, columns, samplers } = client;
@@ -97,7 +97,7 @@ export function report(protocol, record, draws = new Draws()) {
   return Object.fromEntries(client.report_columns.map((name, i) => [name, row[i]]));
 }
 
-/** Randomized response reports values; a joint one reports the value of each column. */
+/** Convert the numbers of a report to values for randomized response; a joint report has a value for each column. */
 function write(protocol, attribute, numbers) {
   if (!protocol.reports_values) return numbers;
   if (protocol.strategy !== "joint") return [protocol.columns[attribute].values[numbers[0]]];

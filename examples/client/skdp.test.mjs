@@ -158,8 +158,8 @@ test("the reason of a protocol without client is said", () => {
 });
 
 test("what cannot be drawn ends", () => {
-  assert.throws(() => new Draws().uniform(0), /nothing to draw/);
-  assert.throws(() => new Draws().uniform(NaN), /nothing to draw/);
+  assert.throws(() => new Draws().uniform(0), /at least 1/);
+  assert.throws(() => new Draws().uniform(NaN), /at least 1/);
   assert.throws(() => new Draws().uniform(2 ** 54), /53 bits/);
   assert.throws(() => new Draws().uniform(2.5), /53 bits/);
 });
