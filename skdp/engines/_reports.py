@@ -109,7 +109,7 @@ def _open_sources(sources: Any, delimiter: str | None = None) -> list[Source]:
     paths = [sources] if is_one else list(sources)
     files = [open_source(path, delimiter) for path in paths]
     if not files:
-        raise ValueError("sources must contain at least one file of reports, got none")
+        raise ValueError("source must contain at least one file of reports, got none")
     if len(set(map(os.path.realpath, paths))) < len(paths):
         raise ValueError(
             "source must be distinct files, because their reports are added, got a "
@@ -269,7 +269,7 @@ def tally_files(
     """Sum the reports and tallies of several files, and write the sum to a new tally file `target`."""
     files, path = _open_sources(sources, delimiter), check_path(target)
     if path is not None and path.suffix != ".json":
-        raise ValueError(f"target must end in .json, got {path.name}")
+        raise ValueError(f"The name of a tally file must end in .json, got {path.name}")
     fitted = _find_transformer(files, transformer)
     tally = _sum_files(files, fitted)
     if path is not None:

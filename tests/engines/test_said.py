@@ -83,7 +83,7 @@ def test_a_file_is_not_counted_twice(tmp_path, monkeypatch):
     for same in (path, "out.parquet", "./out.parquet", tmp_path / "again.parquet"):
         with pytest.raises(ValueError, match="must be distinct files"):
             tally_files([path, tmp_path / "tally.json", same])
-    with pytest.raises(ValueError, match=r"target must end in \.json, got tally\.txt"):
+    with pytest.raises(ValueError, match=r"must end in \.json, got tally\.txt"):
         tally_files(path, target=tmp_path / "tally.txt")
     with pytest.raises(ValueError, match="must be distinct files"):
         tally_files(["tally.json", tmp_path / "tally.json"])
