@@ -191,8 +191,8 @@ def _check_guarantee(estimator: Any) -> None:
     guarantee = vars(estimator).get("guarantee_")
     if guarantee is None or isinstance(estimator, ReportTransformer):
         return
-    # Other estimators do not store a guarantee in fit: wrappers compute it from their parts.
-    follows = getattr(estimator, "_follows_from_parameters", lambda guarantee: True)
+    # Other estimators have no guarantee, or compute it from their parts.
+    follows = getattr(estimator, "_follows_from_parameters", lambda guarantee: False)
     if not isinstance(guarantee, PrivacyGuarantee) or not follows(guarantee):
         raise ValueError(
             "guarantee_ does not follow from the parameters, because they or the file "

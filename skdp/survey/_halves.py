@@ -143,8 +143,12 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
                 "the column."
             )
         self.encoders_ = tuple(encoders)
-        self.guarantee_: PrivacyGuarantee = self._weaker_encoder().guarantee_
         return self
+
+    @property
+    def guarantee_(self) -> PrivacyGuarantee:
+        """Privacy guarantee of one call of `transform`."""
+        return self._weaker_encoder().guarantee_
 
     def _read_table(self, X: Any, *, reset: bool) -> Table:
         """Check that X is a dataframe, and return its columns."""

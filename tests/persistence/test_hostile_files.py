@@ -23,6 +23,7 @@ from skdp import (
     PrivacyGuarantee,
     PrivacyLedger,
     RandomizedResponseEncoder,
+    ReportLogisticRegression,
     UnaryEncodingTransformer,
 )
 from tests.conftest import each
@@ -136,6 +137,14 @@ def test_the_guarantee_of_a_local_transformer_follows_from_its_protocol():
     # An attribute beside the protocol is not set.
     data = edited(ENCODER, "fitted", guarantee_=skdp.persistence._records.Records().pack(PrivacyGuarantee(0.001)))
     assert skdp.load(io.BytesIO(data)).guarantee_ == FITTED[2].guarantee_
+
+
+@pytest.mark.filterwarnings("ignore:X and y are treated as true values")
+def test_no_guarantee_is_given_to_an_estimator_without_one():
+    X, y = pd.DataFrame({"age": [1.0, 2.0, 3.0, 4.0]}), [0, 1, 0, 1]
+    data = saved(ReportLogisticRegression().fit(X, y))
+    packed = skdp.persistence._records.Records().pack(PrivacyGuarantee(0.001))
+    refused(edited(data, "fitted", guarantee_=packed), "guarantee_ does not follow from the parameters")
 
 
 def test_a_ledger_names_no_file_and_is_not_charged(tmp_path):
