@@ -82,7 +82,8 @@ def charge(
 ) -> tuple[PrivacyGuarantee, ByteSource]:
     """Charge a ledger for a release; return its guarantee and a source of random bits for its noise.
 
-    `name` is the estimator or function, in the record of the ledger.
+    `name` is the estimator or function, in the record of the ledger. `delta`, `losses` (of the noises) and `rho` are
+    what the budget states in the guarantee; `scope` are the protected columns.
     """
     check_ledger(ledger)
     check_random_state(random_state)
@@ -155,7 +156,11 @@ class CentralEstimator(OnSite, BaseEstimator):
     guarantee_: PrivacyGuarantee
 
     def _check_budget(self) -> PrivacyBudget:
-        """Check `epsilon`, `delta`, `ledger` and `random_state`; return the budget for noise."""
+        """Check `epsilon`, `delta`, `ledger` and `random_state`; return the budget for noise.
+
+        With a delta for Gaussian noise, it is the largest mu that implies (epsilon, delta); otherwise it is `epsilon`
+        as given.
+        """
         budget = parse_budget(self.epsilon)
         delta = getattr(self, "delta", None)
         if budget.given is not None and delta:
@@ -249,7 +254,10 @@ class CentralEstimator(OnSite, BaseEstimator):
     def _spend(
         self, budget: PrivacyBudget, columns: Sequence[Any], mechanism: str, **more: Any
     ) -> ByteSource:
-        """Charge the ledger for a release, set `guarantee_`, and return a source of random bits."""
+        """Charge the ledger for a release, set `guarantee_`, and return a source of random bits.
+
+        `columns` are the protected columns, and `more` are further arguments of `charge`.
+        """
         self.guarantee_, source = charge(
             type(self).__name__,
             budget,
@@ -354,6 +362,10 @@ class CentralStatistic(CentralEstimator):
         return self._fit(X, None, groups)
 
     def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+        """Read the table, plan the release, charge the ledger, and release, in this order.
+
+        All errors are raised before the charge. `groups` has the person of each row; None if each row is one person.
+        """
         # Read.
         max_rows = check_size(
             self.max_rows_per_person, name="max_rows_per_person", min_val=1
@@ -387,7 +399,10 @@ class CentralStatistic(CentralEstimator):
         return self
 
     def _read(self, X: Any, y: Any, groups: Any, max_rows: int) -> Batches:
-        """Read the columns of a table, with at most `max_rows` rows of each person."""
+        """Read the columns of a table, with at most `max_rows` random rows of each person.
+
+        `groups` has the person of each row, or is the name of a column of a large table; None keeps all rows.
+        """
         if self._requires_rows:
             check_in_memory(X, type(self).__name__)
         large = open_large(X)

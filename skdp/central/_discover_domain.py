@@ -252,7 +252,7 @@ class Contents:
 
     @classmethod
     def read(cls, table: Table) -> Contents:
-        """Read the columns of a table by their dtypes."""
+        """Read which values the dtypes of a table declare, and which columns have numbers, dates or texts."""
         contents = cls(table.names, {}, {}, {}, {})
         by_dtype = domains_of_dtypes(table)
         for name, column in zip(table.names, table.columns, strict=True):
@@ -271,7 +271,7 @@ class Contents:
         return [*self.numbers, *self.texts]
 
     def _add(self, name: Any, column: Any) -> None:
-        """Add a column whose dtype declares no values."""
+        """Add a column whose dtype declares no values, as numbers (days since 1970 for dates) or as counts of texts."""
         column_type = type_of_column(column)
         if column_type == "boolean":
             self.declared[name] = Categories([False, True])
@@ -334,7 +334,11 @@ class Plan:
     def allocate(
         cls, contents: Contents, budget: PrivacyBudget, delta: Fraction
     ) -> Plan | None:
-        """Divide the budget among the columns; None if no column is counted."""
+        """Divide the budget among the columns of numbers and texts; return None if no column is counted.
+
+        A sixteenth of the budget for numbers is for the first pass of `find_intervals`, and the remainder for the
+        second.
+        """
         count_noisy_numbers, n_texts = len(contents.numbers), len(contents.texts)
         if n_texts and not delta:
             raise ValueError(
@@ -368,7 +372,7 @@ class Plan:
         return cls(contents, first, second, text_noise, threshold, delta, losses)
 
     def find_intervals(self, source: ByteSource) -> dict[Any, Interval]:
-        """Find noisy bounds of each column of numbers or dates in two passes."""
+        """Find noisy bounds of columns of numbers or dates in two passes; a column without clear bounds is left out."""
         # Cells of the second pass are narrow near the noisy median of the first one.
         columns = self.contents.numbers
         first = {}
@@ -393,7 +397,7 @@ class Plan:
         return intervals
 
     def find_texts(self, source: ByteSource) -> dict[Any, Categories]:
-        """Find the texts whose noisy counts are at least the threshold."""
+        """Find the texts of columns whose noisy counts are at least the threshold; a column without any is left out."""
         found = {}
         for name, counts in self.contents.texts.items():
             # The order must not depend on the rows: alphabetical, with missing last.
@@ -422,7 +426,10 @@ def _choose_noise(
 
 
 def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
-    """Return an `Interval` of up to ten bins of equal width between two bounds; numbers and days have whole edges."""
+    """Return an `Interval` of up to ten bins of equal width between two bounds; numbers and days have whole edges.
+
+    `type_` is "real", "whole" or "date"; the bounds of dates are days since 1970.
+    """
     n_bins = 10
     if type_ == "real":
         return Interval(
@@ -620,7 +627,8 @@ class CellCounts:
     def _find_windows(self, counts: Floats, rate: float) -> tuple[int, int] | None:
         """Return the first and the last cell of windows of cells that clearly have numbers; None if there is none.
 
-        `rate` is the probability that the noise of any window of a given width is mistaken for numbers.
+        `counts` are the noisy counts of neighboring cells. `rate` is the probability that the noise of any window of a
+        given width is mistaken for numbers.
         """
         # Windows have 1, 2, 4, ... cells: wide ones detect numbers in many cells. A window
         # may be wider than the range of its numbers, so the last cell of the first window

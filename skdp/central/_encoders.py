@@ -331,6 +331,11 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         return rows.target
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Compute the sums of the target by category, and the noise of both parts of the budget.
+
+        `bounds` is the pair of bounds of the target. A sum gets noise as two distances, to the lower and the upper
+        bound.
+        """
         bounds = parse_bounds(bounds, rows.names[-1:])
         domain = declared_domain(rows.features.table, self.categories, "categories")
         # A record changes two numbers of each of d columns, together by `2 * GRID`: this
@@ -366,6 +371,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         return int(total.squares[0, 0]), np.concatenate(distances).astype(object)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Add noise to the sums, and set the encoding of each category: its mean target, shrunk to the overall mean."""
         domain, square, distances, bounds = plan.exact
         noise, squares_noise = plan.noises
         variance = (float(min(noise.std, Fraction(MAX_NOISY_COUNT))) / GRID) ** 2
@@ -396,6 +402,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         return tuple(self.domain_.columns)
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
+        """Replace each value by the encoding of its category, and an undeclared value by the mean target."""
         codes = encode_declared(table, self.domain_, self.handle_unknown)
         encoded = []
         for means, column in zip(self.encodings_, codes, strict=True):

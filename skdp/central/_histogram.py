@@ -171,6 +171,7 @@ class DPHistogram(CentralStatistic):
         return super()._allows_missing() or declared
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Count the cells of the domain, and choose the levels of counts (`Hierarchy`), which share the budget."""
         check_choice("method", self.method, get_args(Method))
         check_confidence_level(self.confidence_level)
         domain = declared_domain(rows.table, self.domain, "domain")
@@ -197,6 +198,7 @@ class DPHistogram(CentralStatistic):
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Add noise to the counts of all levels, and set the counts of cells that fit them best."""
         self.domain_, self._library, tree, counts, budget = plan.exact
         noisy = tree.measure(counts, plan.noises[0], source)
         is_flat = len(tree.sizes) == 1
@@ -266,6 +268,7 @@ class DPHistogram(CentralStatistic):
         return Estimate(total, std_error, lower.item(), upper.item())
 
     def _find_range(self, low: Any, high: Any) -> NDArray[np.bool_]:
+        """Return True for each cell of the only column that is in the half-open range from `low` to `high`."""
         check_is_fitted(self)
         if len(self.domain_.columns) > 1:
             raise ValueError(

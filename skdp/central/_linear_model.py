@@ -109,7 +109,8 @@ class ProductSums:
         """Find the coefficients of ridge regression with their covariance, the constant last.
 
         `penalties` of shape (n_columns,) are added to the sums of squares of the columns, and a ridge that limits the
-        effect of the noise. `n_rows` is the noisy number of rows.
+        effect of the noise. `n_rows` is the noisy number of rows. The covariance accounts for the rows as a sample, the
+        noise, and the bias of the ridge.
         """
         n_columns = len(penalties)
         columns = np.arange(n_columns)
@@ -159,10 +160,13 @@ class ProductSums:
         return LinearFit(coefficients, covariance, ridge)
 
     def _choose_ridge(self, eigenvalues: Floats, with_target: Floats) -> float:
-        """Choose the ridge with the smallest estimated prediction error.
+        """Choose the ridge, a number that is added to all eigenvalues, with the smallest estimated prediction error.
 
-        `eigenvalues` are the eigenvalues of the sums of products of slopes, ascending, and `with_target` the products
-        with the target in the directions of their eigenvectors.
+        `eigenvalues` are the eigenvalues of the noisy sums of products of columns, after the constant is eliminated,
+        ascending: (n_columns,). `with_target` are the sums of products with the target in the directions of their
+        eigenvectors: (n_columns,). `product_error` and `target_error` are the standard deviations of the noise of one
+        sum of products of columns, and of a column and the target; the norm of the noise of the whole matrix is about
+        twice `noise_norm`.
         """
         # The smallest eigenvalue with the ridge must exceed the noise, by more if
         # the noise is at least a tenth of the number of rows, and the precision of floats.
@@ -212,8 +216,9 @@ def make_product_noises(
 ) -> tuple[Noise, Noise, Noise]:
     """Return the noise of three groups of sums of products: without the target, with the target, and its square.
 
-    There are `size` columns, including the constant. The squared norm of the columns of a row without the constant is
-    at most `square`, and their absolute values are at most `largest`.
+    There are `size` columns, including the constant, whose value is `constant`. The squared norm of the columns of a
+    row without the constant is at most `square`, and their absolute values are at most `largest`. All values are in
+    steps of 1 / `UNIT`.
     """
     largest = max(largest, constant)
     square += constant**2
@@ -233,7 +238,10 @@ def make_product_noises(
 def add_noise(
     sums: NDArray[np.int64], noises: Sequence[Noise], source: ByteSource
 ) -> ProductSums:
-    """Add the noise of `make_product_noises` to sums of products; without a delta, in one joint draw."""
+    """Add the noise of `make_product_noises` to sums of products; without a delta, in one joint draw.
+
+    `sums` are exact integers for all pairs, with the constant and the target last: (n_columns + 2, n_columns + 2).
+    """
     products_noise, target_noise, square_noise = noises
     noisy = np.zeros(sums.shape)
     if not products_noise.is_gaussian:
@@ -250,7 +258,11 @@ def add_noise(
 def measure_products(
     rows: Rows, budget: PrivacyBudget, source: ByteSource
 ) -> tuple[ProductSums, Floats, float]:
-    """Measure sums of products of centered columns; also return the center and the constant."""
+    """Measure sums of products of centered columns; also return the center and the constant.
+
+    The center has shape (n_columns,) and the unit of the columns. The constant is the value of the additional column
+    that stands for the intercept, in the same unit.
+    """
     # Without a delta, noise is proportional to the largest product of two values, and the
     # norm of rows does not matter.
     square = rows.square
@@ -295,6 +307,10 @@ class _LinearRegression(RegressorMixin, LinearModel):
         return parse_all_bounds(self.bounds, self.target_bounds, names)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Round the rows to integers between their bounds, and compute the noise.
+
+        With a budget in epsilon, one noise is for all sums; otherwise `_release` divides the squares of mu.
+        """
         penalty = self._penalty()
         bounds = parse_bounds(bounds, rows.names)
         # With a budget in mu, all noise is Gaussian, and the squares of mu add up to its
@@ -315,6 +331,10 @@ class _LinearRegression(RegressorMixin, LinearModel):
         return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Fit ridge regression to noisy sums of products, and convert its coefficients to the units of the columns.
+
+        `starts` and `scales` are the origin and the unit of each column and, last, of the target.
+        """
         (rows, starts, scales), penalty, budget = plan.exact
         moments, middle, constant = measure_products(rows, budget, source)
         # The last column is the constant, so the sum of its squares counts the rows.
@@ -570,6 +590,7 @@ class DPRidge(_LinearRegression):
         self.random_state = random_state
 
     def _penalty(self) -> float:
+        """Check `alpha`, and return it as the penalty of the squared coefficients."""
         alpha = self.alpha
         if isinstance(alpha, bool | np.bool_) or not isinstance(alpha, Real):
             raise TypeError(f"`alpha` must be a number, got {type(alpha).__name__}.")

@@ -284,7 +284,10 @@ def _read_epsilon_delta(epsilon: Any, delta: Any) -> tuple[Fraction, Fraction]:
 
 
 def _find_kappa(epsilon: Fraction, delta: Fraction, beta: Fraction) -> Fraction:
-    """Return kappa, the ratio of the smooth sensitivity and the scale of the noise (see smooth_sensitivity_release)."""
+    """Return kappa, the ratio of the smooth sensitivity and the scale of the noise (see smooth_sensitivity_release).
+
+    `beta` is the rate at which the smooth sensitivity may change from a table to a neighbor.
+    """
     # Rounding to whole steps and to floats changes the ratio of two smooth sensitivities by
     # at most 2**-23, and the difference of two statistics by one step.
     ratio = beta + Fraction(2, MIN_SMOOTH_STEPS)
@@ -313,7 +316,10 @@ class _PrivateStatistic:
 
     @classmethod
     def read(cls, statistic: Any, X: Any, bounds: Any, local_sensitivity: Any) -> Self:
-        """Check the parameters, and compute the statistic of the private table."""
+        """Check the parameters, and compute the statistic of the private table, clipped to its bounds.
+
+        `local_sensitivity` is a function of the table and the number of changed rows; "mean" has a known one.
+        """
         limits = _read_output_bounds(bounds)
         if len(limits) != 1:
             raise ValueError(
@@ -358,7 +364,10 @@ class _PrivateStatistic:
         return float(self.low + self.step * min(max(position, 0), N_STEPS))
 
     def find_smooth_steps(self, beta: Fraction) -> int:
-        """Return the smooth sensitivity in whole steps, rounded up."""
+        """Return the smooth sensitivity in whole steps, rounded up.
+
+        It is the maximum over distances k of exp(-beta k) times the local sensitivity of tables with k other rows.
+        """
         width, smooth_sums = float(self.width), float(self.step * MIN_SMOOTH_STEPS)
         distance = 0
         # A local sensitivity is at most the width, so larger distances cannot increase the
@@ -374,7 +383,10 @@ class _PrivateStatistic:
 
 
 def _read_positions(X: Any, limits: NDArray[np.float64]) -> list[int]:
-    """Round the values of a single column to the grid between the bounds; missing values are excluded."""
+    """Round the values of a single column to the grid between the bounds; missing values are excluded.
+
+    `limits` is one pair of bounds of shape (1, 2). A position is an integer from -`GRID` to `GRID`.
+    """
     rows = _read_rows(X, "X")
     if isinstance(rows, np.ndarray) and rows.ndim == 1:
         rows = rows[:, np.newaxis]
@@ -558,7 +570,7 @@ def make_chunk_noises(budget: PrivacyBudget, n_outputs: int) -> tuple[Noise, Noi
 
 
 def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
-    """Check the bounds of the outputs of a statistic: (n_outputs, 2)."""
+    """Check the bounds of the outputs of a statistic, and return them as an array (n_outputs, 2)."""
     if bounds is None:
         raise ValueError(
             "`bounds` must be a pair (low, high), or one for each output, got None. Use "
@@ -573,7 +585,7 @@ def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
 
 
 def _read_rows(data: Any, name: str) -> Any:
-    """Check a table or an array of rows."""
+    """Check a table or an array of rows, the parameter `name`, and return it; other sequences become an array."""
     if isinstance(data, np.ma.MaskedArray):
         raise TypeError(
             f"{name} must not be a masked array. Fill in its masked values."
@@ -602,7 +614,10 @@ def _evaluate_chunk(
     members: NDArray[np.intp],
     limits: NDArray[np.float64],
 ) -> NDArray[np.object_] | None:
-    """Compute the statistic of a chunk, rounded to the grid between the bounds; None if it fails."""
+    """Compute the statistic of a chunk, rounded to the grid between the bounds; None if it fails.
+
+    `tables` are X and possibly y, `members` the rows of the chunk, and `limits` the bounds: (n_outputs, 2).
+    """
     chunk = [_select_rows(table, members) for table in tables]
     try:
         outputs = np.atleast_1d(np.array(statistic(*chunk), float))

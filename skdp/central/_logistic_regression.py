@@ -63,6 +63,10 @@ class BinaryLoss:
     square = (RESIDUAL_UNIT // 2) ** 2
 
     def __init__(self) -> None:
+        """Tabulate the residuals of both classes for all logits, in steps.
+
+        Weights limit the largest possible residual at each logit to the residual at the logit 0.
+        """
         steps = np.arange(-MAX_LOGIT * LOGIT_UNIT, MAX_LOGIT * LOGIT_UNIT + 1)
         probabilities = expit((steps + 0.5) / LOGIT_UNIT)
         weights = 0.5 / np.maximum(probabilities, 1 - probabilities)
@@ -89,6 +93,7 @@ class SoftmaxLoss:
     curvature = 0.5
 
     def __init__(self, n_classes: int) -> None:
+        """Tabulate the exponentials of differences of logits, in steps."""
         self.n_outputs = n_classes
         # The square of the norm of the residuals at equal logits.
         self.square = RESIDUAL_UNIT**2 * (n_classes - 1) // n_classes
@@ -117,7 +122,10 @@ class SoftmaxLoss:
 def gradient(
     rows: Rows, coefficients: Floats, loss: BinaryLoss | SoftmaxLoss
 ) -> NDArray[np.int64]:
-    """Return the exact sum of the gradients of all rows: (n_columns + 1, n_outputs), the constant last."""
+    """Return the exact sum of the gradients of all rows: (n_columns + 1, n_outputs), the constant last.
+
+    `coefficients` has the same shape. The sum is in integer steps, so noise with an exact sensitivity can be added.
+    """
     # Coefficients are rounded such that logits are sums of integers, too. Otherwise their
     # rounding would depend on the position of a row in its block.
     largest = float(np.linalg.norm(coefficients)) * (math.isqrt(rows.square) + 1) + 1
@@ -146,7 +154,10 @@ def bound_gradient(rows: Rows, loss: BinaryLoss | SoftmaxLoss) -> int:
 def invert_products(
     rows: Rows, n_rows: float, noise: Noise, source: ByteSource
 ) -> Floats:
-    """Return the inverse of noisy sums of products of columns and the constant, which scales gradient steps."""
+    """Return the inverse of noisy sums of products of columns and the constant, which scales gradient steps.
+
+    The shape is (n_columns + 1, n_columns + 1). `n_rows` is the noisy number of rows.
+    """
     exact = rows.clipped_moments(rows.square, 0, with_target=False)[:-1, :-1]
     moments = add_product_noise(exact, noise, source)
     values, vectors = np.linalg.eigh(moments)
@@ -210,7 +221,7 @@ class PublicRows:
 
     @classmethod
     def read(cls, batches: Batches) -> PublicRows:
-        """Standardize the columns of a table in memory, and weight its rows."""
+        """Standardize the public columns of a table in memory, and choose weights that shorten the longest rows."""
         columns = np.stack(to_float_columns(batches.table), axis=1)
         scaler = StandardScaler()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -456,6 +467,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         return self.protect == TARGET
 
     def _select_bounded(self, rows: Batches) -> Batches:
+        """Select the columns with declared bounds: all features, or none if only the target is private."""
         if not self._protects_target():
             return rows.features
         check_declared_columns(self.bounds, rows.names[:-1])
@@ -466,6 +478,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         return None if self._protects_target() else self.bounds
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Round the private rows to integers between their bounds, with the class of each row.
+
+        The noises of the gradient descent depend on noisy limits, so `_release` chooses them.
+        """
         if self._protects_target():
             return self._plan_target(rows, budget)
         bounds = parse_bounds(bounds, rows.names[:-1])
@@ -505,6 +521,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         )
 
     def _release_target(self, plan: Plan, source: ByteSource) -> None:
+        """Add noise to the sums of `_plan_target`, fit a model to them, and set the fitted attributes."""
         public, indicators, classes = plan.exact
         fit = public.fit(indicators, plan.noises[0], source)
         self.coef_, self.intercept_ = fit.coefficients, fit.intercepts
@@ -512,6 +529,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         self.n_iter_ = fit.n_steps
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Limit the norm of rows, fit coefficients by noisy gradient descent, and convert them to original units."""
         if plan.protected:
             return self._release_target(plan, source)
         exact: DescentPlan = plan.exact

@@ -137,12 +137,14 @@ class DPMean(CentralStatistic):
         self.random_state = random_state
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Compute exact sums and numbers of values of all columns, and one noise for all these numbers."""
         check_confidence_level(self.confidence_level)
         sums = sum_columns(rows, bounds)
         size = count_noisy_numbers(len(rows.names), squares=False, shared_count=False)
         return Plan(sums, (Noise.joint(budget, GRID, size),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Add noise to the sums, and set the means with standard errors and confidence intervals."""
         (noise,) = plan.noises
         level = check_confidence_level(self.confidence_level)
         noisy = NoisySums.draw(plan.exact, noise, source)
@@ -303,6 +305,7 @@ class DPGroupBy(CentralStatistic):
         return [statistics] if isinstance(statistics, str) else list(statistics)
 
     def _select_bounded(self, rows: Batches) -> Batches:
+        """Check `by` and `statistics`, and select the columns that are averaged or summed: all others than the keys."""
         keys = self._key_names
         unknown = [name for name in keys if name not in rows.names]
         if unknown:
@@ -341,6 +344,11 @@ class DPGroupBy(CentralStatistic):
         return None if self._statistics == ["count"] else self.bounds
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Count the rows, and sum the bounded columns, in each cell of the declared keys; choose the noise.
+
+        The plan has these exact sums; `_release` adds the noise. `bounds` is None if only rows are counted. Missing
+        values add nothing to a sum, and neither do Python objects other than numbers, with a warning.
+        """
         check_confidence_level(self.confidence_level)
         measured = self._select_bounded(rows)
         warn_of_objects(measured.table)
@@ -372,6 +380,7 @@ class DPGroupBy(CentralStatistic):
         return Noise.joint(budget, GRID, size + ("count" in self._statistics))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Add noise to the numbers of each group, and set the estimates with standard errors and intervals."""
         sums, self._domain, self._library, names = plan.exact
         (noise,) = plan.noises
         labels = [self._domain[name].labels for name in self._domain.columns]

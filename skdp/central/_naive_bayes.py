@@ -240,6 +240,7 @@ class DPCategoricalNB(NaiveBayes):
         return Noise.from_budget(budget, n_columns, n_columns)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Count the rows of each class by the value of each column, and compute the noise of these tables."""
         columns = rows.features
         classes = Classes.read(rows, self.classes)
         declared = declared_domain(columns.table, self.categories, "categories")
@@ -258,6 +259,7 @@ class DPCategoricalNB(NaiveBayes):
         return Plan(exact, (noise,), f"{noise.name} on counts by class")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Add noise to the tables (n_classes, n_values), and set the log probabilities of classes and values."""
         (noise,) = plan.noises
         tables, domain, classes = plan.exact
         exact = np.hstack(tables)  # (n_classes, n_values of all columns)
@@ -281,6 +283,7 @@ class DPCategoricalNB(NaiveBayes):
         self.domain_ = domain
 
     def _log_likelihood(self, table: Table) -> Floats:
+        """Return the sum over columns of the log probabilities of the values of each row: (n_rows, n_classes)."""
         domain = self.domain_.select(self.domain_.columns[:-1])
         codes = encode_declared(table, domain, self.handle_unknown)
         logs = np.zeros((len(codes[0]), len(self.classes_)))
@@ -455,6 +458,7 @@ class DPGaussianNB(NaiveBayes):
         return Noise.joint(budget, GRID, size)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Count the rows of each class, and sum the columns and their squares in each class; choose the noise."""
         bounds = parse_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
         sums_of = partial(_sums_by_class, classes=classes, bounds=bounds)
@@ -464,6 +468,10 @@ class DPGaussianNB(NaiveBayes):
         return Plan((sums, classes), (noise,), f"{noise.name} on sums by class")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Add noise to the sums of each class, and set its mean and variance of each column.
+
+        Both are shrunk to their mean over classes, by more if their noise is larger.
+        """
         (noise,), (sums, classes) = plan.noises, plan.exact
         noisy = NoisySums.draw(sums, noise, source, squares=True, shared_count=True)
         moments = estimate_moments(noisy, noise.std)  # (n_classes, n_columns)
@@ -486,6 +494,7 @@ class DPGaussianNB(NaiveBayes):
         self.var_ = np.clip(variances, limits.tiny, limits.max)
 
     def _log_likelihood(self, table: Table) -> Floats:
+        """Return the sum over columns of the normal log densities of the values of each row: (n_rows, n_classes)."""
         numbers = np.stack(to_float_columns(table), axis=1)
         numbers = np.clip(numbers, *self.bounds_.T)  # as in `fit`
         # (n_rows, n_classes, n_columns)

@@ -165,6 +165,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self.random_state = random_state
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Round the rows to integers in units that minimize the noise, and compute the noise of Gaussian budgets."""
         n_components = self._read_n_components(len(rows.names))
         bounds = parse_bounds(bounds, rows.names)
         starts = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) / 2
@@ -187,6 +188,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Measure the covariance with noise, and set the mean and the components, in the units of the columns."""
         rows, budget, (bounds, starts, units), n_components = plan.exact
         covariance = _noisy_covariance(rows, budget, source)
         self.mean_ = np.clip(starts + units * covariance.mean, *bounds.T)
@@ -198,7 +200,11 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         units: NDArray[np.float64],
         n_components: int | float,
     ) -> None:
-        """Set the components and variances of a noisy covariance, converted to the original units."""
+        """Set the components and variances of a noisy covariance, converted to the original units.
+
+        `units` has the unit of each column in the covariance. A fraction as `n_components` is the part of the variance
+        that the components are to explain.
+        """
         # Relative to the largest unit, whose square may exceed the largest float.
         largest = float(units.max())
         relative_units = units / largest
@@ -274,7 +280,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 def _noisy_covariance(
     rows: Rows, budget: PrivacyBudget, source: ByteSource
 ) -> Covariance:
-    """Measure the covariance of rows that are shortened to a limit of their norm."""
+    """Measure the covariance of rows that are shortened to a limit of their norm, which is chosen from noisy counts."""
     size = rows.n_columns + 1
     # The number of rows that may be shortened is proportional to the norm of the noise of
     # the products: with less noise, fewer rows are shortened. Half or twice the factor of

@@ -171,8 +171,8 @@ def choose_cuts(
 
 def nearest_candidate(cut: int) -> int:
     """Return the index of the candidate nearest to a cut, where candidate i is cell 2 i of `count_cells`."""
-    # The cut ``c * PARTS`` is the left edge of cell c. So a cut in the cell between two
-    # candidates is rounded to the nearer of them.
+    # Cell c starts at the cut ``c * PARTS``. Every second cell is a candidate, so a cut in
+    # the cell between two candidates is moved to the nearer of them.
     return (cut + PARTS // 2) // (2 * PARTS)
 
 
@@ -202,7 +202,10 @@ class Masses:
         return PARTS * n_before + part * n_in_cell
 
     def find_first_cut(self, mass: int) -> int:
-        """Return the first cut with at least this mass on its left; the number of cuts if there is none."""
+        """Return the first cut with at least this mass on its left; the number of cuts if there is none.
+
+        A value has the mass `PARTS`, spread evenly over the cuts of its cell.
+        """
         if mass <= 0:
             return 0
         n_values = -(-mass // PARTS)  # rounded up
@@ -272,7 +275,7 @@ class CutScores:
         return scores
 
     def choose(self, budget: PrivacyBudget, source: ByteSource) -> int:
-        """Choose a cut by the exponential mechanism."""
+        """Choose a cut by the exponential mechanism: cuts near the quantile are the most probable ones."""
         # With a fraction f, adding a value changes the mass on the left minus f times the
         # mass of all values by -f if the value is on the right, and by up to 1 - f.
         numerator, denominator = self.fraction.numerator, self.fraction.denominator

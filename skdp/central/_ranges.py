@@ -62,7 +62,7 @@ def find_range(
 
 
 def _check_endpoint(name: Any, parameter: str, endpoint: Any, expected: str) -> Any:
-    """Check that an endpoint of a range is None or has the type of the values of a column."""
+    """Check that an endpoint of a range is None or has the type `expected`, of the values of a column; return it."""
     if endpoint is None:
         return None
     actual = "missing value" if is_missing(endpoint) else type_of_value(endpoint)
@@ -112,6 +112,7 @@ class Hierarchy:
     #    differentially private histograms through consistency. PVLDB 3(1).
 
     def __init__(self, size: int, branching: int) -> None:
+        """Build the levels of a tree over `size` cells, from the cells up; a group has up to `branching` parts."""
         self.branching = branching
         self.sizes = [size]
         while self.sizes[-1] > branching:
@@ -166,7 +167,7 @@ class Hierarchy:
         return best
 
     def estimate(self, noisy: Sequence[NDArray]) -> Floats:
-        """Return the least-squares estimates of the cells, given the noisy counts of all levels."""
+        """Return the least-squares estimates of the cells, given the noisy counts of all levels, from the cells up."""
         # From the top: the difference between the final estimate of a group and the sum of
         # its parts is divided among the parts in proportion to their variances.
         best = self._improve(noisy)
@@ -183,7 +184,7 @@ class Hierarchy:
 
     @cached_property
     def cell_variances(self) -> Floats:
-        """The variance of the estimate of each cell."""
+        """The variance of the estimate of each cell, relative to the noise variance of a count: (n_cells,)."""
         final = self._best_variances[-1]
         for variances, part_variances in zip(
             self._best_variances[-2::-1], self._part_variances[::-1], strict=True
@@ -197,7 +198,7 @@ class Hierarchy:
         return final
 
     def variance(self, weights: NDArray) -> float:
-        """Return the variance of a weighted sum of the estimates of the cells."""
+        """Return the variance of a weighted sum of estimates of cells, relative to the variance of a noisy count."""
         # Given the estimate of a group, the weighted sum over its parts is linear in the
         # estimate, with the slope of `above` and a variance around the line. So the
         # variances of all levels add up.
@@ -231,7 +232,11 @@ def count_std(budget: PrivacyBudget, n_levels: int) -> float:
 
 
 def plan_hierarchy(size: int, budget: PrivacyBudget, method: str) -> Hierarchy:
-    """Choose the tree with the smallest expected squared error of the count of a random range, by public facts."""
+    """Choose the tree with the smallest expected squared error of the count of a random range, by public facts.
+
+    `method` "flat" has the cells only, "hierarchical" at least two levels, and "auto" what is best. The budget is
+    divided equally among levels.
+    """
     flat = Hierarchy(size, max(size, 2))
     if method == "flat":
         return flat

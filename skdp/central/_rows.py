@@ -52,7 +52,7 @@ class Rows:
     # sum by more than its own value. All products and sums here are of integers below
     # 2**53, which floats represent exactly, in any order.
 
-    # The integers: (n_rows, n_columns).
+    # The values of each row as integers, in steps of 1 / `UNIT`: (n_rows, n_columns).
     positions: NDArray[np.int16]
     # The class of each row, or the position of its target.
     codes: NDArray[np.intp]
@@ -246,7 +246,8 @@ def find_limits(
 ) -> CenteredRows:
     """Center rows at their noisy mean, and choose a norm that at most a fraction of the centered rows exceeds.
 
-    At most `max_fraction` of the rows and at most `max_longer` rows exceed it, up to noise.
+    At most `max_fraction` of the rows and at most `max_longer` rows exceed it, up to noise. The result has the
+    remaining budget of seven eighths.
     """
     if budget.kind == "rho":  # Gaussian noise only
         budget = replace(budget, kind="mu", amount=budget.mu_squared)

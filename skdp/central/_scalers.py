@@ -159,6 +159,7 @@ class DPStandardScaler(AffineScaler):
         return Plan(sums, (Noise.joint(budget, GRID, size),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Add noise to the sums of all columns, and set their means, standard deviations and standard errors."""
         (noise,), sums = plan.noises, plan.exact
         moments = estimate_moments(
             NoisySums.draw(sums, noise, source, squares=True), noise.std
@@ -302,6 +303,7 @@ class DPMinMaxScaler(AffineScaler):
         return self.quantile_range is None
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Plan noisy quantiles as the range of each column; without `quantile_range`, public bounds, free of charge."""
         self._read_feature_range()
         check_flag("clip", self.clip)
         if self.quantile_range is None:
@@ -313,6 +315,7 @@ class DPMinMaxScaler(AffineScaler):
         return Plan.from_quantiles(plan_quantiles(rows, bounds, probabilities, budget))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Draw noisy quantiles of columns, or take the bounds, and set the scale that maps them to `feature_range`."""
         low, high = self._read_feature_range()
         bounds = plan.exact if plan.free else plan.exact.draw(source)
         self.data_min_, self.data_max_ = bounds.T.copy()
@@ -343,7 +346,7 @@ class DPMinMaxScaler(AffineScaler):
 
 
 def _read_pair(name: str, value: Any) -> tuple[float, float]:
-    """Check that a parameter is a pair of numbers."""
+    """Check that a parameter is a pair of numbers, and return them as floats."""
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise TypeError(
             f"`{name}` must be a pair (low, high), got {type(value).__name__}."
@@ -453,6 +456,7 @@ class DPRobustScaler(AffineScaler):
         self.random_state = random_state
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Count the values between the bounds, and plan noisy choices of the median and both ends of the range."""
         low, high = _read_quantile_range(self.quantile_range)
         # The median may be one of the bounds of the range.
         probabilities = sorted({low, Fraction(1, 2), high})
@@ -460,6 +464,11 @@ class DPRobustScaler(AffineScaler):
         return Plan.from_quantiles(quantiles)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Draw noisy quantiles of each column, and set its center (the median) and its scale (the width of the range).
+
+        `plan.exact` draws by the exponential mechanism with the whole budget: (n_columns, n_quantiles). A width of 0
+        would be an impossible divisor, so the scale is then 1.
+        """
         low, high = _read_quantile_range(self.quantile_range)
         drawn = plan.exact.draw(source).T
         quantiles = dict(zip(plan.exact.probabilities, drawn, strict=True))
@@ -567,6 +576,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         self.random_state = random_state
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Plan the quantiles between the bounds, with equal steps of probability; the bounds are the other two."""
         n = check_size(
             self.n_quantiles, min_val=3, max_val=MAX_QUANTILES, name="n_quantiles"
         )
@@ -695,12 +705,14 @@ class DPKBinsDiscretizer(CentralTransformer):
         self.random_state = random_state
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Count the values between the bounds, and plan noisy choices of quantiles that separate bins of equal size."""
         n_bins = check_size(self.n_bins, max_val=MAX_QUANTILES, name="n_bins")
         probabilities = [Fraction(index, n_bins) for index in range(1, n_bins)]
         quantiles = plan_quantiles(rows, bounds, probabilities, budget)
         return Plan.from_quantiles(quantiles)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Draw the edges of the bins of each column as noisy quantiles between its bounds, and merge equal edges."""
         edges = plan.exact.draw_with_bounds(source)
         self.bin_edges_ = list(map(np.unique, edges))
         self.n_bins_ = np.array([column.size - 1 for column in self.bin_edges_])
@@ -714,6 +726,7 @@ class DPKBinsDiscretizer(CentralTransformer):
             )
 
     def _transform_columns(self, columns: Columns) -> Columns:
+        """Replace each value by the index of its bin; missing values stay NaN."""
         binned: Columns = []
         for column, edges in zip(columns, self.bin_edges_, strict=True):
             bins: NDArray[Any] = np.searchsorted(edges[1:-1], column, side="right")

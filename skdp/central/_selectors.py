@@ -168,6 +168,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         return rows if self.classes is None else rows.features
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
+        """Return the bounds of the columns `names`, with the bounds of a numeric target last."""
         if (self.classes is None) == (self.target_bounds is None):
             raise ValueError(
                 "Exactly one of `classes` and `target_bounds` must be given, got "
@@ -178,6 +179,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         return parse_all_bounds(self.bounds, self.target_bounds, names)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Compute the sums of columns, and divide the budget among moments, class counts, choices and scores."""
         k = min(check_size(self.k, name="k", min_val=1), len(rows.names) - 1)
         sums = sum_columns(self._select_bounded(rows), bounds, missing=False)
         classes = None if self.classes is None else Classes.read(rows, self.classes)
@@ -227,6 +229,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         return MeasuredRows(rows, contrasts, largest, float(counts.sum()))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Choose `k` columns by the exponential mechanism, and measure their correlation ratios with the target."""
         exact: SelectionPlan = plan.exact
         is_numeric = exact.classes is None
         # 1. Measure the mean and variance of the columns, and the classes of the target.
@@ -278,6 +281,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         """Round rows to integers, centered at the noisy means and clipped to `MAX_DEVIATIONS` standard deviations.
 
         `mean` is relative to the middle of `bounds`, in half widths, and `variance` is in squared half widths.
+        `classes` is None for a numeric target, which is the last column.
         """
         centres = from_grid(mean, bounds)
         half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
@@ -343,7 +347,10 @@ class Contrasts:
         return cls(table.astype(float), tuple(weights.tolist()), max(squares.tolist()))
 
     def sums(self, rows: Rows) -> NDArray[np.int64]:
-        """Return the sums of the products of each column with the target: (n_columns, n_contrasts)."""
+        """Return the sums of the products of each column with the target: (n_columns, n_contrasts).
+
+        The target of a row is its number, or the row of `table` for its class.
+        """
         sums = np.zeros((rows.n_columns, len(self.weights)), np.int64)
         for block, part in rows.blocks():
             codes = rows.codes[block]

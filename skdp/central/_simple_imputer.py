@@ -169,6 +169,7 @@ class DPSimpleImputer(CentralTransformer):
         return None if self.strategy == "most_frequent" else self.bounds
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Compute the sums or counts from which the statistic of each column is released, and choose the noise."""
         check_choice("strategy", self.strategy, get_args(Strategy))
         if self.strategy == "mean":
             sums = sum_columns(rows, bounds)
@@ -191,6 +192,7 @@ class DPSimpleImputer(CentralTransformer):
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Set the noisy mean or median of each column, or a frequent value that the exponential mechanism chooses."""
         self.statistics_std_error_ = None
         if self.strategy == "mean":
             (noise,), sums = plan.noises, plan.exact
@@ -285,7 +287,7 @@ def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
 
 
 def _cast_for_value(series: Any, value: Any) -> Any:
-    """Convert a series to a dtype that can represent a value."""
+    """Convert a series to a dtype that can represent a value, or return it unchanged if its dtype can."""
     dtype = series.dtype
     if dtype.is_integer() and isinstance(value, int | float):
         limits = np.iinfo(str(dtype).lower())

@@ -204,7 +204,9 @@ def _sum_by_group(
 def sum_columns(rows: Batches, bounds: Any, *, missing: bool = True) -> GroupSums:
     """Sum the columns of a private table between declared bounds, as one group.
 
-    If `missing` is False, missing and infinite values raise an error.
+    The sums are exact integers, to which the caller adds noise. Missing and infinite values are left out and counted;
+    if `missing` is False, they raise an error. Columns of Python objects cause a warning, because other objects than
+    numbers are read as missing.
     """
     bounds = parse_bounds(bounds, rows.names)
     if missing:
@@ -286,7 +288,10 @@ class Moments(NamedTuple):
 
 
 def estimate_moments(noisy: NoisySums, noise_error: Fraction) -> Moments:
-    """Estimate means and variances from noisy sums, whose standard error is `noise_error`: (n_groups, n_columns)."""
+    """Estimate means and variances from noisy sums, whose standard error is `noise_error`: (n_groups, n_columns).
+
+    Means are positions from -1 to 1 between the bounds, and variances are in squared half widths of the bounds.
+    """
     is_counted = noisy.counts > 0
     counts = np.where(is_counted, noisy.counts, 1.0)
     # Quotients are clipped to their range without noise.
@@ -316,7 +321,10 @@ def estimate_moments(noisy: NoisySums, noise_error: Fraction) -> Moments:
 def estimate_means(
     noisy: NoisySums, bounds: Floats, noise: Noise, level: float
 ) -> Estimate:
-    """Estimate means between bounds with Fieller's intervals of a quotient ([1]_): arrays (n_groups, n_columns)."""
+    """Estimate means between bounds with Fieller's intervals of a quotient ([1]_): arrays (n_groups, n_columns).
+
+    `noise` is the noise of each sum and count, and `level` the confidence level of the intervals.
+    """
     # A mean x is in the interval if s - x n is within the margin of its noise, which is
     # the margin of one number times sqrt(1 + x**2). With r the margin divided by n, the
     # bounds solve (mean - x)**2 = r**2 (1 + x**2), a quadratic equation:
@@ -453,7 +461,11 @@ def _sum_table_by_cells(
     handle_unknown: str,
     missing: bool,
 ) -> list[NDArray[np.int64]]:
-    """Return an indicator of each key with undeclared values that are errors, and the sums of each marginal."""
+    """Return an indicator of each key with undeclared values that are errors, and the sums of each marginal.
+
+    The first columns of `table` are the keys of `domain`, and the others the numbers. A clique has the indices of the
+    keys of a marginal; the empty one stands for all rows.
+    """
     n_keys = len(domain.columns)
     keys = select_columns(table, table.names[:n_keys])
     numbers = select_columns(table, table.names[n_keys:])

@@ -92,6 +92,7 @@ class SupervisedStatistic(CentralStatistic):
         return tags
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
+        """Read the columns of X, with the target last. In a large table, `y` is the name of the target."""
         if y is None:
             name = type(self).__name__
             raise ValueError(
@@ -248,7 +249,10 @@ class Classes:
 
     @classmethod
     def read(cls, rows: Batches, classes: Any) -> Self:
-        """Check the parameter `classes`, or infer classes from the target with a warning, and check the target."""
+        """Check the parameter `classes`, or infer classes from the target with a warning, and check the target.
+
+        The target is the last column of `rows`. An undeclared class raises an error that does not contain it.
+        """
         target = rows.target
         (name,) = target.names
         if isinstance(classes, str):

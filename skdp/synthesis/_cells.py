@@ -35,7 +35,10 @@ class Steps:
 
     @classmethod
     def of(cls, interval: Interval) -> Steps:
-        """Find the numbers or dates that rows may have in the bins of an interval."""
+        """Find the numbers or dates that rows may have in the bins of an interval.
+
+        They are a grid of whole numbers, decimals or days with a step size; the step of real numbers is 0.
+        """
         edges = np.array(interval.edges, interval.dtype)
         if edges.dtype.kind == "M":
             return cls._of_dates(edges)
@@ -109,7 +112,10 @@ def _first_steps(edges: NDArray[np.float64], decimals: int) -> NDArray[np.float6
 def draw_within(
     interval: Interval, bins: NDArray[np.integer], positions: NDArray[np.float64]
 ) -> NDArray[Any]:
-    """Return the number or date at a position from 0 to 1 within a bin, for each row."""
+    """Return the number or date at a position from 0 to 1 within a bin, for each row.
+
+    `bins` has the bin of each row, and `positions` the position of each row: (n_rows,) both.
+    """
     steps = Steps.of(interval)
     first, last = steps.first[bins], steps.last[bins]
     if first.dtype.kind == "M":
@@ -160,7 +166,10 @@ def _cut_dates(declared: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
 
 
 def _cut_numbers(interval: Interval) -> NDArray[np.float64]:
-    """Return the edges of fine cells of numbers, together with the declared edges."""
+    """Return the edges of fine cells of numbers, together with the declared edges, ascending.
+
+    If the interval has few different numbers, each of them has a cell.
+    """
     declared = np.array(interval.edges)
     low, high = float(declared[0]), float(declared[-1])
     unit = np.inf if interval.decimals is None else 10.0**interval.decimals
@@ -282,7 +291,11 @@ class Shape:
         return np.maximum.accumulate(sums)
 
     def draw(self, ranks: NDArray[np.float64]) -> NDArray[Any]:
-        """Return the numbers with these ranks. The integer part of a rank is the bin."""
+        """Return the numbers with these ranks, of shape (n_rows,).
+
+        The integer part of a rank is the bin, and its fraction the proportion of the records of the bin that are
+        smaller.
+        """
         cumulative = self.cumulative
         bins = ranks.astype(np.intp)
         cells = np.searchsorted(cumulative, ranks, side="right") - 1

@@ -149,7 +149,11 @@ class _CountedNumbers:
     def complete(
         self, noisy: NDArray[np.float64], sums: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """Compute the numbers of all cells and values from the measured numbers, given exact sums over values."""
+        """Compute the numbers of all cells and values from the measured numbers, given exact sums over values.
+
+        `noisy` has the measured numbers, (n_counted_cells, n_counted_values), which leave out one of two cells or
+        values because both add up to a known sum. `sums` are the public sums over values: (n_cells, 1).
+        """
         if self.is_centered and self.n_cells == 2:
             noisy = np.concatenate([noisy, -noisy])
         elif self.is_centered:
@@ -215,9 +219,10 @@ class PrivateColumns:
     def measure(
         self, cross: Cross, fraction: Fraction, single: NoisyCounts | None = None
     ) -> NoisyCounts:
-        """Measure a table of counts with a fraction of the budget.
+        """Measure a table of counts with a fraction of the budget: (n_cells, n_values).
 
-        `single` has the noisy counts of its private column, which complete centered numbers.
+        `single` has the noisy counts of its private column, which complete centered numbers (counts minus their mean
+        over cells).
         """
         form = self._make_form(cross)
         exact = self._count(cross)
@@ -279,7 +284,10 @@ class ColumnLayout:
 
 
 def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[NoisyCounts]:
-    """Measure the private columns, select pairs by noisy scores, and measure columns and pairs."""
+    """Measure the private columns, select pairs by noisy scores, and measure columns and pairs.
+
+    All measurements together spend the whole budget. The result has the private columns first, then the pairs.
+    """
     singles = []
     for column in range(len(layout.private_sizes)):
         singles.append(Cross((column,), layout.values_of(column)))
@@ -290,7 +298,7 @@ def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[Noisy
     proportions = [estimate_proportions(counts) for counts in first]
     pairs = _list_pairs(columns, layout, proportions)
     chosen = _choose(
-        columns, pairs, _estimate_gains(columns, pairs, proportions), weights
+        columns, pairs, _measure_gains(columns, pairs, proportions), weights
     )
     crosses = [*singles, *chosen]
     for cross in chosen:
@@ -314,7 +322,8 @@ def _spend(
 ) -> list[NoisyCounts]:
     """Measure tables such that the weighted sum of their errors is smallest; average with earlier measurements.
 
-    The first tables are the single private columns in order, as in `earlier`: their noisy counts complete the counts of
+    `weights` are the weights of the errors of `crosses`, and `fraction` the part of the budget for all tables. The
+    first tables are the single private columns in order, as in `earlier`: their noisy counts complete the counts of
     tables with a public column.
     """
     measured: list[NoisyCounts] = []
@@ -338,7 +347,11 @@ def _find_cost(columns: PrivateColumns, cross: Cross) -> float:
 def _list_pairs(
     columns: PrivateColumns, layout: ColumnLayout, proportions: Sequence[NDArray]
 ) -> list[Cross]:
-    """List all pairs of columns with at least one private column; rare values are grouped."""
+    """List all pairs of columns with at least one private column; rare values are grouped.
+
+    `proportions` are the noisy proportions of the values of each private column. A group of values has a count that is
+    clearly above the noise of a pair.
+    """
     noise = columns.budget.std_error(columns.budget.remaining / (2 * layout.n_columns))
 
     def group(counts: NDArray[np.float64], *, ordered: bool) -> NDArray[np.intp]:
@@ -376,10 +389,14 @@ def _list_pairs(
     return pairs
 
 
-def _estimate_gains(
+def _measure_gains(
     columns: PrivateColumns, pairs: Sequence[Cross], proportions: Sequence[NDArray]
 ) -> list[float]:
-    """Measure the L1 distance of each pair of columns from independent columns, in records."""
+    """Measure how many records each pair of columns has in other cells than independent columns, with noise.
+
+    The score of a pair is the L1 distance of its counts from the counts of independent columns. All scores together
+    spend `STEP_FRACTION` of the budget. `proportions` are the noisy proportions of the values of each private column.
+    """
     expected = []
     for cross in pairs:
         joint = np.ones(1)
@@ -397,7 +414,8 @@ def _choose(
 ) -> list[Cross]:
     """Choose pairs in order of gain / noise, if their gain exceeds the noise that they add to all tables.
 
-    `single_weights` are the costs of the single private columns, which are always measured.
+    `gains` are in records, as in `_measure_gains`. `single_weights` are the costs of the single private columns, which
+    are always measured.
     """
     # If tables share a budget such that the sum of their errors is smallest, this sum is
     # sum(noise**power) ** (1 / power): see `NoiseBudget.cost_power`.

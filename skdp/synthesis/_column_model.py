@@ -55,7 +55,7 @@ class ColumnModel:
 
     @classmethod
     def read(cls, tables: Sequence[Mapping[str, Any]]) -> ColumnModel:
-        """Restore a model from the tables of a file."""
+        """Restore a model from the tables of a file, each a `Cross` and its logits (n_cells, n_values)."""
         crosses, all_logits = [], []
         for table in tables:
             fields = dict(table)
@@ -75,7 +75,10 @@ class ColumnModel:
 def fit_model(
     noisy: Sequence[NoisyCounts], public: Sequence[Codes], n_rows: int
 ) -> ColumnModel:
-    """Fit the distribution of private values given the public values of all rows, by L-BFGS."""
+    """Fit the distribution of private values given the public values of all rows, by L-BFGS.
+
+    `noisy` are the measured tables, and `public` the codes of each public column: (n_rows,).
+    """
     # There is a table of logits for each measured table. The loss is
     #     sum over rows of log Z(logits, row) - <logits, noisy counts> + penalty,
     # where Z is the sum of the exponentials of a row: a logistic regression of the
@@ -147,6 +150,7 @@ class _DistinctRows:
     def __init__(
         self, crosses: Sequence[Cross], public: Sequence[Codes], n_rows: int
     ) -> None:
+        """Find the distinct combinations of public cells of the rows, and count the rows of each."""
         cells = [cross.cells_of(public, n_rows) for cross in crosses]
         distinct, counts = np.unique(cells, axis=1, return_counts=True)
         self.weights = counts.astype(float)
@@ -168,7 +172,12 @@ class _DistinctRows:
     def evaluate(
         self, logits: Sequence[NDArray[np.float64]]
     ) -> tuple[float, list[NDArray[np.float64]]]:
-        """Return the sum of log Z over all rows, and the expected counts of each table (n_cells, n_values)."""
+        """Return the sum of log Z over all rows, and the expected counts of each table (n_cells, n_values).
+
+        `logits` has a table (n_cells, n_values) for each measured table. The score of a combination of private values
+        in a row is the sum of its logits over all tables, and Z is the sum of the exponentials of the scores of all
+        combinations.
+        """
         tables = []
         for cross, table in zip(self._crosses, logits, strict=True):
             tables.append(table[:, cross.value_of])
@@ -209,7 +218,11 @@ def draw_balanced(
     n_rows: int,
     rng: np.random.Generator,
 ) -> NDArray[np.intp]:
-    """Draw a combination of private values for each row, such that counts are close to the expected counts."""
+    """Draw a combination of private values for each row, such that counts are close to the expected counts.
+
+    The result has the index of the combination of each row, as in `Cross.value_of`. `public` are the codes of each
+    public column: (n_rows,).
+    """
     # Counts of n independent draws have standard deviations of up to sqrt(n / 4). Here,
     # rows are drawn in blocks, in random order. The probability of a value is decreased
     # a little if, among the rows drawn so far with the public values of the row, the

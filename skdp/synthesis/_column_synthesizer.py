@@ -343,7 +343,10 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return records, noisy
 
     def _read(self, X: Any, y: Any) -> tuple[_Records, dict[Any, str]]:
-        """Encode a table; also return the public columns that are excluded from the model, with reasons."""
+        """Encode a table; also return the public columns that are excluded from the model, with reasons.
+
+        `y` is the target, a further public column, or None.
+        """
         private = self._check_columns()
         table = self._read_table(X)
         unknown = [name for name in private if name not in table.names]
@@ -393,7 +396,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return fitted | {"tables": self._model.describe()} if fitted else {}
 
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
-        """Check the fitted parts from `skdp.load`, and set them."""
+        """Check the parts from `skdp.load`, the tables of the model and fitted attributes by name, and set them."""
         parts = dict(fitted)
         tables = parts.pop("tables")
         if not parts.keys() <= {*_SAVED_ATTRIBUTES}:
@@ -414,7 +417,10 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         public: Table,
         codes: Sequence[Codes],
     ) -> Any:
-        """Replace the private columns of a table by draws of a model, given the public columns and their codes."""
+        """Replace the private columns of a table by draws of a model, given the public columns and their codes.
+
+        Rows that violate a constraint of the domain are drawn again.
+        """
         names = self.guarantee_.scope
         rng = make_generator(self.random_state, "transform", self._calls.advance())
         domain = self.domain_.select(names)

@@ -112,7 +112,10 @@ def estimate_errors(
 def combine_counts(
     marginals: Iterable[Marginal], query: Query
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Estimate the counts of a query from all marginals that contain them, with standard errors; nan if none does."""
+    """Estimate the counts of a query from all marginals that contain them, with standard errors; NaN if none does.
+
+    A query maps columns to weights of their values, which are summed, or to None for a count of each value.
+    """
     # Estimates are unbiased and weighted by their precisions 1 / variance.
     weighted = np.zeros(())
     precision = np.zeros(())
@@ -196,7 +199,11 @@ def weigh_range(
     limits: tuple[Any, ...],
     shape: Shape | None = None,
 ) -> Weights:
-    """Return the fraction of each value or bin that is in a half-open range."""
+    """Return the fraction of each value or bin that is in a half-open range: (n_values,).
+
+    `limits` are (low, high), with None for no limit. `shape` is the distribution within bins; without it, numbers are
+    uniform.
+    """
     if len(limits) != 2:
         raise ValueError(
             f"The range of column {name!r} must be a pair (low, high), got {limits}. "
@@ -245,7 +252,7 @@ def _read_limit(name: Any, values: Interval, limit: Any, bound: Any) -> Any:
 
 
 def _weigh_values(name: Any, values: Categories | Interval, condition: Any) -> Weights:
-    """Return 1 for each value that a condition lists, and 0 for all other values."""
+    """Return 1 for each value that a condition lists, and 0 for all other values; bins can list missing only."""
     weights = np.zeros(len(values))
     if isinstance(values, Interval):
         if not values.missing or not is_missing(condition):

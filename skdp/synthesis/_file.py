@@ -34,7 +34,7 @@ PARTS = {
 
 
 def describe_fit(synthesizer: Any) -> dict[str, Any]:
-    """Describe the fitted parts by names of columns."""
+    """Describe the fitted parts by names of columns, as values that a file can store; `restore_fit` reads them."""
     names = synthesizer.domain_.columns
 
     def describe(marginal: Marginal) -> dict[str, Any]:
@@ -97,6 +97,7 @@ def restore_fit(synthesizer: Any, parts: dict[str, Any]) -> None:
 
 
 def _read_clique(names: Any, domain: Domain) -> Clique:
+    """Return the indices of the columns of a marginal, given their names."""
     clique = tuple(find_columns(domain, names, "marginals"))
     if list(clique) != sorted(clique):
         raise ValueError("the columns of a marginal must be in the order of the domain")
@@ -104,6 +105,7 @@ def _read_clique(names: Any, domain: Domain) -> Clique:
 
 
 def _read_marginal(about: Mapping[str, Any], domain: Domain) -> Marginal:
+    """Check and read a measured marginal of `describe_fit`: its columns, groups, noisy counts and standard error."""
     clique = _read_clique(about["columns"], domain)
     shape = list(shape_of(clique, domain.sizes))
     groups = about["groups"]
@@ -121,7 +123,7 @@ def _read_marginal(about: Mapping[str, Any], domain: Domain) -> Marginal:
 def _read_numbers(
     listed: list[Mapping[str, Any]], domain: Domain, is_gaussian: bool
 ) -> NumberCounts:
-    """Read the noisy counts of the fine cells of columns."""
+    """Read the noisy counts of the fine cells of columns, listed as in `describe_fit`; check that cells divide bins."""
     cells = {}
     levels = {}
     values = {name: domain[name] for name in domain.columns}

@@ -183,7 +183,10 @@ class _PointTable:
 def _make_point_table(
     synthesizer: DPMarginalSynthesizer, columns: Sequence[int]
 ) -> _PointTable:
-    """List the combinations of the points of columns, with their proportions by the model."""
+    """List the combinations of the points of columns, with their proportions by the model.
+
+    `columns` are indices. A listed value is one point, and a bin two.
+    """
     axes = []
     for column in columns:
         values = synthesizer.domain_[synthesizer.domain_.columns[column]]
@@ -224,7 +227,11 @@ def _make_point_table(
 def _estimate_slopes(
     axes: Sequence[_Axis], proportions: Table, axis_number: int
 ) -> Table:
-    """Estimate the slope of the density within bins given the other columns, relative to the density of all records."""
+    """Estimate the slope of the density within bins given the other columns, relative to the density of all records.
+
+    `proportions` of values by the model have one axis per column, and the result has the points on these axes. The
+    slope is for the column `axis_number`.
+    """
     # Given the values of other columns, the density of the numbers of a bin, relative to
     # all records, is assumed to be linear in the number. Its slope is the slope between the
     # means of neighboring bins, divided by the density.
@@ -301,7 +308,10 @@ class _Linearization:
 def _differentiate(
     statistic: Callable[[Any], Any], cells: _PointTable
 ) -> _Linearization:
-    """Compute the influence of each cell on the terms of a statistic, by adding one row of the cell."""
+    """Compute the influence of each cell on the terms of a statistic, by adding one row of the cell.
+
+    A cell is a combination of points. The statistic is computed of `N_ROWS` rows in the proportions of the model.
+    """
     rows = _make_rows(cells, cells.proportions.ravel())
     terms, values = _evaluate(statistic, rows)
     influence = np.empty((len(terms), len(cells.rows)))
@@ -413,7 +423,11 @@ def _sum_points(table: Table, axis: _Axis, axis_number: int) -> Table:
 def _infer(
     statistic: Callable[[Any], Any], analysis: _Analysis, term: int, quantile: float
 ) -> dict[str, Any]:
-    """Estimate a term with its interval, or state the reason why it has no interval."""
+    """Estimate a term with its interval, or state the reason why it has no interval.
+
+    `term` is the index of the term. `quantile` is the normal quantile of the confidence level: margins are this number
+    of standard errors.
+    """
     linear = analysis.linear
     estimate = float(linear.values[term])
     std_error = p_value = math.nan
@@ -453,7 +467,7 @@ def _is_linear(
     term: int,
     margin: float,
 ) -> bool:
-    """Return True if a term is about linear within its margin of error."""
+    """Return True if a term is about linear in the proportions of cells within its margin of error."""
     # The proportions are changed such that a linear term changes by the margin in both
     # directions; the change must be within half of it.
     if margin == 0:

@@ -81,7 +81,8 @@ def encode_records(
 ) -> tuple[list[Codes], list[Any]]:
     """Encode the columns of a table; also list the columns with undeclared values that are errors.
 
-    An undeclared value has the number of declared values as its code.
+    An undeclared value has the number of declared values as its code. `handle_unknown` is "error", "clip" or "ignore",
+    or maps columns to "clip" or to a declared value that replaces undeclared ones.
     """
     codes, unlisted = encode_columns(table, domain, "error")
     undeclared = []
@@ -134,7 +135,10 @@ def check_replacements(handle_unknown: Any, domain: Domain) -> None:
 
 
 def _encode_replacement(name: Any, values: Categories | Interval, value: Any) -> int:
-    """Return the code of the declared value that replaces the undeclared values of a column."""
+    """Return the code of the declared value that replaces the undeclared values of a column.
+
+    `values` are the declared values of the column `name`, and `value` is the replacement.
+    """
     is_number = isinstance(values, Interval) and values.dtype.kind == "f"
     code = len(values)
     if not is_number or value is None or isinstance(value, Real):
@@ -210,7 +214,10 @@ def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
 def check_computable(
     domain: Domain, features: Collection[Any], columns: Collection[Any]
 ) -> None:
-    """Check that the modeled columns suffice to compute the derived columns of X."""
+    """Check that the modeled columns suffice to compute the derived columns of X.
+
+    `features` are the columns of X, and `columns` the columns that the model has.
+    """
     computed = domain.select([name for name in domain.columns if name in columns])
     missing = []
     for name in domain.derived:

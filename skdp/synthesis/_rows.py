@@ -199,7 +199,11 @@ class Ranks:
 
 
 def learn_ranks(model: GraphicalModel, shapes: Mapping[int, Shape]) -> Ranks | None:
-    """Estimate the correlations of columns from the bins of rows of a model; None for a single column."""
+    """Estimate the correlations of columns from the bins of rows of a model; None for a single column.
+
+    The numbers of columns with a `Shape` are treated as normal scores of their ranks, whose correlation matrix is
+    estimated.
+    """
     # Stochastic EM: scores are drawn given the correlations, and correlations are
     # estimated from the scores.
     if len(shapes) < 2:

@@ -351,7 +351,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
 
     @restore_on_error
     def _fit(self, X: Any, y: Any, groups: Any) -> Plan:
-        """Read the table, plan, charge the ledger, measure, and post-process."""
+        """Read the table, plan, charge the ledger, measure, and post-process; return the plan of the marginals."""
         # Read.
         person_budget = self._check_person_budget(groups)
         rows = self._read_rows(X, y, groups)
@@ -394,7 +394,11 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         features: tuple[Any, ...],
         template: Table,
     ) -> None:
-        """Set the fitted attributes from noisy counts, after `fit` or from a file."""
+        """Set the fitted attributes from noisy counts, after `fit` or from a file.
+
+        `features` are the columns of X, and `template` is a table without rows with the library and dtypes of the
+        output.
+        """
         self.domain_ = domain
         self.marginals_ = marginals
         self.model_ = fitted.model
@@ -459,7 +463,10 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     def _read_records(
         self, rows: _PrivateRows, domain: Domain, cells: Mapping[int, Interval]
     ) -> Records:
-        """Encode the used rows, numbers and dates by the fine cells within their bins."""
+        """Encode the used rows, numbers and dates by the fine cells within their bins.
+
+        `cells` has the fine cells of each column of numbers or dates, by index.
+        """
         check_replacements(self.handle_unknown, domain)
         names = domain.columns
         fine = {name: domain[name] for name in names}
@@ -733,8 +740,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         for name in names:
             if name in ESTIMATES:
                 raise ValueError(
-                    f"`columns` must not name {name!r}, which is a column of the "
-                    "result. Use `count`."
+                    f"`columns` must not contain {name!r}, because the result has an "
+                    "estimate of this name. Use `count` with a condition on it."
                 )
         domain = self.domain_.select(names)
         if domain.size > MAX_TABLE_CELLS:

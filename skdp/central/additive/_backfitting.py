@@ -67,7 +67,10 @@ class ClassResiduals:
         return -self._loss.residuals(logits, targets).T
 
     def linearize(self, means: Floats) -> tuple[Floats, Floats]:
-        """Return the slopes of residuals in the logits, and their variances, at mean logits."""
+        """Return the slopes of residuals in the logits, and their variances, at mean logits.
+
+        `means` are the logits of bins, and so are the results: (n_bins, n_outputs).
+        """
         # The slope of a weighted residual is w p (1 - p), and its variance w**2 p (1 - p).
         # The weight w limits the largest possible norm of the residuals to the norm at
         # equal logits, which is the root of `square` in units of `RESIDUAL_UNIT`.
@@ -134,7 +137,11 @@ def find_residuals(
     noise: Noise,
     source: ByteSource,
 ) -> NumberResiduals:
-    """Choose a bound that few residuals of a numeric target exceed, and estimate their variance, by noisy counts."""
+    """Choose a bound that few residuals of a numeric target exceed, and estimate their variance, by noisy counts.
+
+    `targets` of shape (n_rows,) and `responses` of the model, of shape (n_outputs, n_rows), are integers in steps of
+    1 / `TARGET_UNIT`. `n_rows` is the noisy number of rows, and `noise` is for the counts of residuals by size.
+    """
     n_bounds = 32  # half octaves
     steps = np.arange(n_bounds)[::-1]
     bounds = (2 * TARGET_UNIT * 2.0 ** (-steps / 2)).astype(np.int64)  # ascending
@@ -196,6 +203,7 @@ class _ColumnFunction:
     """The function of a column, and the averages over epochs from which it is estimated."""
 
     def __init__(self, bins: Bins, n_outputs: int) -> None:
+        """Start with the value 0 in each bin, without any measured sum."""
         self.bins = bins
         self.sizes = bins.sizes
         self.covariances = make_prior_covariances(bins)
@@ -295,16 +303,18 @@ def backfit(
 ) -> Shapes:
     """Fit a function of each column in turn, from noisy sums of residuals by bin.
 
+    An epoch measures each column once, with an equal part of the budget.
+
     Parameters
     ----------
     codes : list of ndarray of shape (n_rows,)
         The bin of each row in each column; the number of bins for rows in no bin.
     targets : ndarray of shape (n_rows,)
-        Integer targets.
+        Integer targets: the class of each row, or its number in steps of 1 / `TARGET_UNIT`.
     bins : list of Bins
         The bins of each column.
     start : Start
-        The constant response, and the remaining budget.
+        The constant response, and the remaining budget, of which `mu_squared` is the square of mu in Gaussian DP.
     source : ByteSource
         Random bits for the noise.
     """

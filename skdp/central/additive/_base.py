@@ -149,6 +149,11 @@ class AdditiveModel(SupervisedStatistic):
         return rows.select(self._numbers(rows))
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Encode the columns by declared values, or by many narrow cells between bounds, and read the target.
+
+        `bounds` are the bounds of columns of numbers and, in regression, of the target. `_release` merges the cells to
+        bins.
+        """
         # With more bins, the noise exceeds the counts of bins.
         check_size(self.max_bins, min_val=2, max_val=256, name="max_bins")
         features = self._features(rows).table
@@ -186,6 +191,7 @@ class AdditiveModel(SupervisedStatistic):
         return Plan.from_gaussian(exact, budget, "noisy sums by bin")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Merge cells to bins by noisy counts, fit a function of the bins of each column, and set fitted attributes."""
         exact: AdditivePlan = plan.exact
         start = self._start(exact.targets, exact.target, exact.budget, source)
         domain = exact.domain
@@ -238,7 +244,10 @@ class AdditiveModel(SupervisedStatistic):
         return self.domain_.columns[: self.n_features_in_]
 
     def _respond(self, X: Any) -> Floats:
-        """Return the constant plus the sum of the functions of all columns for each row: (n_samples, n_outputs)."""
+        """Return the constant plus the sum of the functions of all columns for each row: (n_samples, n_outputs).
+
+        A regressor and a classifier of two classes have one output, other classifiers have one for each class.
+        """
         # The columns of an array get the names of the columns of `fit`.
         table = replace(self._read_rows(X), names=self._columns)
         domain = self.domain_.select(self._columns)

@@ -207,6 +207,10 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         budget: PrivacyBudget,
         source: ByteSource,
     ) -> Start:
+        """Start with the logits of the noisy proportions of classes, from a fraction of the budget.
+
+        `targets` has the class of each row as an index, and `target` the declared classes.
+        """
         n_classes = len(target.values)
         # A record is in one class, so it changes the counts by 1 in L2 norm.
         noise = Noise.gaussian(budget.mu_squared * START_FRACTION)
@@ -230,6 +234,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Fit the functions of columns, set the classes, and add the target to `domain_`."""
         super()._release(plan, source)
         classes = plan.exact.target
         self.classes_ = classes.values
@@ -406,6 +411,10 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         budget: PrivacyBudget,
         source: ByteSource,
     ) -> Start:
+        """Start with the noisy mean of the target, and reserve a part of the budget for bounds of residuals.
+
+        `targets` are positions between the bounds, in steps of 1 / `TARGET_UNIT`.
+        """
         # A record adds 1 to the number of rows, and at most `TARGET_UNIT` to the sum.
         part = budget.mu_squared * START_FRACTION / 2
         noise_of_rows = Noise.gaussian(part)
@@ -429,6 +438,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         )
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Fit the functions of columns, and convert them from half widths of the target bounds to its unit."""
         super()._release(plan, source)
         low, high = plan.exact.target.tolist()
         # Responses are from -1 at the lower bound to 1 at the upper one.

@@ -152,7 +152,11 @@ def make_prior_covariances(bins: Bins) -> list[Floats]:
 
 
 def _bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[Floats]:
-    """Return the covariances of `make_prior_covariances` with full variances of the mean."""
+    """Return the covariances of `make_prior_covariances` with full variances of the mean: (n_bins, n_bins) each.
+
+    They are for a rough function, a smooth one and a line. `counts` are the rows of each bin. Bins without an order are
+    independent.
+    """
     ordered = _ordered_bins(attribute)
     if len(ordered) < 3:
         return [np.eye(len(counts))]

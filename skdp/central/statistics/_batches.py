@@ -113,7 +113,7 @@ def find_missing(column: Any) -> NDArray[np.bool_]:
 
 
 def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
-    """Check the parameter `groups`, and return the number of the person of each row."""
+    """Check the parameter `groups`, and return the number of the person of each row: (n_rows,)."""
     n_rows = len(table.columns[0])
     check_same_order(table.native, groups, "groups")
     if isinstance(groups, str):
@@ -201,7 +201,10 @@ def _count_missing(table: Table) -> list[Integers]:
 
 
 def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
-    """Split a sample of a large table into the features and the column `name`, such as the target."""
+    """Split a sample of a large table into the features and the column `name`, such as the target.
+
+    `parameter` is the name of the parameter that names the column, for errors.
+    """
     frame = nw.from_native(sample, eager_only=True)
     if not isinstance(name, str):
         raise TypeError(

@@ -81,7 +81,11 @@ def _count_table(
 
 
 def declared_domain(table: Table, declared: Any, name: str) -> Domain:
-    """Make the domain of a table from the values that a parameter declares."""
+    """Make the domain of a table from the values that a parameter declares.
+
+    `declared` is the value of the parameter `name`: one `Interval` for all columns, a list, a mapping, a `Domain`, or
+    None if the dtypes of all columns declare their values.
+    """
     if isinstance(declared, Interval):
         declared = dict.fromkeys(table.names, declared)
     if declared is None:

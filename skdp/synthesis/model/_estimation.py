@@ -69,7 +69,11 @@ def fit_model(
     marginals: Iterable[Marginal],
     tails: Mapping[int, Table] | None = None,
 ) -> tuple[GraphicalModel, int]:
-    """Fit a graphical model to noisy marginals; also return the number of steps."""
+    """Fit a graphical model to noisy marginals; also return the number of steps.
+
+    `tails` has, by column, the estimated counts of values in tails, which replace their noisy counts, and NaN
+    elsewhere.
+    """
     # The model minimizes the weighted squared error of all measured counts. The descent
     # starts from independent columns: mirror descent ([1]_ algorithm 1) with Nesterov momentum that restarts whenever
     # the loss would increase ([2]_).
@@ -96,7 +100,11 @@ def fit_model(
 def _replace_tails(
     marginals: Sequence[Marginal], tails: Mapping[int, Table], total: float
 ) -> tuple[list[Marginal], NDArray[np.bool_]]:
-    """Replace the noisy counts of columns in tails; also mark these counts."""
+    """Replace the noisy counts of columns in tails; also mark these counts: (n_counts of all marginals,).
+
+    `tails` has estimated counts by column, NaN for values that keep their noisy counts. `total` is the estimated number
+    of records.
+    """
     replaced = []
     marks = []
     for marginal in marginals:
@@ -121,7 +129,11 @@ def _make_potentials(
     tails: Mapping[int, Table],
     total: float,
 ) -> list[Table]:
-    """Return the log-potential of each clique: independent columns, and -inf in impossible cells."""
+    """Return the log-potential of each clique: independent columns, and -inf in impossible cells.
+
+    `tails` has estimated counts of columns, NaN for values that are estimated from `marginals`. `total` is the
+    estimated number of records.
+    """
     potentials = list(map(np.zeros, map(tree.shape, range(len(tree.cliques)))))
     for column, size in enumerate(tree.sizes):
         tail = tails.get(column, np.full(size, np.nan))
@@ -173,6 +185,11 @@ class _Loss:
         total: float,
         potentials: list[Table],
     ) -> None:
+        """Write the measured counts as one vector of proportions, weighted by precision.
+
+        `total` is the estimated number of records, and `potentials` are the log-potentials of the cliques before
+        factors.
+        """
         cliques = [marginal.clique for marginal in marginals]
         self._propagation = Propagation(tree, potentials, cliques)
         self._counts = Layout(marginal.counts.shape for marginal in marginals)
@@ -198,7 +215,7 @@ class _Loss:
         return self.evaluate(np.zeros(self._counts.size))
 
     def evaluate(self, factors: Table) -> _State:
-        """Evaluate the model with factors, given their logarithms."""
+        """Evaluate the model with factors, given their logarithms, one per measured count: (n_counts,)."""
         beliefs, cells = self._propagation.run(factors[self._count_of_cell])
         sums = np.bincount(self._count_of_cell, cells, self._counts.size)
         proportions = np.asarray(sums, float)

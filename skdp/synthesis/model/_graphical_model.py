@@ -38,6 +38,10 @@ class _Projection:
     def __init__(
         self, clique: Clique, marginals: Iterable[Clique], sizes: Sequence[int]
     ) -> None:
+        """Plan the partial sums from the table of a clique to its marginals.
+
+        `sizes` are the numbers of values of all columns.
+        """
         self._clique = clique
         # For each node, its parent and the axis of the parent that is summed out.
         edges: dict[Clique, tuple[Clique, int]] = {}
@@ -82,6 +86,11 @@ class Propagation:
         potentials: Sequence[Table],
         marginals: Sequence[Clique] = (),
     ) -> None:
+        """Assign each marginal to the smallest clique that contains it.
+
+        `potentials` has the log-potential of each clique, and `marginals` the columns of the factors and of the
+        results.
+        """
         self._tree = tree
         self._potentials = list(potentials)
         self._layout = Layout(shape_of(clique, tree.sizes) for clique in marginals)
@@ -101,7 +110,7 @@ class Propagation:
     def run(self, factors: Table) -> tuple[list[Table], Table]:
         """Return the distributions of all cliques, and the measured marginals, given the logarithms of the factors.
 
-        The marginals are one vector in the layout of `factors`.
+        The tables of all factors are one vector. The marginals are one vector in the layout of `factors`.
         """
         logs: list[list[tuple[Clique, Table]]] = [[] for _ in self._tree.cliques]
         for clique, index, table in zip(
@@ -201,7 +210,10 @@ class GraphicalModel:
     def _eliminate(
         self, columns: tuple[int, ...], weights: Mapping[int, Table]
     ) -> Table:
-        """Multiply the distribution by weights, and sum it over all columns except `columns`."""
+        """Multiply the distribution by weights, and sum it over all columns except `columns`.
+
+        `weights` maps columns to a weight of each value.
+        """
         # Variable elimination from the leaves of the tree to its root. The distribution
         # is the product of the beliefs of the cliques, divided by the marginals of the
         # separators. So a message is the weighted distribution of a subtree, summed
@@ -230,7 +242,10 @@ class GraphicalModel:
     def _multiply(
         self, index: int, messages: Iterable[tuple[Table, Clique]]
     ) -> tuple[Table, Clique]:
-        """Multiply the marginal of a clique by messages; return the product and its columns."""
+        """Multiply the marginal of a clique by messages; return the product and its columns.
+
+        `index` is the number of the clique, and a message is a table with its columns.
+        """
         table = self.beliefs[index]
         clique = self.tree.cliques[index]
         for message, columns in messages:

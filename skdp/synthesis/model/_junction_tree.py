@@ -32,7 +32,11 @@ class Elimination:
             self._neighbors[column].update(marginal)
 
     def _eliminate(self) -> None:
-        """Eliminate all columns in a new order, and keep their ranks and cliques."""
+        """Eliminate all columns in a new order, and keep their ranks and cliques.
+
+        To eliminate a column is to join all its neighbors and to remove it. Its clique is the set of the column and
+        these neighbors; columns with the smallest cliques are first.
+        """
         neighbors = list(map(set, self._neighbors))
         costs = dict(enumerate(map(self._count_cells, neighbors)))
         self._ranks: dict[int, int] = {}
@@ -55,7 +59,11 @@ class Elimination:
 
     @property
     def cliques(self) -> list[Clique]:
-        """The maximal cliques of the triangulated graph."""
+        """The maximal cliques of the triangulated graph, as sorted tuples of columns.
+
+        `_cliques` has, for each column, the column and its neighbors when it was eliminated. These sets contain all
+        maximal cliques.
+        """
         # A clique is within another one if it equals the neighbors of a column.
         remainders = set()
         for column, clique in self._cliques.items():

@@ -103,7 +103,10 @@ class Layout:
 
 
 def sum_groups(table: NDArray, groups: Groups | None) -> NDArray:
-    """Sum the cells of a table by groups of values, on each axis that has groups."""
+    """Sum the cells of a table by groups of values, on each axis that has groups.
+
+    `groups` has the group of each value of each axis, or None for an axis without groups.
+    """
     for axis, group_of_value in enumerate(groups or ()):
         if group_of_value is None:
             continue

@@ -56,6 +56,11 @@ class NoiseBudget:
     def __init__(
         self, budget: PrivacyBudget, delta: Fraction, max_rows_per_person: int = 1
     ) -> None:
+        """Choose the form of the budget: epsilon for Laplace noise, or mu for Gaussian noise.
+
+        With a `delta`, it is the largest mu that implies (epsilon, delta), unless this budget is too small for any
+        result. `remaining` is the fraction of the budget that is not spent.
+        """
         # With a delta, the budget is the largest mu that implies (epsilon, delta).
         kind, amount = budget.kind, budget.amount
         # The standard error is about max_rows_per_person / epsilon, or over mu.
@@ -220,9 +225,10 @@ class PrivateCounts:
         fractions: Iterable[Fraction],
         groups: Groups | None = None,
     ) -> list[Marginal]:
-        """Measure marginals, each with a fraction of the budget.
+        """Measure marginals, each with a fraction of the budget, and append them to `marginals`.
 
-        If `groups` are given, marginals of several columns are counts by groups of values.
+        If `groups` are given, marginals of several columns are counts by groups of values. `groups` has the group of
+        each value of each column, or None.
         """
         measured = []
         exact_counts = self._records.count(cliques)
@@ -242,7 +248,11 @@ class PrivateCounts:
     def measure_levels(
         self, columns: Sequence[int], fraction: Fraction
     ) -> dict[int, tuple[Marginal, ...]]:
-        """Release the counts of the cells of columns, and of blocks of cells, with equal noise."""
+        """Release the counts of the cells of columns, and of blocks of cells, with equal noise.
+
+        `fraction` is the fraction of the budget for each column. The result has, by column, the cells first and then
+        the blocks.
+        """
         # Sums of many cells have the noise of few blocks ([1]_).
         # .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of
         #    differentially private histograms through consistency. PVLDB 3(1).

@@ -252,7 +252,10 @@ def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
 
 
 def find_masks(domain: Domain, max_cells: int) -> Masks:
-    """Find the combinations of listed values that constraints exclude: True for each impossible cell."""
+    """Find the combinations of listed values that constraints exclude: True for each impossible cell.
+
+    Combinations are excluded if the model remains within `max_cells` cells per table.
+    """
     # Constraints on numbers, and constraints with too many cells, are satisfied by
     # drawing again the rows that violate them.
     graph = Elimination(domain.sizes)

@@ -239,13 +239,18 @@ class IndependentColumns:
     def __init__(
         self, counts: Sequence[NDArray[np.float64]], std_error: float, groups: Groups
     ) -> None:
-        """Sum the counts of each column by groups; `std_error` is the error of each count."""
+        """Sum the counts of each column by groups; `std_error` is the error of each count.
+
+        `groups` has the group of each value of each column, or None. The results are proportions, and their variances
+        relative to their squares, for the noise of guesses.
+        """
         grouped = []
         self._relative_variances = []
         for column, members in zip(counts, groups, strict=True):
             sums = sum_groups(column, (members,))
             grouped.append(sums)
             positive = np.maximum(sums, 1e-6)  # no division by 0
+            # A group has column.size / sums.size values on average; their noise adds up.
             noise = std_error * math.sqrt(column.size / sums.size)
             # The error of a count near 0 is at most about the count itself.
             noise = np.minimum(noise, np.maximum(positive, std_error / 2))
@@ -374,7 +379,10 @@ class Candidates:
         return pairs
 
     def _choose(self, cost_power: float, first: Collection[Clique]) -> Choice:
-        """Take marginals in order of rank if they gain more than their noise costs; `first` is before all others."""
+        """Take marginals in order of rank if they gain more than their noise costs; `first` is before all others.
+
+        The rank is the gain divided by the cost to a power: `cost_power` 0 ranks by gain alone.
+        """
         # The smallest sum of noise is ``error * sum(cost ** power) ** (1 / power)``:
         # see `NoiseBudget.cost_power`. The noise that a marginal adds is the increase
         # of this sum.

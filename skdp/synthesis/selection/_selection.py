@@ -106,7 +106,7 @@ def fit_numbers(
 def _measure_selected(
     private: PrivateCounts, plan: Plan, numbers: NumberCounts
 ) -> Fitted:
-    """Select marginals by noisy scores, measure them, and fit a model."""
+    """Select marginals by noisy scores, measure them, and fit a model to all counts; spend the whole budget."""
     counts = measure_columns(private, plan, COLUMNS_FRACTION)
     column_error = estimate_column_error(private, plan, counts)
     lists = plan_scores(private, plan, counts)
@@ -251,7 +251,10 @@ def group_columns(
     counts: Sequence[NDArray[np.float64]],
     fraction: Fraction,
 ) -> Groups:
-    """Group the rare values of each column, with the noise of pairs to be measured with a fraction of the budget."""
+    """Group the rare values of each column, with the noise of pairs to be measured with a fraction of the budget.
+
+    `counts` are the estimated counts of the values of each column.
+    """
     # About twice as many pairs as columns are measured.
     noise = private.budget.std_error(fraction / (2 * len(plan.sizes)))
     n_records = max(1.0, float(counts[0].sum()))
@@ -309,7 +312,10 @@ def measure_marginals(
 def measure_second_round(
     private: PrivateCounts, plan: Plan, model: GraphicalModel, measured: list[Clique]
 ) -> None:
-    """Score marginals against the first model, choose marginals with large errors, and measure them."""
+    """Score marginals against the first model, choose marginals with large errors, and measure them.
+
+    `measured` are the marginals of the first round, which are in the model already. The remaining budget is spent.
+    """
     total, _ = estimate_total(private.marginals)
     counts = [total * model.marginal(clique) for clique in plan.columns]
     groups = group_columns(private, plan, counts, private.budget.remaining)
