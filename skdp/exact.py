@@ -25,7 +25,11 @@ def exp_bounds(
 
 
 def exp_minus_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
-    """Return integers below and above ``2**bits * e**-exponent``, for an exponent of at least 0."""
+    """Return integers below and above ``2**bits * e**-exponent``, for an exponent of at least 0.
+
+    The integers differ by at most a few units, so `bits` is the precision of the
+    bounds.
+    """
     if exponent == 0:
         return 1 << bits, 1 << bits
     if exponent > bits:

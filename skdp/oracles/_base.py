@@ -18,7 +18,7 @@ from skdp.randomness import MAX_ROWS, ONE, ByteSource, DigestSource, RowStreams
 
 
 def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
-    """Check an array of bits of shape (n, k), and return it as booleans."""
+    """Check reports of k bits, an array of shape (n, k) of 0 and 1, and return them as booleans."""
     bits = np.asarray(reports)
     if bits.ndim != 2 or bits.shape[1] != k:
         raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}.")
@@ -220,8 +220,9 @@ def draw_by_row(
 ) -> NDArray[Any]:
     """Call ``draw(*arrays, source)``, where the random bits of a row follow from its digest.
 
-    `digests` has the shape (n, 32), and `arrays` have n rows each. A row gets the same
-    bits whatever the other rows are.
+    `digests` has the shape (n, 32): a keyed hash of 32 bytes for each row. `arrays`
+    have n rows each. Rows with equal digests get equal bits, and other rows have no
+    effect on them.
     """
     blocks = []
     # `RowStreams` serves a limited number of rows at once. The single block of an empty
@@ -481,7 +482,8 @@ class FrequencyOracle(LocalMechanism):
     def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
         """Check the range of bits or integers, and convert them to the dtype of `report`.
 
-        `columns` has the shape (n, width), or (n,) for one column, as the result.
+        `columns` has the shape (n, width), where `width` is the number of columns of a
+        report, or (n,) for one column. The result has the same shape.
         """
         if self.has_bits:
             return check_bits(columns, self.k).view(np.uint8)
@@ -494,7 +496,10 @@ class FrequencyOracle(LocalMechanism):
         return columns.astype(np.min_scalar_type(self.n_reports))
 
     def _check_codes(self, codes: NDArray[Any]) -> None:
-        """Check that codes are a 1-D array of integers from 0 to k - 1."""
+        """Check that codes are a 1-D array of integers from 0 to k - 1, for k declared values.
+
+        The dtype must represent k - 1, because reports have the dtype of the codes.
+        """
         largest = self.k - 1
         is_valid = codes.ndim == 1 and codes.dtype.kind in "iu"
         if not is_valid or np.iinfo(codes.dtype).max < largest:

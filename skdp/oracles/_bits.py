@@ -110,6 +110,10 @@ class UnaryEncoding(BitOracle):
         p: float | Fraction | None = None,
         q: float | Fraction | None = None,
     ) -> None:
+        # A report has one bit for each of the k values. The bit of the true value is 1
+        # with probability p, and every other bit with probability q. Both are given, or
+        # follow from epsilon: the variant "optimized" has p = 1/2, and "symmetric" has
+        # p = 1 - q.
         self.k = check_size(k)
         if variant not in ("optimized", "symmetric"):
             raise ValueError(
@@ -153,6 +157,7 @@ class UnaryEncoding(BitOracle):
         return self.p * (1 - self.q) / ((1 - self.p) * self.q)
 
     def shuffle_pair(self) -> ReportPair:
+        # Compare the distributions of a report under two different values.
         # The bits of the two values, (1, 0), (0, 1), (0, 0) or (1, 1), determine the
         # class of a report. Each class has its probability under the first value and
         # under the second value, and its mass in the blanket: the probability under the
@@ -233,6 +238,9 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
     """
 
     def __init__(self, permanent: UnaryEncoding, epsilon: float | Fraction) -> None:
+        # `permanent` is the first round. The second round flips each of its bits with
+        # probability f, such that one report has at most this epsilon. `_set_flip` sets
+        # f, and p and q of both rounds together.
         self.k = permanent.k
         self.permanent = permanent
         bound = exp_bounds(cap_epsilon(epsilon))[0]
@@ -346,6 +354,8 @@ class SubsetSelection(BitOracle):
     def __init__(
         self, k: int, epsilon: float | Fraction, *, subset_size: int | None = None
     ) -> None:
+        # A report is a set of `subset_size` of the k values, which contains the true
+        # value with a larger probability than any other value.
         self.k = check_size(k)
         capped = cap_epsilon(epsilon)
         if subset_size is not None:
@@ -386,6 +396,7 @@ class SubsetSelection(BitOracle):
         return self.p * (self.k - self.subset_size) / ((1 - self.p) * self.subset_size)
 
     def shuffle_pair(self) -> ReportPair:
+        # Compare the distributions of a report under two different values.
         # Numbers of sets that contain only one of the two values, both, and neither.
         n_others = self.k - 2
         size = self.subset_size
@@ -437,6 +448,8 @@ class SubsetSelection(BitOracle):
         return draw_by_row(self.report, digests, codes)
 
     def channel(self) -> list[list[Fraction]]:
+        # A row for each true value, and a column for each set of `subset_size` values:
+        # the set has a larger probability if it contains the value.
         if self.n_reports > 1 << 16:
             raise ValueError(
                 f"The channel requires at most 2**16 sets, got {self.n_reports:,}."

@@ -48,6 +48,8 @@ class AffineHash:
     # the other buckets have m, hence c = (s (m + 1)**2 + (g - s) m**2) / P**2.
 
     def __init__(self, k: int, g: int) -> None:
+        # `prime` is P, `seed_bits` is the number of bits of a seed, and `collision` is
+        # the probability c that two values have the same bucket.
         self.k = k
         self.g = g
         is_small = max(k, g) <= _SMALL_PRIME
@@ -70,7 +72,11 @@ class AffineHash:
     def __call__(
         self, seeds: NDArray[np.uint64], codes: NDArray[Any]
     ) -> NDArray[np.unsignedinteger]:
-        """Compute the bucket of each code with the function of its seed."""
+        """Compute the bucket of each code with the hash function of its seed.
+
+        `seeds` and `codes` have the same shape, or shapes that broadcast. The buckets
+        are integers from 0 to g - 1.
+        """
         factor, summand = self._split_seeds(seeds)
         residues = (factor * codes.astype(np.uint64) + summand) % np.uint64(self.prime)
         return (residues % np.uint64(self.g)).astype(np.min_scalar_type(self.g - 1))
@@ -90,7 +96,11 @@ class AffineHash:
     def count_matches(
         self, seeds: NDArray[np.uint64], buckets: NDArray[Any]
     ) -> NDArray[np.int64]:
-        """Count, for each value, the reports whose bucket is the hash of the value: (k,)."""
+        """Count, for each of the k values, the reports whose bucket is the hash of the value: (k,).
+
+        Each report is a seed of a hash function and a bucket; both arrays have the
+        shape (n_reports,).
+        """
         # The residue a x + b of the value x + 1 is the residue of x plus a, so a hash of
         # all reports takes one addition in place of a multiplication.
         counts = np.zeros(self.k, np.int64)
@@ -177,6 +187,10 @@ class LocalHashing(FrequencyOracle):
     def __init__(
         self, k: int, epsilon: float | Fraction, *, n_buckets: int | None = None
     ) -> None:
+        # A report is the seed of a random hash function and a bucket: the hash of the
+        # value, randomized by randomized response over the g buckets. p is the
+        # probability that a report supports the true value, and q the probability for
+        # any other value.
         self.k = check_size(k, max_val=(1 << 31) - 2)
         if n_buckets is None:
             # The error of an absent value is smallest at e^eps + 1 buckets. There, the
@@ -219,6 +233,8 @@ class LocalHashing(FrequencyOracle):
 
     @property
     def pair_supports(self) -> tuple[float, float]:
+        # Probabilities that a report supports two values: the true value and another
+        # one, and two values other than the true one.
         # The hashes of three values are assumed to be independent, which is accurate
         # enough for plans. The true value and another one are supported if they collide
         # and the bucket is reported. Two other values are supported if all three collide,
@@ -278,6 +294,10 @@ class LocalHashing(FrequencyOracle):
         values: NDArray[np.uint8],
         digests: Callable[..., NDArray[np.uint8]],
     ) -> NDArray[np.uint64]:
+        # Draw permanent reports: seed and bucket follow from digests, keyed hashes of
+        # 32 bytes, so equal records and buckets get equal reports. ``digests(purpose)``
+        # returns a digest for each record, and ``digests(purpose, buckets)`` one for
+        # each record and bucket.
         # The seed depends on the record only, and the report on the record and the
         # bucket of its value, so values in one bucket have one report.
         seeds = draw_by_row(

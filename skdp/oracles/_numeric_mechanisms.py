@@ -209,6 +209,8 @@ class ClampedLaplace(NumericMechanism):
     """
 
     def __init__(self, steps: int, epsilon: float | Fraction) -> None:
+        # The noise x has probabilities proportional to a^|x|. `ratio` is a, the
+        # smallest fraction with e^(-epsilon / steps) <= a that `n_bits` bits represent.
         self.steps = check_steps(steps)
         self.n_reports = self.steps + 1
         # A ratio below e^-50 would not change the error of estimates.
@@ -244,6 +246,7 @@ class ClampedLaplace(NumericMechanism):
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
+        """Add discrete Laplace noise to each position, and clamp the sums to the grid 0, ..., steps."""
         # The noise is g with probability 1 / (1 + a) and -1 - g otherwise, where g has the
         # geometric distribution P(g) = (1 - a) a^g.
         n = positions.size
@@ -348,6 +351,9 @@ class SquareWave(NumericMechanism):
     """
 
     def __init__(self, steps: int, epsilon: float | Fraction) -> None:
+        # A report is an integer. With probability `lie` it is uniform among all
+        # `n_reports` integers, and otherwise uniform in the window of `width` integers
+        # around the position.
         self.steps = check_steps(steps)
         capped = cap_epsilon(epsilon)
         width = round(square_wave_width(float(capped)) * steps)

@@ -37,7 +37,9 @@ Outcome = tuple[int, int, int]
 def list_candidates(nodes: Floats, scale: float) -> tuple[Floats, NDArray[np.bool_]]:
     """List the outcomes of the linear program: estimates (n, 1), and windows (n, n_nodes).
 
-    `nodes` ascend from -1 to 1. The estimates are in units of `scale`.
+    `nodes` ascend from -1 to 1. A window is True at the consecutive nodes at which the
+    outcome is more probable. The estimates are in units of `scale`, the largest
+    estimate of Duchi's mechanism.
     """
     # With twice as many estimates, the variance falls by less than 0.2 % up to epsilon 6
     # (benchmarks/local_accuracy.py).
@@ -181,6 +183,14 @@ class Optimal(NumericMechanism):
         *,
         outcomes: Iterable[Sequence[int]] | None = None,
     ) -> None:
+        # A position 0, ..., steps is rounded at random to one of the `nodes`, a subset
+        # of the positions. The report is the index of an outcome, which is drawn with
+        # the probabilities of the node. An outcome is a triple of integers: its
+        # probability at nodes outside its window, in units of 2**-64; its estimate of
+        # the position, from the middle of the grid, in units of 2**-32 steps; and its
+        # window, a bit mask of the nodes at which it is e^epsilon times as probable.
+        # Reports have the order: mirror images of the outcomes, an outcome for the
+        # middle, and the outcomes themselves.
         self.steps = check_steps(steps)
         # Above an epsilon of 8, rounding to the nodes determines the error.
         capped = min(cap_epsilon(epsilon), Fraction(8))
@@ -229,7 +239,11 @@ class Optimal(NumericMechanism):
         self._thresholds = np.cumsum(self._rows[:, :-1], axis=1).astype(np.uint64)
 
     def _set_estimates(self) -> None:
-        """Set the estimates and their second moments, and check that they are unbiased."""
+        """Set the estimate of each report, and check that the mean at each node is its position.
+
+        `_squares` are the second moments of the estimates at each node, about the
+        middle of the grid.
+        """
         # The estimates are distances from the middle of the grid, in steps.
         upper = [estimate * ESTIMATE_UNIT for _, estimate, _ in self.outcomes]
         offsets = [-offset for offset in reversed(upper)] + [Fraction(0)] + upper
@@ -267,6 +281,7 @@ class Optimal(NumericMechanism):
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
+        """Round each position to a node at random, and draw an outcome with the probabilities of the node."""
         # Round to the node above with probability distance / gap, so that the mean is the
         # position: compare a uniform integer below a common multiple of all gaps.
         below, distance = self._find_node_below(positions)
@@ -303,7 +318,7 @@ class Optimal(NumericMechanism):
 
 
 def _select_nodes(steps: int, n_gaps: int) -> NDArray[np.int64]:
-    """Return the positions of up to `n_gaps` + 1 nodes, symmetric about the middle."""
+    """Return up to `n_gaps` + 1 positions of the grid 0, ..., steps, even and symmetric about the middle."""
     # The middle of an odd number of steps is no position, so there is no middle node: the
     # numbers of steps and gaps are both even or both odd.
     if n_gaps > 1:
@@ -316,7 +331,11 @@ def _select_nodes(steps: int, n_gaps: int) -> NDArray[np.int64]:
 def _solve_outcomes(
     nodes: NDArray[np.int64], epsilon: float, max_ratio: Fraction
 ) -> tuple[Outcome, ...]:
-    """Solve the linear program, round its probabilities, and correct its estimates."""
+    """Solve the linear program, round its probabilities to integers, and correct its estimates.
+
+    `nodes` are positions from 0 to the number of steps, and `max_ratio` is a fraction
+    of at most e^epsilon. The outcomes are triples as in `Optimal`.
+    """
     half = nodes[-1] / 2
     if epsilon <= MAX_DUCHI_EPSILON:
         # The correction below finds the only unbiased estimate of two outcomes.
@@ -348,7 +367,9 @@ def _compute_probabilities(
 ) -> NDArray[Any]:
     """Compute the probability of each outcome at each node, in units of 2**-64.
 
-    The result has the shape (n_nodes, n_outcomes) and contains Python integers.
+    It is the first entry of the outcome, times `max_ratio` at nodes whose bit is 1 in
+    its window, the last entry. The result has the shape (n_nodes, n_outcomes) and
+    contains Python integers.
     """
     columns = []
     for probability, _, window in outcomes:

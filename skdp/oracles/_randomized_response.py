@@ -90,6 +90,10 @@ class RandomizedResponse(FrequencyOracle):
     pair_supports = 0.0, 0.0
 
     def __init__(self, k: int, epsilon: float | Fraction) -> None:
+        # With probability `lie`, the report is uniform among all k values, and
+        # otherwise the true value. p is the probability that a report is the true
+        # value, and q that it is any other given value. `_bound` and `_threshold`
+        # select the words of `_bits` random bits that give a uniform report.
         self.k = check_size(k)
         # A lower bound of e^eps makes a uniform draw more probable, which adds noise.
         power = exp_bounds(cap_epsilon(epsilon))[0]
@@ -134,6 +138,9 @@ class RandomizedResponse(FrequencyOracle):
     def report(
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.unsignedinteger]:
+        # The quotient of a random word by k decides between the remainder, which is
+        # uniform, and the true code; `_bound` is the quotient for which `_threshold`
+        # decides.
         self._check_codes(codes)
         word = np.dtype(f"<u{self._bits // 8}")
         reports = np.empty_like(codes)

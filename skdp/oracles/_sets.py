@@ -146,6 +146,12 @@ class SetSelection(FrequencyOracle):
         *,
         subset_size: int | None = None,
     ) -> None:
+        # A true set is padded with codes for "no value" to `max_size` of `_n_codes`
+        # codes, and a report is a random set of `subset_size` codes. `weights` has the
+        # probabilities, in units of 2**-64, that the report is uniform, and that its
+        # first common member with the padded set is the i-th one. p and q are the
+        # probabilities that a report contains a member of the true set, and any other
+        # value.
         self.k = check_size(k)
         # Exact integers for 1024 members take less than a second.
         largest = min(self.k, 1024)
@@ -182,7 +188,11 @@ class SetSelection(FrequencyOracle):
         return proportions
 
     def _compute_weights(self, max_ratio: Fraction) -> tuple[int, ...]:
-        """Return the weights: W_0 of a uniform set, and W_i of sets with first common member i."""
+        """Return the weights: W_0 of a uniform set, and W_i of sets with first common member i.
+
+        They are probabilities in units of 2**-64, and `max_ratio` is a lower bound of
+        e^epsilon.
+        """
         total = Fraction(sum(self._hit_proportions), _PROPORTION_UNITS)
         # The ratio is at most e^eps if W_i <= (e^eps - 1) W_0 proportion_i. All weights
         # add up to 2**64, so W_0 is about 2**64 / (1 + (e^eps - 1) total). Rounding down
@@ -194,7 +204,12 @@ class SetSelection(FrequencyOracle):
         return (ONE - sum(hits), *hits)
 
     def _compute_support_probabilities(self) -> tuple[Fraction, Fraction]:
-        """Return p and q, rounded to multiples of 2**-128."""
+        """Return the probabilities that a report contains a member of the true set (p), and any other value (q).
+
+        They are rounded to multiples of 2**-128. In the comments, k is the number of
+        values, m the maximum size of a true set, K = k + m, and w the size of a
+        reported set.
+        """
         uniform_weight, *hit_weights = self.weights
         n_codes = self._n_codes
         size = self.subset_size
@@ -294,7 +309,11 @@ class SetSelection(FrequencyOracle):
     def _draw(
         self, sets: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
-        """Draw a set of w codes for each padded set, as bits of shape (n_sets, K)."""
+        """Draw a set of w codes for each padded set, as bits of shape (n_sets, K).
+
+        `sets` has the m different codes of each padded set, of shape (n_sets, m), and K
+        = k + m is the number of codes.
+        """
         n_codes = self._n_codes
         size = self.subset_size
         # The index of the first common member, or 0 for a uniform set.
@@ -383,7 +402,11 @@ def _sum_worst_variances(k: int, m: int, p: Any, q: Any) -> Any:
 
 
 def _find_best_size(k: int, m: int, epsilon: float) -> int:
-    """Return the size w of the reported sets with the smallest mean squared error."""
+    """Return the size w of the reported sets with the smallest mean squared error.
+
+    k is the number of values, m the size of a padded true set, and K = k + m the number
+    of codes.
+    """
     sizes = np.arange(1.0, k + 1)
     n_codes = k + m
     excess = math.expm1(min(epsilon, 50))

@@ -172,6 +172,9 @@ class RowStreams(ByteSource):
     """
 
     def __init__(self, seeds: NDArray[np.uint8], *, head: int = 0) -> None:
+        # `seeds` has a row of bytes for each stream. A stream begins with the first
+        # `head` bytes of its seed, and continues with the SHAKE-256 hash of the whole
+        # seed.
         self._seeds = seeds
         self._head = head
         self._rows = np.arange(len(seeds))
@@ -233,7 +236,7 @@ class RowStreams(ByteSource):
         return drawn.ravel()
 
     def _hash(self, rows: NDArray[np.intp], n_bytes: int) -> None:
-        """Compute the streams of some rows up to at least `n_bytes`."""
+        """Compute the streams of the given rows up to at least `n_bytes` bytes, the head of the seed included."""
         length = _shake_length(n_bytes - self._head)
         n_missing = self._head + length - self._streams.shape[1]
         if n_missing > 0:
@@ -292,7 +295,11 @@ def watch_draws(watcher: Watcher | None) -> Iterator[None]:
 
 
 def notify_watcher(sampler: str, drawn: Drawn, **arguments: Any) -> Drawn:
-    """Return the values of a draw, which a watcher may replace."""
+    """Return the values of a draw, which a watcher of an audit may record or replace.
+
+    `sampler` is the name of the sampler, and `arguments` are its parameters for the
+    watcher.
+    """
     watcher = _watcher.get()
     if watcher is None:
         return drawn
@@ -476,7 +483,11 @@ def uniform_integers(
 def _multiply_words(
     source: ByteSource, high: int, out: NDArray[np.unsignedinteger]
 ) -> NDArray[np.bool_]:
-    """Write ``x * high >> w`` for random words x of w bits to `out`, and mark the rejected words."""
+    """Write ``x * high >> w`` for random words x of w bits to `out`, and mark the rejected words.
+
+    The integers that are not rejected are uniform from 0 to high - 1 (Lemire 2019); the
+    caller draws the rejected ones again.
+    """
     # Words of twice the bits of the integers keep the probability of a rejection below
     # 2**-8 for up to 256 values, and below 2**-16 for up to 65,536.
     n_bytes, wide = (2, np.uint32) if high <= 256 else (4, np.uint64)

@@ -85,7 +85,11 @@ class Uniform:
 def bernoulli_exp(
     source: ByteSource, exponents: ArrayLike, rate: Fraction | int = 1
 ) -> NDArray[np.bool_]:
-    """Draw independent Bernoulli variables, the i-th True with probability exactly ``e**(-exponents[i] * rate)``."""
+    """Draw independent Bernoulli variables, the i-th True with probability exactly ``e**(-exponents[i] * rate)``.
+
+    Most draws are decided in floats; only draws within the rounding error compute exact
+    bounds.
+    """
     rate = check_rational("rate", rate, zero=True)
     exponents = check_integers("exponents", exponents)
     if exponents.size and exponents.min() < 0:
@@ -297,6 +301,9 @@ class GeometricDigits:
     """Sampler of `geometric` numbers and `discrete_laplace` noise of one scale, by binary digits."""
 
     def __init__(self, scale: Fraction) -> None:
+        # A geometric number g has P(g >= n) = a**n with a = e**(-1 / scale). `_digits`
+        # draw its lowest m binary digits, which are independent, `_exceeds` draws
+        # whether 2**m is to be added, and `_sign` whether Laplace noise is negative.
         # With m digits, 2**m >= 14 scale > 20 log(2) scale. So the number exceeds them
         # with probability a**(2**m) = e**(-2**m / scale) < 2**-20.
         n_digits = (math.ceil(14 * scale) - 1).bit_length()
@@ -311,7 +318,7 @@ class GeometricDigits:
         self.dtype: type = np.int64 if scale <= _MAX_INT64_SCALE else object
 
     def draw(self, source: ByteSource, size: int, *, signed: bool = False) -> NDArray:
-        """Draw geometric numbers, or with `signed` discrete Laplace noise."""
+        """Draw `size` geometric numbers, or with `signed` discrete Laplace noise of the same scale."""
         out: NDArray = np.empty(size, self.dtype)
         step = 1 << len(self._digits)
         for start in range(0, size, BLOCK):
@@ -583,7 +590,8 @@ def _radius_bounds(
 ) -> list[tuple[int, int]]:
     """Bound the cumulative probabilities of k = 0, …, D with weights ``B(D, k) * a**k``, see `cube_noise`.
 
-    Here ``a = e**-exponent``. Each pair encloses ``2**bits`` times a probability.
+    Here D is `dimension`, B(D, k) are Eulerian numbers, and ``a = e**-exponent``. Each
+    pair of integers encloses ``2**bits`` times a probability.
     """
     numbers = _eulerian_numbers(dimension)
     # The error of a weight is B(D, k) times the error of a**k, and the sum of the weights
