@@ -307,6 +307,12 @@ class UnaryEncodingTransformer(OracleEncoder):
     def _make_fields(
         self, domain: Domain, epsilon: Fraction | None
     ) -> tuple[CategoryField, ...]:
+        """Make the field of each column; with `instantaneous_epsilon`, its reports have two rounds of noise.
+
+        The first round spends `epsilon` once, for the permanent bits of a record. The
+        second round adds fresh noise to these bits, so a single report has only
+        `instantaneous_epsilon`.
+        """
         fields = super()._make_fields(domain, epsilon)
         if self.instantaneous_epsilon is None:
             return fields
@@ -327,6 +333,7 @@ class UnaryEncodingTransformer(OracleEncoder):
     def _make_guarantee(
         self, domain: Domain, fields: Sequence[CategoryField]
     ) -> PrivacyGuarantee:
+        """Make the guarantee of all reports of a record, and check that the epsilon of a single report is smaller."""
         guarantee = super()._make_guarantee(domain, fields)
         if self.instantaneous_epsilon is not None:
             # If p and q are given, epsilon is computed from the oracles.
@@ -339,6 +346,12 @@ class UnaryEncodingTransformer(OracleEncoder):
         return guarantee
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
+        """Set the fitted attributes; with `instantaneous_epsilon`, also the guarantee of a single report.
+
+        A report is permanent bits of the record with fresh noise. `guarantee_` is for
+        any number of reports, and `instantaneous_guarantee_` for an attacker who gets
+        one report only.
+        """
         super()._set_fitted(protocol)
         # Remove the attribute of an earlier fit with other parameters.
         self.__dict__.pop("instantaneous_guarantee_", None)

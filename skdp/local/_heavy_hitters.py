@@ -267,7 +267,11 @@ def check_words(words: Sequence[Any]) -> None:
 
 
 def check_reports(reports: Any, protocol: PrefixProtocol) -> Reports:
-    """Check a table of reports, and return it as integers: (n_reports, n_columns)."""
+    """Check a table of reports, and return it as integers: (n_reports, n_columns).
+
+    The columns are the group, the bucket and the words of the hash function.
+    `protocol.limits` has an upper bound of each column, which is excluded.
+    """
     table = parse_report_table(reports, protocol.columns)
     rows = np.column_stack([np.asarray(column) for column in table.columns])
     is_valid = rows.dtype.kind in "iuf"
@@ -290,6 +294,8 @@ class WordCoder:
     """
 
     def __init__(self, max_length: int, alphabet: str | None) -> None:
+        # `symbol_bits` is the number of bits of a symbol, and `step_bits` the number of
+        # bits of the symbols that one step adds to a prefix.
         self.max_length = check_size(
             max_length, min_val=1, max_val=128, name="max_length"
         )
@@ -315,7 +321,11 @@ class WordCoder:
         return symbols.reshape(-1, self.max_length)
 
     def _encode_word(self, word: str) -> bytes:
-        """Encode a word as at most `max_length` bytes, a symbol each."""
+        """Encode a word as at most `max_length` bytes, one for each symbol.
+
+        Symbols are the bytes of UTF-8, or the numbers of the characters in the
+        alphabet, from 1.
+        """
         if self.alphabet is None:
             # Decoding drops the incomplete last character of a truncated word.
             truncated = word.encode("utf-8", "replace")[: self.max_length]
@@ -336,9 +346,10 @@ class WordCoder:
     def encode_prefixes(
         self, symbols: Symbols, before: int, length: int
     ) -> NDArray[np.int64]:
-        """Encode prefixes as integers: a hash of `before` symbols, then the other symbols.
+        """Encode prefixes as integers: a hash of the first `before` symbols, then the other symbols.
 
-        `symbols` has the shape (n_prefixes, at least `length`).
+        A step extends prefixes of `before` symbols to `length` symbols. `symbols` has
+        the shape (n_prefixes, at least `length`).
         """
         # The higher bits are a public polynomial hash. Two polynomials of degree 127 have
         # equal values for at most 127 of the 2**31 - 1 bases.
@@ -409,10 +420,12 @@ def hash_numbers(
 def count_tail_matches(
     seeds: NDArray[np.int64], buckets: NDArray[np.int64], head: int, n_tail: int
 ) -> NDArray[np.int64]:
-    """Count the reports whose bucket is the hash of head + tail, for each tail of `n_tail` bits.
+    """Count the reports whose bucket is the hash of head + tail, for each tail of `n_tail` bits: (2**n_tail,).
 
-    The lowest `n_tail` bits of the head are 0. With n reports and buckets of r bits, the
-    time is O(n 2**r + 2**(3 n_tail / 2)), and not n 2**n_tail.
+    `seeds` has the r words of the hash function of each report, of shape (n_reports,
+    r), and `buckets` its reported hash of r bits. The head is an integer whose lowest
+    `n_tail` bits are 0. With n reports, the time is O(n 2**r + 2**(3 n_tail / 2)), and
+    not n 2**n_tail.
     """
     # Let h be the hash function of a report with bucket y, and d = h(x) XOR y, which is 0 if
     # x matches. Over all u of r bits, the sum of (-1)**parity(u AND d) is 2**r if d is 0,
@@ -453,6 +466,9 @@ class PrefixProtocol:
     """
 
     def __init__(self, epsilon: Fraction, coder: WordCoder) -> None:
+        # `n_words` is the number of bits of a bucket, and the number of words of a hash
+        # function. Bit i of a bucket is the parity of the bits of the prefix that word
+        # i, of `n_bits` bits, selects. `oracle` randomizes the bucket.
         self.coder = coder
         # Nearly all prefixes do not occur. With g buckets, the variance of their count is
         # proportional to (e^epsilon + g - 1)**2 / (g - 1), with the minimum at g - 1 =
@@ -471,10 +487,10 @@ class PrefixProtocol:
         self.limits = [len(coder.steps), self.oracle.k, *seed_limits]
 
     def report(self, symbols: Symbols, source: ByteSource) -> Reports:
-        """Randomize encoded words.
+        """Randomize words, given as symbols of shape (n, max_length): a report for each word.
 
-        A row of the result has the group, the reported bucket and the seed of the hash
-        function.
+        A row of the result has the group, the reported bucket and the words of the hash
+        function. The group is the step whose prefix the record reports.
         """
         n = len(symbols)
         n_groups = len(self.coder.steps)
@@ -502,8 +518,9 @@ def extend_prefixes(
 ) -> Symbols:
     """Find candidate words: extend the prefixes with the most matching reports step by step.
 
-    `groups` has the reports of each step, and the result the symbols of at most
-    `n_candidates` words, of shape (n_words, max_length).
+    `groups` has the reports of each step, of shape (n_reports, n_columns), and at most
+    `n_candidates` prefixes are kept in a step. The result has the symbols of the words,
+    of shape (n_words, max_length).
     """
     coder = protocol.coder
     prefixes = np.zeros((1, coder.max_length), np.uint8)
@@ -534,7 +551,12 @@ def estimate_words(
     words: Symbols,
     confidence_level: float,
 ) -> pd.DataFrame:
-    """Estimate the counts of words from the groups whose prefixes contain the whole word."""
+    """Estimate the counts of words from the groups whose prefixes contain the whole word.
+
+    `groups` has the reports of each step, and `words` the symbols of the words,
+    (n_words, max_length). The table has the counts, standard errors and confidence
+    intervals.
+    """
     coder = protocol.coder
     # For each word, the sums over the groups of matching reports and of all reports.
     matches, n_reports = np.zeros((2, len(words)))

@@ -105,7 +105,7 @@ def join_parts(*parts: bytes) -> bytes:
 
 
 def encode_value(value: Any) -> bytes:
-    """Encode a declared value as bytes. Equal numbers, such as 1 and 1.0, have equal bytes."""
+    """Encode a declared value as bytes, for a keyed hash. Equal numbers, such as 1 and 1.0, have equal bytes."""
     if isinstance(value, tuple):
         return b"tuple " + join_parts(*map(encode_value, value))
     value_type = type_of_value(value)
@@ -135,7 +135,7 @@ def encode_word(value: Any) -> bytes:
 def encode_column(
     title: str, values: Any, write: Callable[[Any], bytes] = encode_word
 ) -> list[bytes]:
-    """Encode the values of a column or list with a function; errors contain no value.
+    """Encode each value of a column or list as bytes by the function `write`; errors contain no value.
 
     `title` is the name of the column in errors.
     """
@@ -197,7 +197,11 @@ def _encode_record_id(record_id: Any) -> bytes:
 def compute_digests(
     key: bytes, purpose: Sequence[bytes], messages: Sequence[bytes]
 ) -> Digests:
-    """Compute the keyed hash of each message, a pseudorandom function of purpose and message."""
+    """Compute the keyed hash of each message: an array of bytes of shape (n_messages, 32).
+
+    Without the key, the hashes are indistinguishable from random bytes. Each
+    purpose is a separate hash function.
+    """
     if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
         key = hashlib.blake2b(key).digest()
     # The number of parts of the purpose and their lengths precede the message, so that
@@ -226,6 +230,9 @@ class Memo:
     """
 
     def __init__(self, key: bytes, owner: str, fields: Sequence[Any]) -> None:
+        # `key` is the secret key, `owner` the name of the transformer, and `fields` its
+        # reported columns. Permanent reports are drawn from keyed hashes instead of
+        # random bytes, so they are equal in all releases.
         self.key = SecretKey(key)
         self._contexts = []
         for field in fields:
@@ -321,7 +328,7 @@ class PermanentReportsMixin:
     secret_key: Any
 
     def _check_memo(self) -> None:
-        """Check that there is a secret key if and only if reports are permanent."""
+        """Check that there is a secret key if and only if reports are permanent (`memoize`)."""
         check_flag("memoize", self.memoize)
         check_key(self.secret_key)
         if self.memoize and self.secret_key is None:

@@ -144,6 +144,9 @@ class NumberField(Field):
         return [numbers if drawn is None else np.where(drawn, numbers, np.nan)]
 
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+        # Return the index in `numbers` of the reported number of each of the given
+        # rows. `rows` is a mask if records report a sample of the fields, and otherwise
+        # a slice of all rows.
         is_sampled = not isinstance(rows, slice)
         numbers = self._read(columns, missing=is_sampled)[rows]
         if is_sampled and np.isnan(numbers).any():
@@ -181,7 +184,11 @@ class NumberField(Field):
         *,
         confidence_level: float = 0.95,
     ) -> pd.DataFrame:
-        """Estimate the mean from `sums`, the counts of the reported numbers."""
+        """Estimate the mean of the column, with a confidence interval, as a table with one row.
+
+        `sums` are the counts of each of the `numbers` that may be reported. The number
+        of reports is their sum, so `size` and `n_reports` are not used.
+        """
         index = pd.Index(self.columns, name="column", tupleize_cols=False)
         names = ["mean", "std_error", "lower", "upper"]
         n = int(sums.sum())
@@ -208,7 +215,11 @@ class NumberField(Field):
         return variances * ((high - low) / steps) ** 2
 
     def distribution(self, sums: NDArray[np.int64], n_bins: int) -> pd.DataFrame:
-        """Estimate the proportions of bins from `sums`, the counts of the reported numbers."""
+        """Estimate the proportion of the true numbers in each of `n_bins` equal bins between the bounds.
+
+        `sums` are the counts of each of the `numbers` that may be reported. Proportions
+        are NaN without reports.
+        """
         steps = self.mechanism.steps
         if not isinstance(self.mechanism, SquareWave):
             raise ValueError(
@@ -273,7 +284,7 @@ class NumberField(Field):
 def estimate_means(
     protocol: ReportProtocol, tally: ReportTally, confidence_level: float
 ) -> dict[Any, pd.DataFrame]:
-    """Estimate the mean of each numeric column, as a table with one row."""
+    """Estimate the mean of each numeric column from the sums of its reports, as a table with one row by column."""
     means = {}
     for field, sums, size in zip(
         protocol.fields, tally.counts, tally.sizes, strict=True
@@ -305,9 +316,10 @@ def estimate_frequencies(
 ) -> NDArray[np.float64]:
     """Estimate the frequencies of cells by expectation maximization with smoothing (EMS).
 
-    `channel` has the shape (n_cells, n_reports), and `counts` the shape (n_reports,). The
-    method is from Z. Li et al. (2020), Estimating numerical distributions under local
-    differential privacy, SIGMOD.
+    `channel` has the probability of each report given each cell, of shape (n_cells,
+    n_reports), and `counts` the number of times that each report occurs, (n_reports,).
+    The method is from Z. Li et al. (2020), Estimating numerical distributions under
+    local differential privacy, SIGMOD.
     """
     is_reported = counts > 0
     likelihoods = np.ascontiguousarray(channel[:, is_reported].T)
@@ -331,7 +343,7 @@ def estimate_frequencies(
 def _compute_numbers(
     mechanism: NumericMechanism, low: float, high: float
 ) -> NDArray[np.float64]:
-    """Convert the estimated position of each report to a number between the bounds."""
+    """Convert the estimate of each report, a position 0, ..., steps, to a number between low and high."""
     # Fractions are exact, so each number is rounded once.
     step = (Fraction(high) - Fraction(low)) / mechanism.steps
     try:
@@ -464,6 +476,13 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         self.random_state = random_state
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
+        """Build the protocol: a mechanism with an equal fraction of epsilon randomizes each column in its bounds.
+
+        With `memoize`, the random bits of a report follow from the secret key instead
+        of `random_state`, so reports are permanent and secure. `chosen` has the
+        solution of the linear program of the optimal mechanism, with which a client
+        recreates it.
+        """
         epsilon = check_epsilon(self.epsilon)
         self._check_parameters()
         bounds = parse_bounds(self.bounds, table.names)
@@ -509,7 +528,7 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         )
 
     def _check_parameters(self) -> None:
-        """Check the mechanism, and the parameters of permanent reports."""
+        """Check the mechanism, and that permanent reports do not depend on the solver of the linear program."""
         if isinstance(self.mechanism, str) or not np.iterable(self.mechanism):
             check_choice("mechanism", self.mechanism, tuple(MECHANISMS))
         if self.memoize and self.mechanism == "optimal":

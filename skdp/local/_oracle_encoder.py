@@ -88,6 +88,12 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
     # Methods for fit.
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
+        """Build the protocol from the declared values of the columns: a field for each attribute.
+
+        An attribute is a column, or with strategy="joint" the combination of all
+        columns. With strategy="sample", each record reports one attribute, drawn
+        uniformly.
+        """
         epsilon = self._check_parameters()
         reason = _REASON_TO_DECLARE if self.memoize else ""
         domain = make_domain(table, self.categories, why_declared=reason)
@@ -118,7 +124,11 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
     def _make_fields(
         self, domain: Domain, epsilon: Fraction | None
     ) -> tuple[CategoryField, ...]:
-        """Make the field of each attribute."""
+        """Make the field of each attribute, which has its declared values, its oracle and its fraction of epsilon.
+
+        An attribute is a column, or with strategy="joint" the combination of all
+        columns. Epsilon is None if the oracle has other parameters.
+        """
         field_class = ValueField if self._reports_values else CategoryField
         settings: dict[str, Any] = {
             "unknown": encode_handle_unknown(self.handle_unknown, domain)
@@ -136,7 +146,7 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         return tuple(fields)
 
     def _select_attributes(self, domain: Domain) -> list[Domain]:
-        """Return the domain of each attribute."""
+        """Return the domain of each attribute: of each column, or of all columns together with strategy="joint"."""
         check_several_values(domain)
         attributes = []
         groups: list[Any] = [(name,) for name in domain.columns]
@@ -155,7 +165,11 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
     def _make_guarantee(
         self, domain: Domain, fields: Sequence[CategoryField]
     ) -> PrivacyGuarantee:
-        """Make the guarantee of a release, or of all releases of permanent reports."""
+        """Make the guarantee of a release; with `memoize`, of all releases together.
+
+        With `memoize`, a record repeats its reports as long as its values, or their
+        hash buckets, are equal.
+        """
         oracles = [field.first_round for field in fields]
         if not self.memoize:
             return self._combine_guarantees(oracles, domain, self._mechanism)
@@ -176,7 +190,11 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         *,
         is_permanent: bool = False,
     ) -> PrivacyGuarantee:
-        """Make the guarantee of a record that reports with all oracles, or a sampled one."""
+        """Make the guarantee of a record that reports with all oracles, or with one oracle if strategy="sample".
+
+        `mechanism` is the description in the guarantee, and `is_permanent` is True if
+        reports are repeated.
+        """
         statement: dict[str, Any] = {
             "scope": domain.columns,
             "mechanism": mechanism,
@@ -191,7 +209,7 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         return make_total_guarantee(oracles, **statement)
 
     def _set_categories(self, domain: Domain, table: Table) -> None:
-        """Set the attribute `categories_`, for `OneHotEncoder` after the encoder."""
+        """Set `categories_`, the array of values that each column of the reports can have, for `OneHotEncoder`."""
         self.categories_ = []
         for name, column in zip(domain.columns, table.columns, strict=True):
             labels = to_objects(domain[name].labels)
@@ -459,7 +477,7 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
 
 
 def encode_handle_unknown(handle_unknown: Any, domain: Domain) -> str | dict[Any, int]:
-    """Return "error", "uniform", or the code that replaces values outside the domain by column."""
+    """Return "error", "uniform", or a dict with the code that replaces values outside the domain in each column."""
     if isinstance(handle_unknown, str) and handle_unknown in ("error", "uniform"):
         return handle_unknown
     value = to_objects([handle_unknown])
@@ -481,7 +499,12 @@ def encode_handle_unknown(handle_unknown: Any, domain: Domain) -> str | dict[Any
 def split_epsilon(
     epsilon: Fraction | None, attributes: Sequence[Domain], strategy: str, shares: Any
 ) -> list[Fraction | None]:
-    """Return the epsilon of each attribute; None if p and q determine it."""
+    """Return the fraction of epsilon of each attribute; None if p and q determine it.
+
+    With strategy="split", `shares` divides epsilon: equally, in proportion to the
+    number of values, or by a dict of weights. Otherwise each attribute gets all of
+    epsilon.
+    """
     if isinstance(shares, str) and shares == "uniform":
         if epsilon is not None and strategy == "split":
             epsilon /= len(attributes)
@@ -517,7 +540,11 @@ def check_several_values(domain: Domain) -> None:
 def compute_variances(
     protocol: ReportProtocol, counts: ArrayLike
 ) -> NDArray[np.float64]:
-    """Compute the variances of unbiased counts for given true counts of all oracles."""
+    """Compute the variances of unbiased counts for given true counts of the values of all oracles.
+
+    `counts` has the counts of the first oracle, then of the second, and so on:
+    (n_cells,), as the result.
+    """
     oracles = protocol.oracles
     stops = np.cumsum([oracle.k for oracle in oracles])
     cells = np.asarray(counts, float)

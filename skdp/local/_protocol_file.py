@@ -49,6 +49,8 @@ class ProtocolJson:
     """JSON of a fitted transformer, which is written on first use."""
 
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
+        # The JSON has all parameters of the transformer except secret ones, and is
+        # written at the first use. `_is_named` is True if the columns have names.
         self._name = type(transformer).__name__
         self._is_named = hasattr(transformer, "feature_names_in_")
         self._is_seeded = transformer.random_state is not None
@@ -127,7 +129,11 @@ def describe_guarantee(guarantee: PrivacyGuarantee) -> dict[str, Any]:
 
 
 def transformer_from_text(text: str, base_class: type[Any]) -> Any:
-    """Make a fitted transformer of a class, or of a subclass, from its JSON."""
+    """Make a fitted transformer of `base_class`, or of a subclass, from its JSON.
+
+    The transformer is fitted again to the declared values, and its own JSON must agree
+    with the text.
+    """
     content = _parse_protocol(text)
     name = content["transformer"]
     transformer_class = _find_class(name, base_class)
@@ -151,7 +157,7 @@ def transformer_from_text(text: str, base_class: type[Any]) -> Any:
 
 
 def _parse_protocol(text: str) -> dict[str, Any]:
-    """Parse and check the JSON of a protocol."""
+    """Parse the JSON of a protocol, and check its format, version and the types of the required entries."""
     content: Any = parse_json(text, "a protocol")
     is_protocol = (
         isinstance(content, dict)
@@ -194,7 +200,10 @@ def _is_internal(transformer_class: type[Any]) -> bool:
 
 
 def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
-    """Make a transformer with the parameters in JSON, and fit it to the declared values."""
+    """Make a transformer with the parameters in JSON, and fit it to the declared values.
+
+    No data are available. Errors are replaced by the caller, so some have no message.
+    """
     parameters = {
         name: value_from_json(value) for name, value in content["parameters"].items()
     }
@@ -263,7 +272,7 @@ def _check_n_values(declared: Any) -> None:
 
 
 def _comparable_parts(content: Mapping[str, Any]) -> str:
-    """Return the parts of a protocol that must follow from its parameters, as text."""
+    """Return the parts of a protocol that must follow from its parameters, as text for a comparison."""
     guarantee = content["guarantee"]
     parts = {
         "protocol": content.get("protocol"),
@@ -314,7 +323,11 @@ def _pack_meaning(protocol: Any) -> str | None:
 
 
 def _describe_client(protocol: ReportProtocol) -> dict[str, Any]:
-    """Return the parameters of a client; raise ValueError with a reason if there is none."""
+    """Return the parameters with which a client, such as a web page, makes reports.
+
+    A ValueError states the reason if the client cannot make the reports of this
+    protocol.
+    """
     domain = protocol.domain
     is_mixed = len({field.reports_values for field in protocol.fields}) > 1
     if protocol.strategy is None or domain is None or is_mixed:

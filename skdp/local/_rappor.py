@@ -109,6 +109,9 @@ class BloomField(Field):
         return int(self.first_round.q * ONE)
 
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
+        # Return a row for each record: its cohort, and the bits of the Bloom filter of
+        # its word, each flipped with a probability of `_flip` in units of 2**-64. The
+        # random bits are keyed hashes, so they are equal in all releases.
         (words,) = codes
         # The cohort depends on the record only, and not on its word.
         cohorts = draws.integers("cohort", self.n_cohorts)
@@ -161,6 +164,8 @@ class BloomField(Field):
         return [reports[:, 0], reports[:, 1:].astype(np.uint8)]
 
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+        # Return the cohort and the bits of the given rows, in an array of shape (n, 1 +
+        # n_bits).
         block = np.column_stack([np.asarray(column) for column in columns])[rows]
         bits = check_bits(block[:, 1:], self.n_bits)
         if not np.isin(block[:, 0], np.arange(self.n_cohorts)).all():
@@ -188,7 +193,12 @@ class BloomField(Field):
     def estimate(  # type: ignore[override]
         self, sums: NDArray[np.int64], size: int, n_reports: int, *, candidates: Any
     ) -> pd.DataFrame:
-        """Estimate the counts of candidate words and their standard errors."""
+        """Estimate the counts of candidate words and their standard errors.
+
+        `sums` has the shape (n_cohorts, 1 + n_bits): the number of reports of each
+        cohort, and the numbers of ones of each bit. `candidates` maps the column to
+        words; words that are not candidates are not estimated.
+        """
         words = encode_column(f"candidates of {self.name!r}", candidates[self.name])
         if not words or len({*words}) < len(words):
             raise ValueError(
@@ -223,9 +233,10 @@ def decode_counts(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Select candidates by a lasso, and count them by nonnegative least squares.
 
-    `filters` are the bits of the candidates, of shape (n_cohorts, n_bits, n_candidates),
-    and `sums` has the shape (n_cohorts, 1 + n_bits). Return the counts and their standard
-    errors, which are NaN for candidates that are not selected.
+    `filters` are the bits of the candidates, of shape (n_cohorts, n_bits,
+    n_candidates), and `sums` has the shape (n_cohorts, 1 + n_bits): the number of
+    reports of each cohort, and the numbers of ones. Return the counts and their
+    standard errors, which are NaN for candidates that are not selected.
     """
     n_cohorts, n_bits, n_candidates = filters.shape
     design = filters.reshape(-1, n_candidates)
@@ -370,6 +381,13 @@ class RapporEncoder(ReportTransformer):
         self.random_state = random_state
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
+        """Build the protocol: each word sets `n_hashes` bits of a Bloom filter, whose bits are randomized.
+
+        The first round is the noise of permanent bits, and the second round the fresh
+        noise of a single report, with `instantaneous_epsilon`. The filters of two words
+        differ in at most `n_hashes` pairs of bits, so each pair has an equal fraction
+        of the epsilon of its column.
+        """
         key = check_key(self.secret_key)
         n_bits = check_size(self.n_bits, max_val=1 << 16, name="n_bits")
         n_hashes = check_size(self.n_hashes, min_val=1, max_val=n_bits, name="n_hashes")
@@ -408,6 +426,7 @@ class RapporEncoder(ReportTransformer):
         return ReportProtocol(type(self).__name__, tuple(fields), guarantee, memo=memo)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
+        """Set `instantaneous_guarantee_`, the guarantee against an attacker who gets a single report of a record."""
         self.__dict__.pop("instantaneous_guarantee_", None)
         if self.instantaneous_epsilon is not None:
             fields: Any = protocol.fields

@@ -45,7 +45,11 @@ class SetField(OracleField):
     unknown: str = "error"
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
-        """Encode the sets of a column as a mask of their members, of shape (n_rows, k)."""
+        """Encode the sets of a column as a mask of their members among the k declared values: (n_rows, k).
+
+        Members outside the domain raise an error if `unknown` is "error", and are
+        ignored otherwise.
+        """
         (name,) = self.columns
         message = None
         try:
@@ -67,6 +71,8 @@ class SetField(OracleField):
         return [members]
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+        # Return a report for each set: k bits of a random set that probably intersects
+        # the true set, which `prepare` has encoded as a mask of its members.
         (members,) = codes
         oracle = self.oracle
         # The members of all sets, in ascending order within each set.
@@ -185,6 +191,7 @@ class SetValuedEncoder(ReportTransformer):
         self.random_state = random_state
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
+        """Build the protocol: each column of sets is reported by set selection with an equal fraction of epsilon."""
         check_choice("handle_unknown", self.handle_unknown, ("error", "ignore"))
         domain = make_lists_domain(table, self.categories)
         max_sizes = check_max_sizes(self.max_size, domain)

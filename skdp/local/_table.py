@@ -162,6 +162,14 @@ class LocalTableEncoder(ReportTransformer):
         self.random_state = random_state
 
     def _make_protocol(self, table: Table) -> ReportProtocol:
+        """Build the protocol from the plan with the smallest error, which depends on the declared values only.
+
+        The plan divides the columns into groups, which are reported as one combination
+        of values or one number, and selects the oracle of each group. A record reports
+        one group, drawn with the weights of the plan, or all groups. The purpose
+        "margins" minimizes the errors of single columns, and "pairs" the errors of
+        pairs of columns. A field is the report of a group.
+        """
         bounds = check_bounds(self.bounds)
         domain = self._read_domain(table, bounds)
         epsilon = check_epsilon(self.epsilon)
@@ -208,7 +216,11 @@ class LocalTableEncoder(ReportTransformer):
     def _state_guarantee(
         self, fields: Sequence[Any], names: Sequence[Any], plan: TablePlan
     ) -> PrivacyGuarantee:
-        """Make the guarantee of a record that reports the groups with the largest epsilons."""
+        """Make the guarantee of a record that reports the groups with the largest epsilons.
+
+        `fields` are the reports of the groups, of which a record makes
+        `plan.n_reported`; `names` are the columns.
+        """
         epsilons = sorted((Fraction(field.epsilon) for field in fields), reverse=True)
         total = sum(epsilons[: plan.n_reported], Fraction(0))
         is_sampled = plan.n_reported < len(fields)
@@ -358,6 +370,13 @@ class LocalTableEncoder(ReportTransformer):
     def _estimate_marginals(
         self, reports: Any, statistic: str, sample_weight: Any = None, **options: Any
     ) -> pd.DataFrame:
+        """Estimate the frequency or count (`statistic`) of each value of each categorical column, in one table.
+
+        A table of reports has an array for each field, and a tally has only their sums.
+        With weights, the arrays are required, and the statistic is the frequency. The
+        options are the confidence level, the target of inference and the
+        post-processing.
+        """
         arrays, tally = self._read_reports(reports)
         protocol = self.protocol_
         weights = None

@@ -95,7 +95,11 @@ class TablePlan:
 
     @property
     def reports(self) -> pd.DataFrame:
-        """Report of each group, with n times the mean squared error of a cell."""
+        """Report of each group, with its epsilon, the probability that a record reports it, and its error.
+
+        The error is n times the mean squared error of the frequency of a cell, or of a
+        mean divided by the range.
+        """
         rows = []
         inclusions = [Fraction(1)] * len(self.reported)
         if self.n_reported < len(self.reported):
@@ -147,7 +151,11 @@ class Planner:
     purpose: Purpose
 
     def find_best(self) -> TablePlan:
-        """Return the plan with the smallest error among several plans for the purpose."""
+        """Return the plan with the smallest error among several plans for the purpose.
+
+        A plan divides the columns into groups, and a record reports one group or all
+        groups.
+        """
         numbers = [(name,) for name in self.column_weights if name not in self.sizes]
         if self.purpose == "pairs":
             return self.make_plan([*combinations(self.sizes, 2), *numbers], 1)
@@ -179,7 +187,11 @@ class Planner:
         return TablePlan(reported, n_reported, weights, self.epsilon)
 
     def plan_report(self, group: Group, epsilon: Fraction) -> GroupReport:
-        """Choose the oracle or mechanism of a group, and compute its errors for the purpose."""
+        """Choose the oracle or numeric mechanism of a group of columns, and compute its errors for the purpose.
+
+        With purpose="margins", the error of several columns is the mean over the single
+        columns; with "pairs", it is for their combinations.
+        """
         n_cells = self.count_cells(group)
         weight = prod(self.column_weights[name] for name in group) * n_cells
         if group[0] not in self.sizes:
@@ -211,7 +223,7 @@ def uniform_variance(k: int) -> float:
 
 
 def compute_sampling_weights(reported: Sequence[GroupReport]) -> tuple[int, ...]:
-    """Compute integer weights of the groups, with which one is drawn, for the smallest error."""
+    """Compute integer weights with which one group is drawn for each record, for the smallest total error."""
     # Up to a constant, the error is the sum of cost / probability over the groups. For a
     # fixed sum of the probabilities, it is smallest if they are proportional to the square
     # roots of the costs (Lagrange multipliers, as in Neyman allocation).
@@ -309,7 +321,11 @@ def plan_table(
     purpose: Any,
     weights: Any,
 ) -> TablePlan:
-    """Check the parameters, and find the plan with the smallest error."""
+    """Check the parameters, and find the plan of the reports of a table with the smallest error.
+
+    `sizes` are the numbers of values of the categorical columns; other columns in
+    `names` are numbers. `weights` are the weights of the errors of the columns.
+    """
     check_choice("purpose", purpose, get_args(Purpose))
     if len({*names}) < len(names) or not names:
         raise ValueError(

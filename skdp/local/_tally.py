@@ -66,6 +66,8 @@ class ReportTally:
     n_reports: int
 
     def __add__(self, other: Self) -> Self:
+        # Tallies of two batches of reports with one protocol add up to the tally of all
+        # reports.
         if not isinstance(other, ReportTally):
             return NotImplemented
         check_tally(other, self.protocol)
@@ -173,6 +175,11 @@ class ReportTally:
 
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> Self:
+        """Make a tally from the content of its JSON, and check that the counts are consistent.
+
+        A field is a column, or a combination of columns, that is reported separately;
+        `sizes` are the numbers of records that report each field.
+        """
         fields = list(map(_unpack_field, content["protocol"]["fields"]))
         sizes, n_reports = content["sizes"], content["n_reports"]
         _check_counts([n_reports], MAX_REPORTS)
@@ -230,7 +237,7 @@ def _pack_field(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unpack_field(packed: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the output of `_pack_field` back, and check that the sums have its cells."""
+    """Convert the output of `_pack_field` back, and check that the sums have a count for each declared value."""
     field = {**packed, "columns": value_from_json(packed["columns"])}
     if not isinstance(field["columns"], list):
         raise TypeError

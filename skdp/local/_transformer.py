@@ -356,7 +356,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         return protocol.report_table(reports).rebuild(blocks, names)
 
     def _read_reports(self, reports: Any) -> tuple[Reports | None, ReportTally]:
-        """Return the arrays of reports, which are None for a tally, and their tally."""
+        """Return the arrays of the reports of each field, which are None for a tally, and their tally."""
         check_is_fitted(self)
         if isinstance(reports, ReportTally):
             arrays, tally = None, reports
@@ -507,7 +507,11 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             ledger.check(self.guarantee_, title)
 
     def _next_charge(self, run: str | None) -> tuple[PrivacyLedger | None, str]:
-        """Return the ledger of the next charge, or None if nothing is charged, and its title."""
+        """Return the ledger to charge for the next release, and the title of the charge.
+
+        The ledger is None if nothing is charged. `run` is the name of a run, which may
+        be repeated with equal reports.
+        """
         if self.ledger is not None and self.ledger is not self._ledger:
             raise ValueError("`ledger` was set after fit. Call fit again.")
         title = type(self).__name__

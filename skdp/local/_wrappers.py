@@ -400,7 +400,7 @@ class PosteriorFeatures(TransformerWrapper):
 
     @restore_on_error
     def _fit_encoder(self, X: Any, y: Any, params: dict[str, Any]) -> Any:
-        """Fit the encoder and the prior, and return the reports of the rows."""
+        """Fit the encoder, and return its reports of the rows; estimate the prior of the values from the reports."""
         if not isinstance(self.encoder, OracleEncoder):
             raise TypeError(
                 "encoder must be a local transformer with frequency oracles, such as "
@@ -418,7 +418,11 @@ class PosteriorFeatures(TransformerWrapper):
         return reports
 
     def _compute_features(self, reports: Any) -> Any:
-        """Compute the posterior probabilities of all attributes in each row, side by side."""
+        """Compute the posterior probability of each value of each attribute in each row, side by side.
+
+        An attribute is a column, or columns that are reported as one combination. The
+        result has the shape (n_rows, n_values), as a table like the reports.
+        """
         protocol = self.encoder_.protocol_
         arrays, _ = read_and_tally(reports, self.encoder_)
         is_reported = protocol.report_mask(arrays)  # (n_rows, n_attributes)
@@ -468,7 +472,7 @@ class PosteriorFeatures(TransformerWrapper):
 
 
 def _value_names(protocol: Any, inputs: Sequence[Any] | None = None) -> list[str]:
-    """Name the output columns: a column for each value of each attribute."""
+    """Name the output columns, one for each value of each attribute; `inputs` are the names of the input columns."""
     if inputs is None:
         inputs = protocol.columns
     input_of = dict(zip(protocol.columns, inputs, strict=True))
@@ -500,7 +504,7 @@ def compute_posterior(
 
 
 def _estimate_prior(encoder: Any, reports: Any) -> list[NDArray[np.float64]]:
-    """Estimate the positive proportions of the values of each attribute from reports."""
+    """Estimate the proportions of the values of each attribute from reports: positive arrays that sum to 1."""
     protocol = encoder.protocol_
     _, tally = read_and_tally(reports, encoder)
     table = estimate_counts(protocol, tally, postprocess="simplex")

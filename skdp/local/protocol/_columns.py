@@ -25,7 +25,10 @@ _DIGITS = re.compile(r"[0-9]{1,20}")
 
 
 def make_value_labels(domain: Domain, cells: NDArray[np.intp]) -> list[str]:
-    """Make a label, such as "f_missing", for each joint cell of the columns of a domain."""
+    """Make a label, such as "f_missing", for each of the given joint cells of the columns of a domain.
+
+    A joint cell is a combination of values, a value for each column.
+    """
     column_texts = []
     for name in domain.columns:
         labels = domain[name].labels
@@ -42,7 +45,10 @@ def make_value_labels(domain: Domain, cells: NDArray[np.intp]) -> list[str]:
 def make_column_index(
     labels: Mapping[Any, Sequence[Any]], *, level: str = "category"
 ) -> pd.MultiIndex:
-    """Make the index (column, value) of several columns from the labels of their values."""
+    """Make the index (column, value) of several columns from the labels of their values by column.
+
+    `level` is the name of the level of values.
+    """
     names = list(labels)
     cell_labels = list(chain.from_iterable(labels.values()))
     # An array of objects, because pandas would convert tuples to further levels.
@@ -83,7 +89,7 @@ def scatter_rows(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def parse_integers(block: NDArray[Any]) -> NDArray[Any]:
-    """Convert integers that are stored as floats or text; errors contain no entry."""
+    """Convert integers from 0 to 2**64 - 1 that are stored as floats or text; errors contain no entry."""
     if block.dtype.kind in "iub":
         return block
     # Clients in JavaScript write seeds of more than 53 bits as text.
@@ -112,7 +118,7 @@ def _is_integer(entry: Any) -> bool:
 
 
 def parse_report_table(reports: Any, names: Sequence[Any]) -> Table:
-    """Split a dataframe or array of reports into columns; errors contain no entry."""
+    """Split a dataframe or array of reports into the report columns `names`; errors contain no entry."""
     # Lazy frames have the method `collect`, and datasets of pyarrow `to_table`.
     is_lazy = not isinstance(reports, pd.DataFrame) and (
         hasattr(reports, "collect") or hasattr(reports, "to_table")

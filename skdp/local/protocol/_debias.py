@@ -30,9 +30,11 @@ from skdp.tables import to_objects
 def debias_reports(
     protocol: Any, reports: Reports, columns: Any, values: Any
 ) -> tuple[list[Any], list[NDArray[np.float64]]]:
-    """Compute the unbiased values of the chosen columns, and their names.
+    """Compute the unbiased values of the reports of the chosen columns, and the names of these values.
 
-    The result has a list of names, and for each group of columns an array of shape
+    An unbiased value has the expectation 1 if the record has the declared value, and 0
+    otherwise. `reports` has an array for each field. The result has a list of names,
+    and for each group of columns that is estimated together an array of shape
     (n_records, n_cells).
     """
     if columns is None and isinstance(values, Mapping):
@@ -101,9 +103,10 @@ def _find_cells(domain: Any, values: Any) -> NDArray[np.intp]:
 def _debias_group(
     protocol: Any, reports: Reports, group: tuple[Any, ...], cells: Any
 ) -> NDArray[np.float64]:
-    """Compute the unbiased values of a group of columns: (n_records, n_cells).
+    """Compute the unbiased values of a group of columns for each record: (n_records, n_cells).
 
-    If several fields contain the columns, the result is a weighted sum over the fields.
+    `cells` are the codes of the chosen combinations of values. If several fields
+    contain the columns, the result is a weighted sum over the fields.
     """
     indices = find_fields(protocol, *group)
     inclusions = [1.0] * len(protocol.fields)
@@ -134,7 +137,10 @@ def _debias_group(
 def estimate_joint_counts(
     protocol: Any, reports: Reports, columns: Sequence[Any], **options: Any
 ) -> pd.DataFrame:
-    """Estimate the counts of combinations of values of columns in several fields."""
+    """Estimate the counts of combinations of values of columns that are reported in several fields.
+
+    `reports` has an array for each field of the protocol.
+    """
     # Reports of fields are independent given the record, so the product of unbiased
     # values is unbiased for the combination.
     count_options = CountOptions(**options)
@@ -234,7 +240,11 @@ def estimate_weighted_frequencies(
     columns: Sequence[Any] | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Estimate the weighted frequency of each value, with linearized standard errors."""
+    """Estimate the weighted frequency of each value of all or some columns, with linearized standard errors.
+
+    `arrays` are the reports of each field, `tally` their sums, and `weights` have an
+    entry for each record.
+    """
     count_options = CountOptions(statistic="frequency", **options)
     if count_options.rows == "table":
         raise ValueError(
@@ -257,7 +267,11 @@ def _estimate_weighted_group(
     weights: Vector,
     group: tuple[Any, ...],
 ) -> SampledCounts:
-    """Estimate weighted counts of a group of columns from all fields that contain them."""
+    """Estimate weighted counts of a group of columns from all fields that contain them.
+
+    `reports` are the arrays of all fields and their tally; `weights` have an entry for
+    each record.
+    """
     # A weighted mean over the fields, whose samples of records are disjoint.
     arrays, tally = reports
     indices = find_reporting_fields(protocol, tally, group)
@@ -280,7 +294,11 @@ def _estimate_weighted_group(
 def _compute_weighted_means(
     field: Any, reports: NDArray[Any], weights: Vector, columns: tuple[Any, ...]
 ) -> tuple[Vector, Vector]:
-    """Compute weighted means of unbiased values, and their linearized variances."""
+    """Compute the weighted means of the unbiased values of some columns of a field, and their linearized variances.
+
+    Both have an entry for each combination of values. Records that do not report the
+    field have the weight 0.
+    """
     # The weighted mean m = sum w u / sum w of the unbiased values u is a ratio of sums. Its
     # linearized variance is the sum of the squares of w (u - m) / sum w (Lumley 2004).
     cells = np.arange(field.domain.select(columns).size)

@@ -59,7 +59,7 @@ class CountOptions:
         *,
         has_sampling_error: bool = False,
     ) -> pd.DataFrame:
-        """Make a table of the estimates of several groups of columns.
+        """Make a table of the estimates of several groups of columns, with the chosen statistic and post-processing.
 
         If `has_sampling_error` is True, the variances of the estimates already include
         the sampling from a population.
@@ -86,7 +86,10 @@ def estimate_counts(
     columns: Sequence[Any] | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Estimate the count or frequency of each value of all or some columns."""
+    """Estimate the count or frequency of each value of all or some columns, with standard errors and intervals.
+
+    The options are the fields of `CountOptions`.
+    """
     count_options = CountOptions(**options)
     check_tally(tally, protocol.meaning)
     groups = group_columns(protocol, columns)
@@ -106,7 +109,7 @@ def estimate_counts(
 def _estimate_group(
     protocol: Any, tally: ReportTally, columns: Sequence[Any]
 ) -> SampledCounts:
-    """Estimate the counts of some columns from all fields that contain them."""
+    """Estimate the counts of the values of some columns, as the weighted mean over all fields that contain them."""
     indices = find_reporting_fields(protocol, tally, columns)
     estimates = []
     for index in indices:
@@ -124,9 +127,10 @@ def estimate_field(
     sizes: tuple[int, int],
     columns: Sequence[Any],
 ) -> SampledCounts:
-    """Estimate the counts of some columns of a field.
+    """Estimate the counts of the values of some columns of a field, and their variances.
 
-    `sizes` are the numbers of records that report the field, and of all records.
+    `sums` is the tally of the field, a number for each joint value. `sizes` are the
+    numbers of records that report the field, and of all records.
     """
     size, n_reports = sizes
     counts = field.oracle.estimate(sums, size)
@@ -148,7 +152,11 @@ def _compute_marginal_noise(
     cell_counts: NDArray[np.float64],
     size: int,
 ) -> NDArray[np.float64]:
-    """Compute the variances of the unbiased counts of the values of some columns of a field."""
+    """Compute the variances of the noise in the counts of the values of some columns of a field.
+
+    `cell_counts` are the estimated counts of the joint values of all its columns, and
+    `size` is the number of reports.
+    """
     oracle = field.oracle
     cells = find_marginal_cells(field.domain, columns)
     counts = np.clip(np.bincount(cells, cell_counts), 0, None)

@@ -97,6 +97,9 @@ class OracleField(Field):
         columns: Sequence[Any],
         cells: NDArray[np.intp] | None,
     ) -> NDArray[np.float64]:
+        # Return an unbiased estimate of the indicator of each value in `cells` for each
+        # report: (n_reports, n_cells). The values are combinations of `columns`, which
+        # may be some of the columns of the field.
         assert cells is not None
         # Row i has the joint cells with value i: (n_cells, n_members). The estimate of a
         # value is the sum of the estimates of its joint cells.
@@ -197,6 +200,8 @@ class CategoryField(OracleField):
         return filled
 
     def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
+        # Return a report of the joint value of each record. All random bits are keyed
+        # hashes of the record and its values, so equal values have equal reports.
         if isinstance(self.unknown, dict):
             codes = self._fill_unknown(codes, _raise_for_randomness)
         # The random bits depend on the codes before uniform replacements.
@@ -260,6 +265,8 @@ class ValueField(CategoryField):
     reports_values: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        # Reports are written as values of `_written_domain`: the declared values, and
+        # None for records that do not report the field.
         written_domain = self.domain
         if self.is_sampled:
             written_values = {}
@@ -284,6 +291,9 @@ class ValueField(CategoryField):
         like: Sequence[Any],
         drawn: NDArray[np.bool_] | None,
     ) -> list[Any]:
+        # Convert reported codes to columns of values, of the libraries of `like`.
+        # `drawn` is a mask of the records that report the field; None if all of them
+        # do.
         codes = [reports] if len(like) == 1 else self.domain.split(reports)
         decoders = self._written_domain.decoders(like)
         columns = []
@@ -323,6 +333,7 @@ def make_sampled_guarantee(
     """Make the guarantee of a record that makes a report with one oracle, drawn uniformly.
 
     If `is_permanent` is True, all reports of a record are with the same oracle.
+    `statement` has the other fields of the guarantee.
     """
     ratio = max(oracle.worst_ratio for oracle in oracles)
     variations = [oracle._relative_variation(ratio) for oracle in oracles]

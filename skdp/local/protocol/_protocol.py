@@ -88,6 +88,9 @@ class ReportProtocol:
     _field_names: list[list[Any]] = attribute(init=False)
 
     def __post_init__(self) -> None:
+        # Derive attributes from the fields: `domain` has the declared values of all
+        # columns, `values` of the columns whose reports are values themselves, and
+        # `report_columns` are the names of the columns of the reports.
         declared: dict[Any, Any] = {}
         value_columns: dict[Any, Any] = {}
         names = []
@@ -278,7 +281,11 @@ class ReportProtocol:
     def _draw_permanent(
         self, codes: Codes, records: list[bytes], randomness: Randomness
     ) -> Reports:
-        """Draw permanent reports from the key, and add the noise of instantaneous reports."""
+        """Draw permanent reports from the secret key, and add the noise of instantaneous reports.
+
+        `codes` are the encoded columns, and `records` the encoded record ids. The
+        result has an array of reports for each field.
+        """
         assert self.memo is not None
         pseudonyms = self.memo.make_pseudonyms(records)  # (n_records, 16)
         drawn = None

@@ -92,13 +92,18 @@ def combine_pairs(
     is_equal = all(pair == pairs[0] for pair in pairs)
     if not is_equal and not all(pair.is_symmetric for pair in pairs):
         return None
-    # Two records whose values differ in each field are the worst pair. Let (a, b) be the
-    # ratios P(y | x0) / m(y) and P(y | x1) / m(y) of a report of one field, where m is the
-    # blanket, and (A, B) the ratios of the other fields. For a convex f and t > 0, f(A a -
-    # t B b) is convex and has decreasing differences in (a, b). So the mean over (u, v)
-    # and (v, u), which are the ratios for different values, is at least the mean over (u,
-    # u) and (v, v), which are the ratios for equal values, and at least the mean over
-    # (u', v') and (v', u') for u' and v' between u and v.
+    # Two records that differ in every field are the worst pair. Let x0 and x1 be the two
+    # values of a field, m the blanket, a lower bound of P(y | x) for every x, and a = P(y |
+    # x0) / m(y) and b = P(y | x1) / m(y) the ratios of a report y of this field. A and B
+    # are the products of these ratios over the other fields. The divergence is the mean of
+    # g(a, b) = f(A a - t B b) for a convex f and t > 0, so g is convex and has decreasing
+    # differences. The field is symmetric: if a report has the ratios (u, v), another report
+    # with the same mass has (v, u). If both records had the value x0 or x1, the ratios
+    # would be (u, u) and (v, v). Decreasing differences imply
+    #     g(u, v) + g(v, u) >= g(u, u) + g(v, v),
+    # so different values give a larger divergence. For a fixed u + v, the left side grows
+    # with the distance of u and v, because g is convex, so the pair with the most distant
+    # ratios bounds all other pairs of values.
     if sampling is None:
         return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
     return (ReportPair.mixture(zip(sampling.inclusions, pairs, strict=True)),)
@@ -123,7 +128,11 @@ class SampledCounts:
 
     @classmethod
     def from_sample(cls, counts: Vector, noise: Vector, size: float, n: float) -> Self:
-        """Scale the counts in a random sample of `size` records, and their variances, to n records."""
+        """Scale the counts of a random sample of `size` records, and their variances, to n records.
+
+        `noise` has the variances of the counts by randomization; both have the shape
+        (n_cells,).
+        """
         if size == 0:
             unknown = np.full(len(counts), np.nan)
             infinite = np.full(len(counts), np.inf)
@@ -182,7 +191,7 @@ class SampledCounts:
         return cls(weights @ counts, squares @ noise, sampling, n)
 
     def add_sampling_error(self) -> Self:
-        """Return the counts with the error of n records as a sample of a population."""
+        """Add to the variances of the counts the error of the n records as a random sample of a population."""
         # A count c = n p has the variance n p (1 - p) = c (n - c) / n in random samples.
         return replace(self, sampling=self.sampling + 1.0 / max(self.n, 1))
 
