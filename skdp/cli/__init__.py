@@ -107,7 +107,10 @@ def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") ->
 
 @contextmanager
 def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
-    """Replace standard input and output (-) in the options by temporary files."""
+    """Replace standard input and output (-) in the options by temporary files, within a ``with`` block.
+
+    Standard input is copied to its file before the block, and the file of the output is printed after it.
+    """
     # `options.output` is the name of the option for the output, such as "out".
     out = getattr(options, options.output)
     has_output = str(out) == STREAM

@@ -71,7 +71,10 @@ def _add_seed(command: Any) -> None:
 
 
 def _add_release(command: Any) -> None:
-    """Add the output file, domain and ledger of a release, and its seed."""
+    """Add the options of a command that releases rows: --ledger, --budget, --budget-delta, --domain and --seed.
+
+    The positional argument is the output file.
+    """
     add = command.add_argument
     # Files are never overwritten, so that a second release is deliberate.
     add("out", type=Path, help="a new file; - is standard output, as CSV")
@@ -113,7 +116,7 @@ def _add_protocol(command: Any) -> None:
 
 
 def _add_report(command: Any) -> None:
-    """Add the options of ``skdp report``."""
+    """Add the options of ``skdp report``, which studies the cost of privacy on a table."""
     add = command.add_argument
     # The page compares all epsilons, so the default has a wide range.
     add(
@@ -168,7 +171,7 @@ def _add_report(command: Any) -> None:
 
 
 def _add_draft_domain(command: Any) -> None:
-    """Add the options of ``skdp draft-domain``."""
+    """Add the options of ``skdp draft-domain``, which writes a draft of the declared values of a table."""
     add = command.add_argument
     _add_table(command, f"your table: {TABLE}")
     # The draft contains values of the data, so that the user must edit it.
@@ -188,7 +191,7 @@ def _add_draft_domain(command: Any) -> None:
 
 
 def _add_synthesize(command: Any) -> None:
-    """Add the options of ``skdp synthesize``."""
+    """Add the options of ``skdp synthesize``, which writes synthetic rows of a noisy model of a table."""
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
     _add_release(command)
@@ -248,7 +251,10 @@ def _add_synthesize(command: Any) -> None:
 
 
 def _add_privatize(command: Any) -> None:
-    """Add the options of ``skdp privatize``."""
+    """Add the options of ``skdp privatize``, which writes a randomized report of each row.
+
+    They are a table and its delimiter, the options of a release, the transformer, permanent reports, and other columns.
+    """
     add = command.add_argument
     _add_table(command, f"the table, a path or a URL: {TABLE}")
     _add_release(command)
@@ -273,8 +279,8 @@ def _add_privatize(command: Any) -> None:
         choices=TRANSFORMERS,
         default="randomized_response",
         help=(
-            "encoder of values and bins (the first five), or of numbers within declared"
-            " bounds (numeric) (default: randomized_response)"
+            "protocol of the reports: numeric for numbers within declared bounds, the"
+            " others for declared values and bins (default: randomized_response)"
         ),
     )
     # A protocol file contains all parameters of a transformer.
@@ -289,7 +295,10 @@ def _add_privatize(command: Any) -> None:
     add(
         "--record-id",
         metavar="COLUMN",
-        help="column that identifies the record of a row, which repeats its report",
+        help=(
+            "column that identifies the record of a row: rows of one record with equal"
+            " values have the same report"
+        ),
     )
     key = command.add_mutually_exclusive_group()
     key.add_argument(
@@ -316,7 +325,7 @@ def _add_privatize(command: Any) -> None:
 
 
 def _add_estimate(command: Any) -> None:
-    """Add the options of ``skdp estimate``."""
+    """Add the options of ``skdp estimate``, which estimates counts or means from reports."""
     add = command.add_argument
     _add_table(command, f"the reports: {REPORTS}; - is standard input, as CSV")
     _add_protocol(command)
@@ -350,7 +359,7 @@ def _add_estimate(command: Any) -> None:
 
 
 def _add_tally(command: Any) -> None:
-    """Add the options of ``skdp tally``."""
+    """Add the options of ``skdp tally``, which adds up the reports of several files."""
     add = command.add_argument
     # Reports and tallies of several collectors are added.
     add("data", nargs="+", help=f"reports: {REPORTS}")

@@ -67,7 +67,7 @@ def write_new_file(path: Path, text: str) -> Path:
 
 
 def run_privatize(options: argparse.Namespace) -> Path:
-    """Privatize the rows of a table and write the reports."""
+    """Privatize the rows of a table and write the reports; return the path of the new file."""
     # --save is checked before the charge, because the reports are useless without their
     # protocol.
     if options.save is not None and options.save.exists():
@@ -182,7 +182,10 @@ def load_protocol_file(path: Path) -> ReportTransformer:
 
 
 def _choose_kept_columns(options: argparse.Namespace, columns: list[Any]) -> list[Any]:
-    """Return the columns to release unprotected; print them and the excluded columns."""
+    """Return the columns to release unprotected; print them and the excluded columns.
+
+    `columns` are the columns that are privatized.
+    """
     table = TableFile(options.data, delimiter=options.delimiter)
     # Errors do not contain other names of the header, because they are values if a CSV
     # file has no header.
@@ -272,7 +275,7 @@ def _draw_key(path: Path) -> SecretKey:
 
 
 def run_synthesize(options: argparse.Namespace) -> Path:
-    """Write synthetic rows of a table, or of a saved model."""
+    """Write synthetic rows of a table, or of a saved model; return the path of the new file."""
     # The parameters of a fitted model cannot be changed.
     if options.load:
         names = {action.dest for action in options.parser._actions}

@@ -38,7 +38,7 @@ MODEL = b"PK\x03\x04"
 
 
 def run_estimate(options: argparse.Namespace) -> Path | None:
-    """Estimate counts or means from reports, and print or write them."""
+    """Estimate counts or means from reports, and print or write them; return the path of the new file, or None."""
     table = estimate_file(
         options.data,
         _load_protocol(options),
@@ -80,7 +80,7 @@ def _read_protocol(source: str, remedy: str) -> ReportTransformer:
 
 
 def run_statement(options: argparse.Namespace) -> Path | None:
-    """Print or write the privacy statement of a file or an object."""
+    """Print or write the privacy statement of a file or an object; return the path of the new file, or None."""
     statement = _make_statement(options.source)
     if options.out is None:
         print(statement)
@@ -161,7 +161,7 @@ DATA_OPTIONS = ("columns", "domain", "target", "sensitive", "delimiter")
 
 
 def run_report(options: argparse.Namespace) -> Path:
-    """Study the cost of privacy on Adult or on the user's table."""
+    """Study the cost of privacy on Adult or on the user's table; return the path of the HTML page."""
     # Imported here because the other commands do not need these packages.
     from skdp.datasets import load_adult
     from skdp.evaluation import age_sex_report
@@ -181,7 +181,10 @@ def run_report(options: argparse.Namespace) -> Path:
 
 
 def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) -> Path:
-    """Study the table of --data, with values converted from text to their types."""
+    """Study the table of --data, with values converted from text to their types; return the path of the HTML page.
+
+    `parameters` are further parameters of `study_report`.
+    """
     from skdp.evaluation import study_report
 
     if options.domain is None or options.columns is None:

@@ -176,8 +176,8 @@ def parse_texts(
 ) -> list[Any]:
     """Parse the strings of a column as `text_type`, with None for missing values.
 
-    `labels` are declared values, which are never missing. Unless `strict`, other text among
-    numbers becomes inf, a value outside of every domain.
+    `labels` are declared values, which are never missing. Unless `strict`, other text among numbers becomes inf, a
+    value outside of every domain.
     """
     missing = set(MISSING_TEXTS).difference(labels)
     parse, expected = _PARSERS[text_type]

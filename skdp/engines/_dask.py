@@ -56,7 +56,7 @@ class DaskTable(Engine):
         run_safely(lambda: check_distinct_ids([checked.compute().to_numpy()]))
 
     def write(self, release: Release, path: Any) -> Any:
-        """Draw the reports of all partitions in their tasks and store them as Parquet."""
+        """Draw the reports of all partitions in their tasks and store them as Parquet; return the table of reports."""
         # The tasks write reports to files, because a cluster recomputes the partitions
         # of a lost worker that are in memory. Their rows may be in another order, so that
         # records would be reported a second time. The number of a partition does not
@@ -84,7 +84,10 @@ class DaskTable(Engine):
         return dataframe.read_parquet(path)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
-        """Sum over each partition in its task, and add the sums of the partitions."""
+        """Sum over each partition in its task, and add the sums of the partitions.
+
+        `summary` returns the sums of one table as arrays, and `names` are the columns that it reads.
+        """
         shared = dask.delayed(summary, pure=False, traverse=False)
         sum_partition = dask.delayed(_add_up_partition, pure=False)
         add = dask.delayed(_add_sums, pure=False)

@@ -279,7 +279,10 @@ def split_evenly(tables: Tables, n_rows: int) -> Tables:
 def limit_rows(
     tables: Tables, columns: Sequence[Any], person: Any, most: int, seed: int
 ) -> Tables:
-    """Select at most `most` pseudorandom rows of each person from a stream, using DuckDB."""
+    """Select at most `most` pseudorandom rows of each person from a stream, using DuckDB.
+
+    `person` is the column that identifies persons. The result has `columns` only.
+    """
     with closing(tables):
         first = next(tables, None)
         if first is None:

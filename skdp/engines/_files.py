@@ -92,6 +92,7 @@ class TableFile:
     def __init__(
         self, path: str | os.PathLike[str], delimiter: str | None = None
     ) -> None:
+        """Open a file and read its column names; CSV files are read by `read_csv_rows`, others as a dataset."""
         check_delimiter(delimiter)
         self.filesystem, self.path = open_filesystem(os.fspath(path))
         self.name = PurePath(self.path).name
@@ -199,10 +200,12 @@ class FileTable(StreamTable):
         missing_texts: Sequence[str] = (),
         has_integers: bool = False,
     ) -> None:
-        # These options are for CSV files. `strict` is a parameter of `parse_texts`.
-        # `missing_texts` are missing values in columns that the domain does not declare.
-        # `has_integers` gives columns an integer type if all declared numbers are
-        # integers.
+        """Choose the types of the columns of a file.
+
+        The options are for CSV files: `strict` is a parameter of `parse_texts`; `missing_texts` are missing values in
+        columns that the domain does not declare; `has_integers` gives columns an integer type if all declared numbers
+        are integers.
+        """
         self.file = file
         self._domain = domain
         self._strict = strict
@@ -275,7 +278,10 @@ def read_frame(
     delimiter: str | None = None,
     find_dates: bool = False,
 ) -> pd.DataFrame:
-    """Read a file as a DataFrame; types of undeclared CSV columns are inferred from all texts."""
+    """Read a file as a DataFrame; types of undeclared CSV columns are inferred from all texts.
+
+    With `find_dates`, texts such as 2024-05-01 become dates.
+    """
     file = TableFile(path, delimiter)
     if not file.is_csv:
         return pyarrow.concat_tables(file.read(file.names)).to_pandas()
@@ -331,7 +337,7 @@ def check_readable(domain: Domain | None, file_format: str) -> None:
 def write_file(
     tables: Iterable[Any], schema: Any, target: Any, file_format: str
 ) -> None:
-    """Write a stream of Arrow tables to a path or an open file."""
+    """Write a stream of Arrow tables with a schema to a path or an open file, in a format of `find_format`."""
     if file_format == "parquet":
         write_parquet(tables, schema, target)
         return

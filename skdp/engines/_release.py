@@ -89,6 +89,11 @@ class Release:
         record_id: str | None = None,
         key: SecretKey | None = None,
     ) -> None:
+        """Prepare reports of a protocol; without a `key`, tables are only checked.
+
+        `keep` are columns that are released unchanged, and `record_id` is the column of record ids of permanent
+        reports.
+        """
         self._protocol = protocol if key is not None else protocol.without_secrets()
         self._key = key
         self.keep = tuple(keep)
@@ -149,7 +154,10 @@ class Release:
         )
 
     def draw(self, batch: Any, position: Position = WHOLE_TABLE) -> Any:
-        """Privatize a batch with random bits derived from the key, its position and its content."""
+        """Privatize a batch with random bits derived from the key, its position and its content.
+
+        `position` identifies the batch in its table, so that no two batches have the same random bits.
+        """
         protocol = self._protocol
         codes, rows, ids = self._encode(batch)
         records = run_check(lambda: protocol.read_records(ids, len(batch)))

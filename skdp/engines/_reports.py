@@ -49,7 +49,10 @@ class ReportFile:
         return reports.total(add_up_batches(self._read(reports), reports))
 
     def _read(self, reports: ReportSums) -> Tables:
-        """Read the reports in batches; undeclared columns of a CSV file are parsed as numbers."""
+        """Read the reports in batches; undeclared columns of a CSV file are parsed as numbers.
+
+        `reports` has the columns that are read and their declared values.
+        """
         table, domain, names = self._table, reports.values, reports.names
         rows = FileTable(table, names, domain, strict=False, missing_texts=("",))
         declared = () if domain is None else domain.columns
@@ -65,6 +68,7 @@ class TallyFile:
     """JSON file with a tally and its protocol, as ``skdp tally`` writes it."""
 
     def __init__(self, path: Path) -> None:
+        """Read a tally and its protocol from a JSON file."""
         content = _read_json(path, "a tally")
         protocol = content.get(PROTOCOL_KEY) if isinstance(content, dict) else None
         if not isinstance(protocol, dict):
@@ -290,7 +294,10 @@ def _sum_files(files: Sequence[Source], transformer: ReportTransformer) -> Any:
 def _format_tally(
     tally: Any, transformer: ReportTransformer, files: Iterable[Source]
 ) -> str:
-    """Format a tally as JSON with the protocol of its files that has the weakest guarantee."""
+    """Format a tally as JSON with the protocol of its files that has the weakest guarantee.
+
+    The protocols differ only in their guarantees, and all reports have at least the weakest one.
+    """
     protocols = [json.loads(transformer.to_json())]
     for file in files:
         if file.protocol_text is not None:

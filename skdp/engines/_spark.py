@@ -65,7 +65,7 @@ class SparkTable(Engine):
             raise RefusedBatch(refusal or REPEATED_IDS)
 
     def write(self, release: Release, path: Any) -> Any:
-        """Draw the reports of all partitions in their tasks and store them as Parquet."""
+        """Draw the reports of all partitions in their tasks and store them as Parquet; return the table of reports."""
         reports = draw_lazily(self._frame, release)
         try:
             # Spark commits the files of one attempt of each task, after all tasks have
@@ -80,7 +80,10 @@ class SparkTable(Engine):
         return session.read.schema(reports.schema).parquet(path)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
-        """Sum over each partition in its task, and let Spark add the nonzero sums."""
+        """Sum over each partition in its task, and let Spark add the nonzero sums.
+
+        `summary` returns the sums of one table as arrays, and `names` are the columns that it reads.
+        """
         rows = self._frame.select(*map(_quote, names))
         sums = rows.mapInArrow(
             partial(add_up_partition, summary), "cell long, value long, refusal string"

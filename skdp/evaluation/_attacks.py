@@ -205,7 +205,11 @@ def attribute_inference(
 def _tabulate_recall(
     truth: Codes, is_correct: NDArray[np.bool_], labels: list[Any]
 ) -> pd.DataFrame:
-    """Return the recall of each value with its Wilson interval, rarest value first."""
+    """Return the recall of each value with its 95 % Wilson interval, rarest value first.
+
+    `truth` has the code of the true value of each row, `is_correct` whether its guess is right, and `labels` the value
+    of each code.
+    """
     # A rare value has few rows, for which the Wilson interval is more accurate than a
     # normal interval.
     n_rows = np.bincount(truth)
@@ -230,7 +234,10 @@ def _tabulate_recall(
 def _predict_values(
     features: pd.DataFrame, truth: Codes, estimator: Any, cv: int, seed: int | None
 ) -> Any:
-    """Predict the sensitive value of each row by cross-validation."""
+    """Predict the sensitive value of each row by cross-validation: codes of shape (n_rows,).
+
+    `truth` has the code of the true value of each row, and `cv` is the number of folds.
+    """
     # Folds cannot be stratified if a value has fewer rows than folds.
     splitter = StratifiedKFold if np.bincount(truth).min() >= cv else KFold
     if estimator is None:
@@ -518,7 +525,8 @@ def _measure_advantage(
 ) -> tuple[float, float, float]:
     """Return the true minus the false positive rate of an attack, and its 95 % interval.
 
-    Rows with scores at or above a threshold are classified as members.
+    `member_scores` are the scores of rows of the training table, and `other_scores` of other rows. Rows with scores at
+    or above a threshold are classified as members.
     """
     # The threshold is chosen on one half of the rows and evaluated on the other half,
     # because its advantage on the first half is biased upward.
@@ -563,7 +571,10 @@ def _bound_advantage(guarantee: Any) -> float:
 def _score_proximity(
     synthetic: Any, members: Any, non_members: Any
 ) -> tuple[Numbers, Numbers]:
-    """Score members and non-members by the negative distance to the nearest synthetic row."""
+    """Score members and non-members by the negative distance to the nearest synthetic row: (n_rows,) each.
+
+    The distance is Gower's distance over all columns.
+    """
     tables = {"synthetic": synthetic, "members": members, "non_members": non_members}
     parsed = {label: parse_columns(table, label) for label, table in tables.items()}
     names = list(parsed["synthetic"])

@@ -243,7 +243,7 @@ def _check_neighbours(neighbours: Any) -> None:
 
 
 def _read_callable(release: Any, neighbours: Any, random_state: Any) -> _Audited:
-    """Describe the audit of a function from a table to its release."""
+    """Describe the audit of a function from a table to its release; each call is one draw."""
     if not callable(release):
         raise TypeError(
             f"release must be a transformer or a callable, got {type(release).__name__}"
@@ -259,7 +259,10 @@ def _read_callable(release: Any, neighbours: Any, random_state: Any) -> _Audited
 
 
 def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audited:
-    """Describe the audit of an estimator of the local or central model, without its ledger."""
+    """Describe the audit of an estimator of the local or central model, without its ledger.
+
+    `neighbours` are tables, any two of which differ in one record; None makes records from declared values.
+    """
     if isinstance(estimator, type):
         name = estimator.__name__
         raise TypeError(
@@ -363,7 +366,10 @@ def _fit_once(estimator: Any, table: Any, clones: _Clones) -> Any:
 
 
 def _read_central(estimator: Any, neighbours: Any, clones: _Clones) -> _Audited:
-    """Describe the audit of the fitted attributes of a central-model estimator."""
+    """Describe the audit of the fitted attributes of a central-model estimator; each `fit` is one draw.
+
+    `clones` makes unfitted clones of the estimator.
+    """
     if neighbours is None:
         raise TypeError(
             "neighbours must be two tables that differ in one record, got None, which "
@@ -459,7 +465,10 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
 
 
 def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, list[Any]]:
-    """List values of each column: declared categories, or numbers inside and outside the bounds."""
+    """List values of each column: declared categories, or numbers inside and outside the bounds.
+
+    `parameters` are the parameters of the estimator, by name.
+    """
     columns: dict[Any, list[Any]] = {}
     declared = getattr(estimator, "domain_", parameters.get("categories"))
     if isinstance(declared, list | tuple):

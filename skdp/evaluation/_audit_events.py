@@ -84,7 +84,7 @@ def read_calls(release: Callable[[], Any], n_calls: int) -> Draws:
 
 
 def _list_parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the paths and values of all parts of a nested output."""
+    """Yield the paths and values of all parts of a nested output; `path` is the path of `value` in the output."""
     items: Iterable[tuple[Any, Any]]
     if isinstance(value, dict):
         items = value.items()
@@ -102,7 +102,8 @@ def _list_parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 def add_supports(fitted: Any, columns: Draws) -> Draws:
     """Add columns with the values that each hashed report supports.
 
-    The hash function of a report is public, so supported values follow from the report.
+    `columns` are the outputs of draws by name. The hash function of a report is public, so supported values follow from
+    the report.
     """
     if FAILURE in columns:
         return columns
@@ -225,7 +226,8 @@ def find_bound(
 ) -> Bound:
     """Choose an event by two samples of each table, and bound epsilon by new draws.
 
-    The bound exceeds epsilon with a probability of at most `error_probability`.
+    ``draw(table, n)`` draws n outputs for a table by its index; `n_draws` is the number of all draws. The bound exceeds
+    epsilon with a probability of at most `error_probability`.
     """
     # 10 % of the draws are used for the choice, and up to 30 % if there are few draws,
     # because a bad choice reduces the bound more than a smaller test.

@@ -233,7 +233,7 @@ class _Table:
         return self.features().join(self._encode(self.protected))
 
     def _encode(self, names: list[Any]) -> pd.DataFrame:
-        """Encode columns as numeric features: keep numbers, and one-hot encode categories."""
+        """Encode columns as numeric features of all rows: keep numbers, and one-hot encode categories."""
         columns: dict[str, Any] = {}
         for name in names:
             if name not in self.protected and not _is_categorical(self.domain, name):
@@ -338,7 +338,10 @@ def _score_method(
     epsilon: float,
     seed: int | None,
 ) -> tuple[dict[str, float], int, int]:
-    """Train and score a method on a split; return scores and numbers of training and test rows."""
+    """Train and score a method on a split; return scores and numbers of training and test rows.
+
+    `split` is the number of the split, and `name` the name of the method in `METHODS`.
+    """
     # The seed of the split is its number, so that all methods use the same rows.
     positions = train_test_split(
         np.arange(len(table.X)),
@@ -421,7 +424,10 @@ def _exclude_columns(model: Any, task: _Task) -> Predictions:
 
 
 def _choose_thresholds(model: Any, task: _Task) -> Predictions:
-    """Train on the true columns and choose a threshold per group ("post-processed")."""
+    """Train on the true columns and choose a threshold per group ("post-processed").
+
+    Return the predicted labels of the test rows, without probabilities.
+    """
     postprocessing = import_optional("fairlearn.postprocessing")
     optimizer = postprocessing.ThresholdOptimizer(
         estimator=model, constraints="demographic_parity", predict_method="auto"
@@ -447,7 +453,7 @@ def _name_weight_parameter(model: Any) -> str:
 
 
 def _train_on_reports(model: Any, task: _Task) -> Predictions:
-    """Train on reports of the protected columns ("reported").
+    """Train on reports of the protected columns ("reported"), and predict the test rows.
 
     A training feature is 1 if the report supports a value. Test rows are one-hot encoded.
     """
@@ -470,7 +476,7 @@ def _train_on_reports(model: Any, task: _Task) -> Predictions:
 
 
 def _constrain_parity(model: Any, task: _Task) -> Predictions:
-    """Train with demographic parity of reported groups ("private parity")."""
+    """Train with demographic parity of reported groups ("private parity"), and predict the test rows."""
     reductions = import_optional("fairlearn.reductions")
     encoder = task.fit_encoder([task.train.sensitive])
     reports = encoder.transform(task.train.X[[task.train.sensitive]])

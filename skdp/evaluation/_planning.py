@@ -300,7 +300,10 @@ def _set_epsilon(source: Any, epsilon: float) -> Any:
 
 
 def _margin_of_error(source: Any, quantity: str, n_rows: int, rates: Any) -> float:
-    """Return half the width of the 95 % interval of `quantity`, the largest over all values."""
+    """Return half the width of the 95 % interval of `quantity`, the largest over all values.
+
+    `rates` is the expected proportion, a pair for a difference, or None for the worst case.
+    """
     if isinstance(source, DPHistogram):
         width = planned_half_width(source, _declared_domain(source), LEVEL)
         return width if quantity == "count" else width / n_rows
@@ -321,7 +324,7 @@ def _margin_of_error(source: Any, quantity: str, n_rows: int, rates: Any) -> flo
 
 
 def _design_variance(design: ReportDesign, rate: float) -> float:
-    """Return the variance that a questionnaire adds to one answer.
+    """Return the variance that a questionnaire adds to one answer whose second value has the proportion `rate`.
 
     This is the inverse Fisher information of one report, minus ``rate * (1 - rate)``.
     """

@@ -193,7 +193,7 @@ def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:
 def _score_split(
     model: Any, X: Any, y: Any, split: Any, scoring: Any, epsilon: float
 ) -> dict[str, float]:
-    """Fit and score a model on one split; return the value of each metric by name."""
+    """Fit and score a model on a split, a pair of training and test indices; return the metrics by name."""
     name = scoring if isinstance(scoring, str) else "score"
     with warnings.catch_warnings():
         if epsilon == math.inf:

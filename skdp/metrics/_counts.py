@@ -137,7 +137,7 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> Any:
             f"true and estimate must be 1-D, got {true_counts.ndim} dimensions"
         )
     if (true_counts < 0).any():
-        raise ValueError("true must have counts of at least 0, got a negative count")
+        raise ValueError("`true` must have no negative counts, got one or more")
     error = np.abs(estimates - true_counts)
     # An estimate of a true count of 0 has an infinite relative error, unless it is 0.
     percent = np.where(error == 0, 0.0, np.inf)
@@ -148,7 +148,7 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> Any:
 
 
 def _match_counts(true: Any, estimate: Any) -> tuple[Numbers, Numbers, pd.Index | None]:
-    """Return true and estimated counts in the order of `true`, and their labels or None."""
+    """Return true and estimated counts in the order of `true`, and their labels, or None for counts without labels."""
     true, estimate = _select_counts(true), _select_counts(estimate)
     true_counts = _convert_counts(true, "true")
     estimates = _convert_counts(estimate, "estimate")

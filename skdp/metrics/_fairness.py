@@ -381,7 +381,11 @@ def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], C
 def _tabulate_metrics(
     sums: GroupSums, names: list[Any], has_privileged: bool, rows: Rows
 ) -> pd.DataFrame:
-    """Build the table of `fairness_report` from the numbers of rows of each group."""
+    """Build the table of `fairness_report` from the numbers of rows of each group.
+
+    `names` are the groups, in the order of `sums`; if `has_privileged`, they are the unprivileged and the privileged
+    rows. `rows` is "population" or "table".
+    """
     lines: list[tuple[str, str, Any, Estimate]] = []
     rates = estimate_rates(sums, rows)
     for index, (metric, definition) in enumerate(RATES.items()):

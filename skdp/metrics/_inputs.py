@@ -32,7 +32,10 @@ def parse_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
 
 
 def _convert_to_series(values: Any, missing: bool) -> pd.Series:
-    """Convert a column to a Series with a default index; raise for values without a hash."""
+    """Convert a column to a Series with a default index; raise for values without a hash.
+
+    Missing values are errors unless `missing` is True.
+    """
     if isinstance(values, pd.Series):
         column = values.reset_index(drop=True)
     else:
@@ -132,7 +135,10 @@ def encode_predictions(
 
 
 def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
-    """Return the positive label: 1 by default, if all labels are 0 and 1 or Booleans."""
+    """Return the positive label: 1 by default, if all labels are 0 and 1 or Booleans.
+
+    `columns` are the columns of labels by their parameter.
+    """
     if positive_label is not None:
         return positive_label
     for name, labels in columns.items():
@@ -146,7 +152,7 @@ def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
 
 
 def code_cells(columns: Iterable[pd.Series]) -> tuple[Cells, Codes]:
-    """Return the occurring combinations of values, and their index for each row."""
+    """Return the occurring combinations of values as tuples, and the index of the combination of each row."""
     values, codes = [], []
     for column in columns:
         coded = pd.Categorical(column)

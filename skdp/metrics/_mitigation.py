@@ -159,7 +159,10 @@ def find_positive_rows(labels: pd.Categorical, positive_label: Any) -> Mask:
 
 
 def _expand_rows(joint: pd.DataFrame) -> pd.DataFrame:
-    """Repeat each combination in proportion to its estimated proportion of rows."""
+    """Repeat each combination in proportion to its estimated proportion of rows, in about 100,000 rows.
+
+    `joint` has the proportion "share" of each combination of labels, predictions and groups.
+    """
     # fairlearn accepts no weights.
     n_rows = 100_000
     repeats = np.rint(joint["share"].to_numpy() * n_rows).astype(np.intp)

@@ -95,7 +95,10 @@ def sum_known_groups(codes: Codes, groups: Codes, n_groups: int) -> GroupSums:
 
 
 def sum_reported_groups(codes: Codes, indicators: Numbers) -> GroupSums:
-    """Sum unbiased indicators of the groups, (n_rows, n_groups), over the rows of each code."""
+    """Sum unbiased indicators of the groups, (n_rows, n_groups), over the rows of each code.
+
+    `codes` are 2 for truly positive rows plus 1 for rows predicted to be, as in `encode_predictions`.
+    """
     n_groups = indicators.shape[1]
     counts = np.zeros((4, n_groups))
     noise = np.zeros((4, n_groups, n_groups))
@@ -144,7 +147,10 @@ class Rates:
 
 @IGNORE_DIVISION
 def score_rates(sums: GroupSums, rows: str, level: float = LEVEL) -> Rates:
-    """Estimate rates with score intervals; `rows` is "population" or "table"."""
+    """Estimate rates with score intervals of the confidence level `level`: (n_rates, n_groups).
+
+    `rows` is "population" if the rows are a sample, and "table" if only the noise of reports is random.
+    """
     total, n_sampled = sums.total, sums.count_sampled_rows(rows)
     rate = np.clip(sums.selected / total, 0, 1)
     rate = np.where(total > MIN_ROWS, rate, np.nan)
@@ -178,7 +184,7 @@ def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Numbers, Numb
 
 
 def estimate_rates(sums: GroupSums, rows: str) -> Estimate:
-    """Estimate rates, with Clopper-Pearson intervals unless the groups are reported."""
+    """Estimate rates, with Clopper-Pearson intervals unless the groups are reported: (n_rates, n_groups)."""
     rates = score_rates(sums, rows).clipped
     if sums.is_reported:
         return rates
@@ -295,7 +301,10 @@ def average_odds_difference(rates: Rates, first: Codes, second: Codes) -> Estima
 
 @IGNORE_DIVISION
 def divide_rates(rates: Rates, first: Codes, second: Codes) -> Estimate:
-    """Divide the rates of pairs of groups, with MOVER-R intervals: (n_rates, n_pairs)."""
+    """Divide the rates of pairs of groups, with MOVER-R intervals: (n_rates, n_pairs).
+
+    `first` and `second` are the indices of the two groups of each pair.
+    """
     top, bottom = rates.clipped[:, first], rates.clipped[:, second]
     rho = _correlate_rates(rates, first, second)
     a, b = top.value, bottom.value

@@ -39,7 +39,8 @@ def debias_groups(
 ) -> tuple[Domain, Numbers]:
     """Return the domain of the groups and an unbiased indicator of each: (n_rows, n_groups).
 
-    Groups are the combinations of the values of `columns`, in the order of `list_cells`.
+    An indicator is a number whose mean over the noise of the report is 1 if the true value of the row is in the group,
+    and 0 otherwise. Groups are the combinations of the values of `columns`, in the order of `list_cells`.
     """
     names = check_encoder(encoder, columns)
     protocol = encoder.protocol_
@@ -154,8 +155,8 @@ def sum_indicators(
 ) -> tuple[Numbers, Numbers]:
     """Estimate the number of rows of each code and group, and the variances of the noise.
 
-    `indicators` are unbiased indicators of the groups: (n_rows, n_groups). The results
-    have the shape (n_codes, n_groups).
+    `indicators` are unbiased indicators of the groups, (n_rows, n_groups), and `codes` the code of each row. The
+    results have the shape (n_codes, n_groups).
     """
     counts = np.zeros((n_codes, indicators.shape[1]))
     squares = np.zeros_like(counts)

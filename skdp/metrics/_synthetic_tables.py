@@ -177,7 +177,10 @@ def marginal_table(
     *,
     domain: DomainLike | None = None,
 ) -> pd.DataFrame:
-    """Return the proportions of real and synthetic rows in each cell of a marginal."""
+    """Return the proportions of real and synthetic rows in each cell of a marginal.
+
+    The table has a row for each combination of the values of `columns`, and the columns "real" and "synthetic".
+    """
     names = list(columns)
     tables = _check_table("real", real), _check_table("synthetic", synthetic)
     labels, codes = _code_columns(tables, names, domain)
@@ -554,7 +557,10 @@ def _split_target(
 def _fit_model(
     estimator: Any, X: Any, y: pd.Series, y_test: pd.Series, label: str
 ) -> Any:
-    """Fit a clone of the estimator, or a constant prediction if y has one class."""
+    """Fit a clone of the estimator, or a constant prediction if y has one class.
+
+    `y_test` is the target of the real test rows, and `label` the name of the training table in messages.
+    """
     if not is_classifier(estimator):
         return clone(estimator).fit(X, y)
     # 1 and "1" are two classes, so every prediction would be wrong.

@@ -218,7 +218,11 @@ def check_errors(subject: Subject) -> None:
 
 
 def require_no_secret(subject: Subject, label: str, X: Any, guarantee: Any) -> None:
-    """Release a table with a secret value; fail if an output contains it or an error is charged."""
+    """Release a table with a secret value; fail if an output contains it or an error is charged.
+
+    `label` describes the secret value in messages, `X` is the table, and `guarantee` determines the budget of the
+    ledger.
+    """
     ledger = RecordingLedger(guarantee, 1e3, bytearray())
     prepared = subject.prepare(ledger=ledger)
     with warnings.catch_warnings(record=True) as caught:
@@ -339,7 +343,9 @@ def check_seeds(subject: Subject) -> None:
     subject.needs("random_state")
     subject.spending_guarantee()
     if subject.is_permanent:
-        raise SkipTest("permanent reports follow from the secret key")
+        raise SkipTest(
+            "permanent reports are determined by the secret key, and not by a seed"
+        )
     X = subject.noisy_table()
 
     def release_twice(prepared: Any) -> list[Any]:

@@ -60,7 +60,8 @@ class Recording:
     def _watch(self, sampler: str, value: Any, parameters: dict[str, Any]) -> Any:
         """Record a draw of `skdp.randomness`, and return its result or a recorded result.
 
-        Arrays of noise are replaced by arrays that record the numbers to which they are added.
+        `sampler` is the name of the function, `value` its result, and `parameters` its arguments. Arrays of noise are
+        replaced by arrays that record the numbers to which they are added.
         """
         draw_index = len(self.draws)
         recorded = self._find_earlier(draw_index, sampler)
@@ -83,7 +84,10 @@ class Recording:
         return values.reshape(shape).view(_Noise)
 
     def record_sum(self, noise: _NoiseValue, number: Any, total: Any) -> Any:
-        """Record a number and its sum with a noise value; in a replay, return the recorded sum."""
+        """Record a number and its sum with a noise value; in a replay, return the recorded sum.
+
+        A replay is a second run, on a neighbor of the table, that gets the noisy numbers of the first run.
+        """
         draw = self.draws[noise.draw]
         sums = draw.sums.setdefault(noise.index, [])
         recorded = self._find_earlier(noise.draw, draw.sampler)
@@ -122,7 +126,8 @@ class _NoiseValue(int):
     def _add_to(self, number: Any, sign: int = 1) -> Any:
         """Record a number, or each number of an array, and return its sum with the noise.
 
-        In a replay, return the sum of the first run.
+        With the sign -1, return the number minus the noise. `recording` collects the numbers of one run; in a replay, a
+        second run on a neighbor of the table, it returns the sum of the first run.
         """
         if isinstance(number, np.ndarray):
             sums = [self._add_to(part, sign) for part in number.ravel().tolist()]
@@ -150,7 +155,7 @@ class _Noise(np.ndarray):
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, out: Any = (), **options: Any
     ) -> Any:
-        """Record the numbers of a sum or difference; apply other functions to plain numbers."""
+        """Record the numbers of a sum or difference with the noise; apply other functions to plain numbers."""
         is_sum = ufunc in (np.add, np.subtract) and method == "__call__"
         arrays = []
         for array in inputs:
@@ -174,7 +179,7 @@ def _find_dtype(numbers: Any) -> Any:
 def compute_changes(first: Draw, second: Draw) -> list[Fraction] | None:
     """Return the absolute differences of the numbers to which noise was added in two runs.
 
-    None if a difference is not an integer or not finite.
+    `first` and `second` are the same draw in both runs. None if a difference is not an integer or not finite.
     """
     changes = []
     # The order matters for noise of cubes, which is drawn by rows.

@@ -40,7 +40,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class DrawLoss:
-    """Privacy loss of a draw between two tables."""
+    """Privacy loss of one draw: how much more probable it is under one of two tables than under the other."""
 
     sampler: str
     size: int
@@ -57,7 +57,8 @@ class DrawLoss:
 def compute_loss(draw: Draw, other_draw: Draw) -> DrawLoss:
     """Compute the privacy loss of a draw from the numbers to which its noise was added in both runs.
 
-    It is infinite if a difference is not an integer.
+    `draw` is from the run on one table, and `other_draw` from the run on its neighbor. The loss is infinite if a
+    difference is not an integer.
     """
     if "scores" in draw.parameters:
         return _compute_choice_loss(draw, other_draw)
@@ -111,7 +112,10 @@ def _compute_choice_loss(draw: Draw, other_draw: Draw) -> DrawLoss:
 
 
 def _compute_laplace_loss(draw: Draw, changes: Sequence[Fraction]) -> DrawLoss:
-    """Compute the loss of discrete Laplace noise, or of cube noise, from absolute changes of numbers."""
+    """Compute the loss of discrete Laplace noise, or of cube noise, from absolute changes of numbers.
+
+    Cube noise is drawn in rows, each of which covers changes up to its scale in all its numbers.
+    """
     norms = [change for change in changes if change]
     if draw.sampler == "cube_noise":
         # The norm of a row of cube noise is its largest change.
@@ -171,7 +175,10 @@ def compose_losses(losses: Sequence[DrawLoss], delta: Fraction) -> float:
 def compare_with_stated(
     losses: Sequence[DrawLoss], claim: PrivacyGuarantee
 ) -> str | None:
-    """Describe a total loss of the draws that exceeds the stated `losses`; None if there is none."""
+    """Describe a total loss of the draws that exceeds the stated `losses`; None if there is none.
+
+    `losses` are the losses of the recorded draws, and `claim` is the guarantee that the release states.
+    """
     if not claim.losses:
         return None
     # Losses are compared at several deltas, because one total may be smaller at a large
@@ -402,13 +409,17 @@ def _find_guarantee(
 
 
 def _make_error_replay(first: _Run, second: _Run, stated: PrivacyGuarantee) -> Replay:
-    """Return the result if the release of one of the tables fails, which reveals the rows."""
+    """Return a failed replay if the release of only one of two tables raises an error, which reveals the rows.
+
+    `stated` is the guarantee of the release that did not fail.
+    """
     failed, passed = (first, second) if second.error is None else (second, first)
     finding = (
         f"the release of only one table raises an error: {type(failed.error).__name__} "
         f"with {failed.n_rows} rows, none with {passed.n_rows}"
     )
-    return Replay(_tabulate_losses([]), stated, math.inf, (finding,))
+    # The error reveals which of the two tables it was, so no epsilon covers the release.
+    return Replay(_tabulate_losses([]), stated, epsilon=math.inf, findings=(finding,))
 
 
 def _pair_draws(
@@ -443,7 +454,10 @@ def _select_noise(draws: Sequence[Draw]) -> list[Draw]:
 def _find_understatements(
     losses: Sequence[DrawLoss], epsilon: float, claim: PrivacyGuarantee
 ) -> list[str]:
-    """Describe each total loss of the draws that exceeds the stated epsilon, rho or losses."""
+    """Describe each total loss of the draws that exceeds the stated epsilon, rho or losses.
+
+    `epsilon` is the total loss of the draws at the delta of the guarantee `claim`.
+    """
     findings = []
     if not epsilon <= claim.epsilon * (1 + ROUNDING):
         findings.append(
@@ -475,7 +489,7 @@ def _compare_results(first: _Run, second: _Run) -> list[str]:
 
 
 def _hash_parts(result: Any) -> dict[str, str]:
-    """Hash the attributes or items of a result, except its guarantee."""
+    """Hash the attributes or items of a result, except its guarantee; return the hashes by name."""
     library = type(result).__module__.partition(".")[0]
     if hasattr(result, "get_params"):
         parts = list_fitted_attributes(result)

@@ -155,6 +155,7 @@ class Privatizer(BaseSubject):
     """Transformer that privatizes rows; each `transform` is a release."""
 
     def __init__(self, estimator: Any, X: Any = None) -> None:
+        """Find the declared values of each column of an estimator, or the values of the table `X`."""
         parameters = estimator.get_params(deep=False)
         # The parameter that declares the columns, and its values by column.
         names = ("categories", "bounds")
@@ -240,7 +241,7 @@ class Privatizer(BaseSubject):
         return rows
 
     def frame(self, rows: Rows, library: Any = "pandas") -> Any:
-        """Make a table of a library whose dtypes depend only on the valid values."""
+        """Make a table of a library from the values of columns; its dtypes depend only on the valid values."""
         if library == "pandas":
             series = {}
             for name, column in rows.items():
@@ -408,6 +409,10 @@ class RecordingLedger(PrivacyLedger):
     def __init__(
         self, guarantee: PrivacyGuarantee, n_releases: float, drawn: bytearray
     ) -> None:
+        """Make a ledger whose budget is about `n_releases` releases with a guarantee.
+
+        `drawn` are the random bytes that have been drawn; `log` has each charge with their number at this time.
+        """
         # A guarantee of some columns requires a ledger of these columns.
         scope: dict[str, Any] = {}
         if guarantee.relation == "replace_values":

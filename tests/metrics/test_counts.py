@@ -114,7 +114,7 @@ def test_percent_error_returns_the_kind_it_got():
     expected = pd.Series([25, math.inf], index=["a", "b"], name="percent_error")
     for true, estimate in ((labelled, [5, 1]), ([4, 0], labelled + 1), (labelled, labelled + 1)):
         pd.testing.assert_series_equal(percent_error(true, estimate), expected)
-    with pytest.raises(ValueError, match="true must have counts of at least 0"):
+    with pytest.raises(ValueError, match="`true` must have no negative counts"):
         percent_error([-1], [1])
 
 

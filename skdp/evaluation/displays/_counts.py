@@ -131,7 +131,10 @@ class CountEstimateDisplay(PanelDisplay):
 
 
 def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
-    """Draw bars of a column with intervals and true counts; return the handles of the legend."""
+    """Draw bars of a column with intervals and true counts; return the handles of the legend.
+
+    `table` has a row for each value with the columns "count", "lower", "upper" and possibly "true".
+    """
     n_excluded = len(table) - MAX_VALUES
     if n_excluded > 0:
         largest = table["count"].nlargest(MAX_VALUES).index

@@ -142,7 +142,10 @@ class PrivacyCurveDisplay(PanelDisplay):
 
 
 def _draw_metric(axes: Any, table: pd.DataFrame) -> None:
-    """Draw the means, the band from "lower" to "upper", and the baseline (epsilon inf) of a metric."""
+    """Draw the means, the band from "lower" to "upper", and the baseline (epsilon inf) of a metric.
+
+    `table` has a row for each epsilon with these columns and "mean".
+    """
     line = table[np.isfinite(table["epsilon"])].sort_values("epsilon")
     epsilons = line["epsilon"].to_numpy()
     axes.fill_between(

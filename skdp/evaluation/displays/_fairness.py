@@ -69,6 +69,7 @@ class FairnessDisplay(PanelDisplay):
     """
 
     def __init__(self, reports: Mapping[str, pd.DataFrame]) -> None:
+        """Check the reports by name, and join them to one table with a panel and a label for each row."""
         if not isinstance(reports, Mapping) or not reports:
             raise TypeError(
                 "reports must be a mapping of name to DataFrame with at least one "
@@ -174,7 +175,11 @@ def _format_metric(metric: Any) -> str:
 
 
 def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
-    """Draw values and intervals of all reports, with one row for each label."""
+    """Draw values and intervals of all reports, with one row for each label.
+
+    `table` has the rows of the panel with the columns "report", "label", "value", "lower" and "upper"; `names` are the
+    names of the reports in order.
+    """
     rows = list(dict.fromkeys(table["label"]))
     for position, name in enumerate(names):
         report = table[table["report"] == name]

@@ -76,6 +76,7 @@ class MarginalDisplay(PanelDisplay):
         *,
         edges: Mapping[Any, tuple[Any, ...]] | None = None,
     ) -> None:
+        """Check the tables of proportions by their one or two columns; `edges` has the edges of columns with bins."""
         if not isinstance(marginals, Mapping) or not marginals:
             raise TypeError(
                 "marginals must be a mapping of tuples of column names to tables, got "
@@ -200,7 +201,10 @@ def _list_declared(domain: Any) -> dict[Any, Any]:
 
 
 def _draw_bars(axes: Any, table: pd.DataFrame) -> None:
-    """Draw the proportions of values as bars, with one bar for all rare values."""
+    """Draw the proportions of values as bars, with one bar for all rare values.
+
+    `table` has a row for each value with the columns "real" and "synthetic".
+    """
     if len(table) > MAX_VALUES:
         frequent = table["real"].nlargest(MAX_VALUES - 1).index
         is_rare = ~table.index.isin(frequent)
@@ -215,7 +219,7 @@ def _draw_bars(axes: Any, table: pd.DataFrame) -> None:
 
 
 def _draw_steps(axes: Any, edges: Any, table: pd.DataFrame) -> None:
-    """Draw the proportions of bins as steps.
+    """Draw the proportions of bins as steps; `table` has a row for each bin with the columns "real" and "synthetic".
 
     Proportions of values without a bin, such as missing values, are written below the axis.
     """
@@ -243,7 +247,10 @@ def _draw_steps(axes: Any, edges: Any, table: pd.DataFrame) -> None:
 def _draw_pair(
     panels: list[Any], names: tuple[Any, ...], table: pd.DataFrame, title: str
 ) -> Any:
-    """Draw the proportions of two columns as heat maps with a common color scale."""
+    """Draw the proportions of two columns as heat maps with a common color scale; return the second image.
+
+    `panels` are the axes for the real and the synthetic rows, and `title` describes the synthetic ones.
+    """
     from matplotlib.colors import PowerNorm
 
     # On a square-root scale, rare values are visible beside a frequent value.

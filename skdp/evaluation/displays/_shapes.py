@@ -184,7 +184,10 @@ def _select_bins(shape: Any, bins: Any) -> tuple[Any, Any]:
 
 
 def _draw_steps(axes: Any, shape: Any) -> None:
-    """Draw the function of a column of numbers or dates as steps, with one line per output."""
+    """Draw the function of a column of numbers or dates as steps, with one line per output.
+
+    `shape` has the bins, and for each bin the values, standard errors and whether it is supported.
+    """
     edges = np.array(shape.bins.edges)
     if isinstance(shape.bins.edges[0], date):
         edges = edges.astype("datetime64[D]")
@@ -203,7 +206,10 @@ def _draw_steps(axes: Any, shape: Any) -> None:
 
 
 def _draw_dots(axes: Any, shape: Any) -> None:
-    """Draw the function of a column of categories as dots, for the values with most records."""
+    """Draw the function of a column of categories as dots, for the values with most records.
+
+    `shape` has the categories, and for each of them the number of records, values and standard errors.
+    """
     positions = np.sort(np.argsort(-shape.counts, kind="stable")[:MAX_VALUES])
     values, errors = _select_bins(shape, positions)
     for position, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):

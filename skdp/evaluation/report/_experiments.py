@@ -205,7 +205,7 @@ def attack_releases(study: Study) -> dict[float, AttackResult]:
 
 
 def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
-    """Predict the attacked column from a release with one epsilon."""
+    """Predict the attacked column of the study from a release of `rows` with one epsilon."""
     column = choose_attacked_column(study)
     encoder = study.encoder(epsilon, ATTACKS)
     reports = encoder.transform(rows[study.columns])
@@ -224,7 +224,10 @@ def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
 def synthesize(
     study: Study, delta: float
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return the errors of synthetic rows by epsilon, the real rows and one synthetic table."""
+    """Return the errors of synthetic rows by epsilon, the real rows and one synthetic table.
+
+    `delta` is the delta of the synthesizer. The example is the synthetic table at the epsilon ``study.example``.
+    """
     # A model that is trained on synthetic rows is tested on real rows that the synthesizer
     # does not use.
     real, test = study.frame[list(study.domain.columns)], None
@@ -312,7 +315,10 @@ def count_study(
     n_repeats: int = 500,
     random_state: int | None = None,
 ) -> CountStudy:
-    """Release the joint counts of the columns of a domain many times and compute the errors."""
+    """Release the joint counts of the columns of a domain many times and compute the errors.
+
+    Each release is by randomized response of the combination of all columns.
+    """
     epsilons = check_epsilons(epsilons)
     check_size(n_repeats, min_val=1, max_val=None, name="n_repeats")
     codes = encode_declared(domain, wrap_table(frame).columns)
@@ -368,7 +374,10 @@ def _expected_errors(encoder: Any, truth: pd.Series) -> tuple[float, float]:
 def compute_errors_by_model(
     true: NDArray[np.int64], *, epsilons: Sequence[float], delta: float
 ) -> pd.DataFrame:
-    """Compute the expected L2 errors of counts in the local, shuffle and central models, by epsilon."""
+    """Compute the expected L2 errors of counts in the local, shuffle and central models, by epsilon.
+
+    `true` are the true counts of all cells, and `delta` is for the shuffle model.
+    """
     n, k = int(true.sum()), true.size
     rows = []
     for epsilon in epsilons:

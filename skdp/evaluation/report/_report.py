@@ -359,7 +359,10 @@ def _study_synthesis(study: Study) -> Part:
 
 
 def _draw_errors(errors: pd.DataFrame) -> Any:
-    """Plot the errors of counts in three privacy models by epsilon, on logarithmic axes."""
+    """Plot the errors of counts in three privacy models by epsilon, on logarithmic axes.
+
+    `errors` has a row for each epsilon, and the errors in ``l2_rms_local`` and two more columns.
+    """
     figure, axes = import_pyplot().subplots(figsize=(4.6, 3.6), layout="constrained")
     for position, name in enumerate(["local", "shuffled", "curator"]):
         values = errors[f"l2_rms_{name}"]

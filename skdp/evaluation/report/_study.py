@@ -261,7 +261,7 @@ def _label_bins(
 ) -> tuple[pd.DataFrame, Domain]:
     """Replace numbers in protected columns by labels of bins; return the table and its domain.
 
-    Raise if a column of `names` has values that are not declared.
+    `names` are the declared columns except the target. Raise if one of them has values that are not declared.
     """
     domain = domain.select(names)
     codes = encode_declared(domain, [frame[name] for name in names])
