@@ -57,7 +57,8 @@ _MARGIN = 2.0**-38
 def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
     """Return a proven epsilon of the composition of losses for a delta; None if there is none.
 
-    Losses that fail with a larger probability than delta have no epsilon.
+    Each loss is the loss of one mechanism and the number of its releases. Losses that
+    fail with a larger probability than delta have no epsilon.
     """
     losses = merge_losses(losses)
     failure = _find_failure(losses)
@@ -109,7 +110,8 @@ def _search_epsilon(
 ) -> float:
     """Return the smallest epsilon up to `basic` for delta, by the distribution of the sum of losses.
 
-    `pure` are the losses without Gaussian noise; mu is the sum of the Gaussian losses.
+    `pure` are the losses without Gaussian noise, each with a number of releases; mu is
+    the parameter of all Gaussian noise together; `basic` is a proven epsilon.
     """
     n_losses = sum(loss.count for loss in pure)
     largest = max(float(loss._epsilon or 0) for loss in pure)
@@ -188,9 +190,10 @@ class Distribution:
         return total.plus(self, tail_mass) if count % 2 else total
 
     def plus(self, other: Distribution, tail_mass: float) -> Distribution:
-        """Return the distribution of the sum of two independent losses.
+        """Return the distribution of the sum of two independent losses, rounded up where it is rounded.
 
-        Tails of up to `tail_mass` for each single loss are cut.
+        Tails of up to `tail_mass` for each single loss are cut: the upper tail becomes
+        an infinite loss, and the lower tail moves up.
         """
         # Losses on different grids get a finer grid, with at most `MAX_POINTS`.
         width = (self.masses.size + 1) * self.step + (
@@ -216,7 +219,11 @@ class Distribution:
         return Distribution(step, start, masses, infinite, count)
 
     def _to_grid(self, step: float) -> Distribution:
-        """Divide the mass of each loss between its neighbors on another grid such that E[e**-loss] is preserved."""
+        """Divide the mass of each loss between its neighbors on another grid such that E[e**-loss] is preserved.
+
+        `step` is the distance of the points of the new grid. The result has at least
+        the delta of this distribution for each epsilon.
+        """
         if step == self.step:
             return self
         points = self.points

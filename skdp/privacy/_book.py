@@ -105,7 +105,10 @@ NO_CHARGES = Sums()
 
 
 def get_amounts(guarantee: PrivacyGuarantee) -> Sums:
-    """Return the privacy losses of one release with a guarantee."""
+    """Return the losses of one release with a guarantee: epsilon, delta, rho (zCDP) and mu squared (Gaussian).
+
+    A loss is infinite if the guarantee does not bound it.
+    """
     sums = NO_CHARGES
     for loss in guarantee._get_losses():
         sums = sums.plus(_convert_loss(loss), loss.count)
@@ -125,7 +128,7 @@ def get_amounts(guarantee: PrivacyGuarantee) -> Sums:
 
 
 def _convert_loss(loss: Loss) -> Sums:
-    """Return the rho and mu squared of one release with a loss."""
+    """Return the rho (zCDP) and mu squared (Gaussian differential privacy) of one release with a loss."""
     if isinstance(loss, GaussianLoss):
         mu_squared = to_decimal(loss.mu) ** 2
         return Sums(rho=mu_squared / 2, mu_squared=mu_squared)
@@ -178,6 +181,8 @@ class Budget:
     columns: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
+        # A budget limits epsilon and delta, rho or mu; exactly one of the three is
+        # given. `columns` are the protected columns of the relation "replace_values".
         if self.relation is not None:
             check_choice("relation", self.relation, RELATIONS)
         # Sorted, so that the order of the columns does not matter for equality.
@@ -250,7 +255,11 @@ class Account:
     sums: Sums = NO_CHARGES
 
     def admit(self, what: str, guarantee: PrivacyGuarantee) -> Account:
-        """Return the account after a charge; raise `BudgetExceeded` if the budget does not cover it."""
+        """Return the account after a charge; raise `BudgetExceeded` if the budget does not cover it.
+
+        `what` names the release. The first charge determines the relation of a budget
+        without a relation.
+        """
         converted = self._convert(what, guarantee)
         budget = self.budget
         if budget.relation is None:
@@ -263,7 +272,7 @@ class Account:
         return Account(budget, after)
 
     def _convert(self, what: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-        """Convert a guarantee to the relation of the budget; `what` names the release in errors."""
+        """Convert a guarantee to the relation of neighboring inputs of the budget; `what` names the release."""
         if guarantee.relation == "replace_values" and not self.budget.columns:
             raise ValueError(
                 f"{what} protects the values of {join_names(guarantee.scope)} only, "
@@ -371,6 +380,9 @@ class Book:
     # that is killed leaves no part of a charge.
 
     def __init__(self, budget: Budget | None, path: Path | None = None) -> None:
+        # The charges are in an SQLite database: the file `path`, or memory if it is
+        # None. Without a budget, the file must have one. `_process` is the process in
+        # which a book in memory is valid.
         self.path = path
         self._process = os.getpid()
         # Error message of all calls; None while the book is open.
@@ -397,7 +409,7 @@ class Book:
         self._closed_message = message
 
     def _open(self, budget: Budget) -> Budget:
-        """Create the tables of a new book; check that an existing book has the same budget."""
+        """Create the tables of a new book, or check the budget of an existing one; return the stored budget."""
         with self._transaction(mode="rwc") as database:
             tables = database.execute("SELECT * FROM sqlite_master")
             if tables.fetchone() is None:
@@ -433,7 +445,10 @@ class Book:
             ]
 
     def charge(self, what: str, guarantee: PrivacyGuarantee) -> None:
-        """Write a charge, if the budget covers it, and wait until it is on the disk."""
+        """Write a charge, if the budget covers it, and wait until it is on the disk.
+
+        `what` names the release, which may be drawn only after this call.
+        """
         with self._transaction() as database:
             account = _load_account(database).admit(what, guarantee)
             time = datetime.now(UTC).isoformat(timespec="microseconds")
@@ -500,7 +515,7 @@ def _connect(address: str) -> sqlite3.Connection:
 
 
 def _load_account(database: sqlite3.Connection) -> Account:
-    """Return the budget and the sums in a database."""
+    """Return the budget and the sums of all charges in a database."""
     try:
         content, *sums = database.execute("SELECT * FROM account").fetchone()
         amounts = [float(text) if text == "inf" else Fraction(text) for text in sums]

@@ -42,6 +42,9 @@ class _ConcentratedBudget:
     delta: float
 
     def __post_init__(self) -> None:
+        # Check the number, rho or mu (`name`), and delta, and round both down to
+        # floats. The number to the power `power` is an amount that adds up over
+        # releases.
         stated = getattr(self, self.name)
         number = check_epsilon(stated, name=self.name)
         delta = check_delta(self.delta)
@@ -312,10 +315,11 @@ class PrivacyBudget:
     def state_guarantee(
         self, losses: Sequence[Loss], delta: Fraction, rho: Fraction | None
     ) -> dict[str, Any]:
-        """Return the fields epsilon, delta, rho and losses of a guarantee.
+        """Return the fields epsilon, delta, rho and losses of a guarantee of all parts of a release.
 
-        `losses` are the losses of the parts, empty if they are not known. For a Rho, the
-        epsilon is the smaller one of its conversion and the composition of the losses.
+        `losses` are the losses of the parts, empty if they are not known. `given` is
+        the Rho or Mu of the user, from which epsilon is computed; for a Rho, it is the
+        smaller one of its conversion and the composition of the losses.
         """
         epsilon = round_up(self.amount)
         if self.given is not None:
@@ -360,7 +364,10 @@ def _square_root(square: Fraction) -> Fraction:
 
 
 def _find_pure_epsilon(rho: Fraction) -> Fraction:
-    """Return the largest epsilon, except for rounding, with ``epsilon * tanh(epsilon / 2) <= rho``."""
+    """Return the largest epsilon, except for rounding, with ``epsilon * tanh(epsilon / 2) <= rho``.
+
+    A pure release with this epsilon has at most this rho (zCDP).
+    """
     # tanh(x) <= x and tanh(x) < 1 bound the product by epsilon**2 / 2 and by epsilon. These
     # bounds are nearly exact for a small and a large rho.
     if rho < Fraction(1, 1 << 20):

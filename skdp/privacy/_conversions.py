@@ -26,7 +26,8 @@ def find_safe_boundary(
 ) -> float:
     """Return a safe number near the boundary between a safe and an unsafe number.
 
-    The relative precision of the search is `precision`.
+    A number is safe if its `excess`, such as a proven delta less the allowed one, is at
+    most 0. The relative precision of the search is `precision`.
     """
     # The excess of the result is checked, or the result is `safe`. So errors of the root
     # finder have no effect on the guarantee.
@@ -127,7 +128,7 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
 
 
 def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the largest rho, except for rounding, whose `zcdp_epsilon` for delta is at most epsilon."""
+    """Return the largest rho (zCDP), except for rounding, whose `zcdp_epsilon` for delta is at most epsilon."""
 
     def excess(rho: float) -> float:
         return zcdp_epsilon(rho, delta) + round_up(-epsilon)
@@ -193,7 +194,10 @@ LOG_ERROR = 2.0**-40
 
 
 def log_delta_above(near: Any, mu: float) -> Any:
-    """Return an upper bound of log(delta) of mu-Gaussian noise for each ``near = epsilon / mu - mu / 2``."""
+    """Return an upper bound of log(delta) of mu-Gaussian noise for each ``near = epsilon / mu - mu / 2``.
+
+    `near` is a float or an array, which has an entry for each epsilon.
+    """
     # Below this, delta is above 1 - 1e-60, and is rounded up to 1. Mills' ratio is a float
     # for all larger numbers.
     start = -16.5

@@ -178,7 +178,7 @@ class JsonRecord(ABC):
 
 
 def parse_record(text: Any, format_name: str, names: Collection[str]) -> dict[str, Any]:
-    """Parse the JSON of a record, check its format and field names, and return its fields."""
+    """Parse the JSON of a record, check its format and that it has exactly the fields `names`, and return them."""
     if not isinstance(text, str):
         raise TypeError(f"text must be a str, got {type(text).__name__}")
     content = parse_json(text, "text")
@@ -193,7 +193,7 @@ def parse_record(text: Any, format_name: str, names: Collection[str]) -> dict[st
 
 
 def check_fields(content: Any, names: Collection[str], where: str) -> None:
-    """Check that a JSON object has exactly these fields."""
+    """Check that a JSON object has exactly the given fields; `where` is the subject of errors."""
     if not isinstance(content, dict) or content.keys() != set(names):
         # The names of other fields may be data of the user.
         found = type(content).__name__

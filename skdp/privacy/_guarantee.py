@@ -184,6 +184,8 @@ class PrivacyGuarantee(JsonRecord):
     unit: Unit = "record"
 
     def __post_init__(self) -> None:
+        # Check the fields, and convert numbers to exact types. The dataclass is frozen,
+        # so `object.__setattr__` sets them.
         check_choice("relation", self.relation, RELATIONS)
         check_choice("trust", self.trust, TRUSTS)
         check_choice("unit", self.unit, UNITS)
@@ -210,7 +212,11 @@ class PrivacyGuarantee(JsonRecord):
         self._check_total()
 
     def _check_total(self) -> None:
-        """Check that epsilon is at most the sum of the losses; drop a loss that only repeats epsilon and delta."""
+        """Check that epsilon is at most the sum of the losses; drop a loss that only repeats epsilon and delta.
+
+        `losses` are the losses of the parts of the release, from which compositions are
+        computed.
+        """
         # Gaussian losses have no epsilon, so there is then no sum to compare with.
         total = Fraction(0)
         has_total = bool(self.losses)
@@ -348,7 +354,10 @@ class PrivacyGuarantee(JsonRecord):
         return self._convert_to_replace()
 
     def _convert_to_replace(self) -> PrivacyGuarantee:
-        """Convert the relation "add_remove" to "replace"; return guarantees for other relations unchanged."""
+        """Convert the relation "add_remove" to "replace"; return guarantees for other relations unchanged.
+
+        A replaced record is a removed and an added record, so the losses are larger.
+        """
         if self.relation != "add_remove":
             return self
         loss = self._to_loss()._to_replacement()
@@ -549,7 +558,7 @@ def convert_to_common_relation(
 
 
 def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | None:
-    """Return the columns that are in the scopes of all "replace_values" guarantees; None without such guarantees."""
+    """Return the columns in the scopes of all guarantees for the values of columns; None without such guarantees."""
     scopes = []
     for release in releases:
         if release.relation == "replace_values":
@@ -578,7 +587,10 @@ def _rhos(releases: Sequence[PrivacyGuarantee]) -> list[Fraction]:
 
 
 def _common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
-    """Return all fields of the guarantee of several releases except the privacy losses."""
+    """Return all fields of the guarantee of several releases except the privacy losses.
+
+    The trust model is the weakest one, and the scope has the columns of all releases.
+    """
     names: dict[Any, None] = {}
     mechanisms: dict[str, None] = {}
     for release in releases:
@@ -595,7 +607,7 @@ def _common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
 
 
 def _common_unit(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
-    """Return the unit and the number of rows that all releases protect."""
+    """Return the unit and the number of rows of a person that all releases protect."""
     # A release with epsilon = delta = 0 protects every unit.
     lossy = [release for release in releases if release.epsilon or release.delta]
     lossy = lossy or list(releases)

@@ -166,6 +166,8 @@ class PrivacyLedger:
         relation: Relation | None = None,
         columns: Sequence[Any] | None = None,
     ) -> None:
+        # Without a budget (epsilon, rho or mu), the ledger of `path` is opened, whose
+        # budget and relation it has.
         if path is not None and not isinstance(path, str | os.PathLike):
             raise TypeError(f"path must be a str or a path, got {type(path).__name__}")
         budget = None

@@ -113,7 +113,10 @@ class StatedLoss(Loss):
         return None if self.delta else super()._rho
 
     def _to_replacement(self) -> Self:
-        """Return the loss for replacing a record, from the loss for adding or removing a record."""
+        """Return the loss for replacing a record, from the loss for adding or removing a record.
+
+        Replacing a record is a removal and an addition.
+        """
         # Group privacy for two records: (2 epsilon, (1 + e**epsilon) delta). With e**800,
         # the delta is at least 1 for every positive float delta.
         power = exp_bounds(min(self.epsilon, 800.0))[1]
@@ -249,7 +252,7 @@ _LOSSES: dict[str, type[Loss]] = {
 
 
 def parse_loss(content: Any) -> Loss:
-    """Return the loss of the fields in a JSON record."""
+    """Return the loss of the fields in a JSON record; `kind` names its class."""
     kind = content.get("kind") if isinstance(content, dict) else None
     loss_class = _LOSSES.get(kind) if isinstance(kind, str) else None
     if loss_class is None:
@@ -353,9 +356,10 @@ _MIN_FRACTION = 2.0**-250
 
 @lru_cache(maxsize=256)
 def pure_rho(epsilon: float, share: float = 1.0) -> float:
-    """Return the smallest rho of a `PureLoss`, rounded up.
+    """Return the smallest rho (zCDP) of a `PureLoss`, rounded up.
 
-    It is the largest ratio of a Rényi divergence to its order.
+    It is the largest ratio of a Rényi divergence to its order. The worst release is
+    binary randomized response that reveals nothing with probability 1 - share.
     """
     # Otherwise floats may underflow or overflow, and epsilon**2 / 2 is used.
     if not 2.0**-30 < epsilon < 2.0**9:
@@ -390,7 +394,11 @@ def pure_rho(epsilon: float, share: float = 1.0) -> float:
 
 @lru_cache(maxsize=256)
 def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
-    """Return the smallest mu of Gaussian privacy that a `PureLoss` implies, rounded up; None if epsilon > 500."""
+    """Return the smallest mu of Gaussian privacy that a `PureLoss` implies, rounded up; None if epsilon > 500.
+
+    The worst release is binary randomized response that reveals nothing with
+    probability 1 - share.
+    """
     # The trade-off function maps the false positive rate of a test to its smallest false
     # negative rate. For this loss, with p = e**epsilon / (1 + e**epsilon), it consists of
     # three lines, with corners at (share (1 - p), 1 - share p) and its mirror image. The

@@ -69,7 +69,9 @@ class Ratios:
     def product(cls, parts: Sequence[Ratios]) -> Ratios | None:
         """Return an upper bound of several independent reports of a record; None if it takes too long.
 
-        The ratios of the joint report are the products of the ratios of its parts.
+        `parts` are the classes of each report. The ratios of the joint report are the
+        products of the ratios of its parts, and its mass is the product of their
+        masses.
         """
         # The divergence is a convex function of the pair of ratios. So it can only increase
         # if a pair is replaced by random pairs with this mean: here by the corners of a
@@ -103,7 +105,9 @@ class Ratios:
     def _to_grid(self, step: float) -> tuple[Floats, int]:
         """Distribute each class to the corners of its grid cell such that the means of both ratios are preserved.
 
-        Returns the masses of the grid, and the index of its first row and column.
+        The rows and columns of the grid are multiples of `step` in the logarithms of
+        both ratios. Returns the masses of the grid, and the index of its first row and
+        column.
         """
         exact = np.log([self.first, self.second]) / step
         below = np.floor(exact).astype(np.int64)
@@ -124,7 +128,10 @@ class Ratios:
 
 
 def delta_above(ratios: Ratios, n: int, order: float) -> float:
-    """Return an upper bound of the hockey-stick divergence of an order t = e**epsilon of n shuffled reports."""
+    """Return an upper bound of delta of n shuffled reports for epsilon: the divergence of order t = e**epsilon.
+
+    `ratios` are the classes of a report under two values, and `order` is t.
+    """
     # Delta decreases with n, so the bound for 2**30 reports holds for larger numbers.
     n = min(n, 1 << 30)
     # A relative error of the order has the effect of a relative error of the ratios.
@@ -149,10 +156,14 @@ def _log_mean_above(
 ) -> float | None:
     """Return an upper bound of log E[max(S, 0)], where S is the sum of n independent V.
 
-    V takes each of the `values`, at most 1, with the probability in `masses`, and 0 with
-    the remaining probability. `error` bounds the relative errors of values and masses.
-    None is returned if rounding errors are too large. The formulas are derived at the top
-    of this module.
+    V takes each of the `values`, at most 1, with the probability in `masses`, and 0
+    with the remaining probability. `error` bounds the relative errors of values and
+    masses. Let X be S with Gaussian noise of mean 0, which can only increase the mean
+    of a convex function, so E[max(X, 0)] is a bound. It is at most the sum of h / (2
+    pi) E[e**(z X)] / z**2 over z = tau + i k h for all integers k, a discretized
+    inverse Laplace transform, which is derived at the top of this module. Only k >= 0
+    is computed, because -k has the conjugate term; None is returned if rounding errors
+    are too large.
     """
     tau = _saddle(values, masses, n)
     weights = masses * np.exp(tau * values)
@@ -211,7 +222,10 @@ def _moment_excess(values: Floats, masses: Floats, z: NDArray[Any]) -> NDArray[A
 
 
 def _saddle(values: Floats, masses: Floats, n: int) -> float:
-    """Return the approximate tau that minimizes E[e**(tau S)] / tau**2; any tau gives a valid bound."""
+    """Return the approximate tau that minimizes E[e**(tau S)] / tau**2, for S as in `_log_mean_above`.
+
+    Any tau gives a valid bound, and this one gives small rounding errors.
+    """
 
     def log_moment(log_tau: float) -> float:
         tau = math.exp(log_tau)

@@ -237,7 +237,7 @@ def _load_template() -> Any:
 
 
 def _describe_total(total: PrivacyGuarantee) -> dict[str, Any]:
-    """Return explanations of a total guarantee for readers without knowledge of differential privacy."""
+    """Return explanations of a total guarantee for readers without knowledge of differential privacy, by topic."""
     unit = f"{total._format_unit()}. A person with more records is protected less"
     if total.unit != "record":
         unit = (

@@ -217,7 +217,10 @@ def _smallest_epsilon(pairs: Sequence[ReportPair], n: int, delta: Fraction) -> f
 
 @lru_cache(maxsize=64)
 def _epsilon_of_pair(pair: ReportPair, n: int, delta: Fraction) -> float:
-    """Return a proven epsilon of n shuffled reports for delta, at most the local epsilon."""
+    """Return a proven epsilon of n shuffled reports for delta, at most the epsilon of a single report.
+
+    `pair` has the distributions of a report under two values.
+    """
     largest = log_upper(pair.largest_ratio)
     if delta == 0 or largest == 0:
         return largest
@@ -243,7 +246,10 @@ def _log_ratio(bound: float, target: Fraction) -> float:
 def _dominating_losses(
     pairs: Sequence[ReportPair], n: int, delta: Fraction
 ) -> tuple[Loss, ...]:
-    """Return losses that dominate the releases of separately shuffled parts; empty if none are found."""
+    """Return losses that dominate the releases of separately shuffled parts of n records; empty if none are found.
+
+    `pairs` has the report distributions of two values for each part, such as a column.
+    """
     if not delta:
         return ()
     # The Gaussian losses hold except for failures, which get 2**-10 of delta.
@@ -262,7 +268,7 @@ def _dominating_losses(
 def _gaussian_mu(pair: ReportPair, n: int, failure: float) -> float | None:
     """Return a small mu of Gaussian noise that dominates n shuffled reports except for a failure probability.
 
-    None if no mu is found.
+    `pair` has the distributions of a report under two values. None if no mu is found.
     """
     # A sum of many reports is nearly normal. Gaussian noise dominates if its hockey-stick
     # divergence is larger for every order t = e**epsilon >= 1. Divergences are convex in t.
@@ -282,6 +288,8 @@ def _gaussian_mu(pair: ReportPair, n: int, failure: float) -> float | None:
     grid_orders = np.exp(epsilons)
 
     def is_dominating(mu: float) -> bool:
+        # Compare delta of Gaussian noise, by its tangents, with the chords of the
+        # reports.
         # delta(t) = Phi(mu / 2 - log(t) / mu) - t Phi(-mu / 2 - log(t) / mu) = near - t far
         # has the derivative -far.
         near = ndtr(mu / 2 - tangent_points / mu)

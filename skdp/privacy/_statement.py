@@ -187,7 +187,7 @@ def privacy_statement(
 
 
 def _check_estimators(estimator: Any) -> list[Any]:
-    """Check an estimator, or a list of estimators, and return a list."""
+    """Check an estimator, or a list of estimators, and return a list of estimators."""
     estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
     if not estimators:
         raise ValueError(
@@ -235,7 +235,11 @@ def _returns_rows(estimator: Any) -> bool:
 
 
 def _list_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
-    """Return the facts about each column, in the order of the columns, protections first."""
+    """Return the facts about each column, in the order of the columns, protections first.
+
+    A fact is the protection of a column by a step. Columns without a fact are returned
+    unprotected, not released, or not seen.
+    """
     returned = walk.returned - walk.find_exposed()
     facts = [*walk.facts, *(Fact(name, "", RETURNED) for name in returned)]
     released = {fact.column for fact in facts}
@@ -250,7 +254,11 @@ def _list_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
 
 
 def _find_total(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
-    """Return the sum of the guarantees for the columns that all steps protect, and notes about it."""
+    """Return the sum of the guarantees for the columns that all steps protect, and notes about it.
+
+    The guarantee is None if no column has one, or if the guarantees of the steps have
+    no common relation.
+    """
     covered = _find_covered(walk)
     protects_values = any(map(_protects_values, walk.steps))
     reason = walk.find_reason_to_replace()

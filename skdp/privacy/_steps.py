@@ -152,7 +152,11 @@ def has_own_column_function(transformer: Any) -> bool:
 
 
 def find_domains(estimator: Any) -> dict[Any, PrivacyGuarantee]:
-    """Return the guarantees of the discovered domains in an estimator and its parts, by release."""
+    """Return the guarantees of the discovered domains in an estimator and its parts, by release.
+
+    A discovered domain was computed from private data, so its guarantee is a part of
+    the total.
+    """
     # The scope is a part of the key, because the identifiers of releases with one seed are
     # equal.
     releases = {}
@@ -227,7 +231,11 @@ def column_names_of(X: Any) -> tuple[Any, ...] | None:
 
 
 def find_protection(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:
-    """Return the protection of the rows that an estimator with a guarantee returns."""
+    """Return the protection of the rows that an estimator with a guarantee returns.
+
+    True if all returned rows are private, "fit" if only the output of `fit_transform`
+    or `fit_resample` is, and False if only its fitted statistics are.
+    """
     is_resampler = hasattr(estimator, "fit_resample")
     default: Protects = guarantee.trust != "central"
     if is_resampler and not hasattr(estimator, "transform"):

@@ -141,8 +141,8 @@ class Flow:
     ) -> tuple[Names, Names] | None:
         """Return the columns of X in the table under selected names, and under other names.
 
-        `names` are the names of the columns in the table. None if it is not known which
-        columns of X they are.
+        `names` are the names of the columns in the table, and X is the input of the
+        whole pipeline. None if it is not known which columns of X they are.
         """
         if set(names) <= set(selected):
             return self.origins, frozenset()
@@ -171,6 +171,10 @@ class Walk:
     def __init__(
         self, names: Iterable[Any], trusted: Sequence[type], *, is_plan: bool
     ) -> None:
+        # `names` are the columns of X, `trusted` are further classes whose guarantees
+        # are accepted, and with `is_plan` unfitted estimators are visited. `facts`,
+        # `steps` and `notes` are the results; `notes` has the names of the steps to
+        # which each note applies.
         self.columns = list(names)
         # A dict instead of a set, to keep the order.
         self.facts: dict[Fact, None] = {}
@@ -185,9 +189,10 @@ class Walk:
         self._is_plan = is_plan
 
     def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
-        """Collect facts about an estimator that gets a table, and return its output.
+        """Collect facts about an estimator that gets a table, and return the table that it passes on.
 
-        `path` is the names of the steps that lead to the estimator.
+        `flow` describes the columns of the table, and `path` is the names of the steps
+        that lead to the estimator.
         """
         step = type(estimator).__name__
         if path:
@@ -275,7 +280,11 @@ class Walk:
         return planned
 
     def _visit_plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
-        """Visit an estimator without a guarantee, which may learn true values."""
+        """Visit an estimator without a guarantee, which may learn true values, and return the flow after it.
+
+        Raw columns, which no earlier step has protected, are exposed by such an
+        estimator.
+        """
         if _steps.learns_nothing(estimator):
             return flow.after(flow.raw)
         # Columns that earlier steps have protected are no longer raw, unless the estimator
@@ -297,8 +306,13 @@ class Walk:
     ) -> Flow:
         """Visit an estimator with a guarantee: state its scope, and expose all other columns that it releases.
 
-        The scope of the guarantee names columns of the table that the estimator gets; other
-        names are targets. The statement names columns of X.
+        `flow` describes the table that the estimator gets; the result describes its
+        output. A column of X is raw if no step has protected it. The scope of the
+        guarantee names columns of the table, and other names in it are targets; the
+        statement names columns of X. Covered columns are protected by the guarantee,
+        and uncovered ones are raw columns beside them. The estimator protects the rows
+        of its output, or only its statistics. Notes list the steps to which a caveat of
+        the statement applies.
         """
         names = _steps.fitted_names(estimator) or flow.names
         targets = _find_targets(estimator, guarantee, flow, names)
@@ -347,7 +361,11 @@ class Walk:
     def _add_step(
         self, stated: StatedStep, protection: str, targets: Collection[Any] = ()
     ) -> None:
-        """Add a step with a guarantee, a fact for each column of its scope, and notes."""
+        """Add a step with a guarantee, a fact for each column of its scope, and notes.
+
+        `protection` states what the step protects, and `targets` are the names in the
+        scope that are not columns of X.
+        """
         self.steps.append(stated)
         if not stated.guarantee.secure:
             self.notes["seeded"].append(stated.step)
@@ -455,7 +473,9 @@ def _cover(
 ) -> tuple[Names, Names]:
     """Return the columns of X that a guarantee covers, and the raw columns that it does not cover.
 
-    They overlap if it is not known which columns of X the columns of the table are.
+    `names` are the columns of the table that `flow` describes, and `targets` the names
+    in the scope that are not columns. Both results overlap if it is not known which
+    columns of X the columns of the table are.
     """
     selected = [name for name in guarantee.scope if name not in targets]
     parts = flow.split(names, selected or names)

@@ -124,6 +124,9 @@ class ReportDesign(SavedByArguments):
         reports: Iterable[Any] | None = None,
         group: ColumnName | None = None,
     ) -> None:
+        # `channel` has a row for each true value and a column for each report, or is a
+        # mapping from group to such a matrix. `values` are the labels of the true
+        # values, and `reports` the labels of the reports, by default the same.
         self.column = column
         # The label of each meaning. A label in a list is its own meaning.
         is_named = isinstance(values, Mapping)
@@ -149,7 +152,7 @@ class ReportDesign(SavedByArguments):
         _check_identified(np.hstack(list(self.channels.values())), column)
 
     def _check_channel(self, channel: Any) -> Numbers:
-        """Return the channel of a group as an array of probabilities."""
+        """Check the matrix of probabilities of each report given each true value, and return it as an array."""
         matrix = np.asarray(channel, float)
         shape = len(self.values), len(self.reports)
         if matrix.shape != shape:
@@ -604,7 +607,9 @@ class ReportDesign(SavedByArguments):
 def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Numbers | None:
     """Compute the unbiased values of the report of each row: (n_rows, n_values).
 
-    The result is None if the rows of a channel are linearly dependent.
+    An unbiased value has the expectation 1 for the true value of the row, and 0 for all
+    other values. The result is None if the rows of a channel are linearly dependent,
+    because there are no such numbers.
     """
     values = {}
     # Any weights give unbiased values. Equal weights do not depend on other reports.
@@ -632,7 +637,10 @@ def select_rows(
 def encode_reports(
     design: ReportDesign, table: pd.DataFrame
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the index of the group and of the report of each row."""
+    """Return the index of the group and of the report of each row, as two arrays of shape (n_rows,).
+
+    Without groups, the index of the group is 0.
+    """
     reports = _find_labels(table[design.column], design.reports)
     groups = np.zeros(len(table), np.intp)
     if design.group is not None:
@@ -666,7 +674,10 @@ def check_columns(columns: Sequence[Any], present: Any, parameter: str) -> None:
 def to_pandas(
     frame: Any, columns: Sequence[Any] = (), parameter: str = "X"
 ) -> pd.DataFrame:
-    """Convert a dataframe of any library to pandas, and check that it has the columns."""
+    """Convert a dataframe of any library to pandas, and check that it has the columns.
+
+    `parameter` is the name of the dataframe in errors.
+    """
     if not is_frame(frame):
         raise TypeError(
             f"{parameter} must be a dataframe with the columns {list(columns)}, got "
@@ -716,7 +727,11 @@ def _check_probability(name: str, probability: Any) -> None:
 def _assign_labels(
     name: str, labels: Any, meanings: Sequence[str] = ("no", "yes")
 ) -> dict[str, Any]:
-    """Return a dict of meaning to label, in the order of the meanings."""
+    """Return a dict of meaning, such as "no" or "yes", to label, in the order of the meanings.
+
+    `name` is the parameter in errors, and `labels` a list of known labels or such a
+    dict.
+    """
     # The order of a list has no meaning, because an exchange of "yes" and "no" would give
     # wrong estimates without an error. So its labels must have a known meaning.
     named = labels
@@ -798,7 +813,11 @@ def invert_channel(channel: Numbers, expected: Numbers) -> Numbers:
 def estimate_proportions(
     channels: Numbers, counts: ReportCounts, labels: pd.Index, confidence_level: float
 ) -> pd.DataFrame:
-    """Estimate the proportion of each value; `channels` is (n_groups, n_values, n_reports)."""
+    """Estimate the proportion of each value, with standard errors and confidence intervals, from weighted reports.
+
+    `channels` has the probability of each report, of shape (n_groups, n_values,
+    n_reports).
+    """
     # Weighted means of unbiased values are unbiased.
     values = _invert_channels(channels, counts, labels.name)
     proportions = np.einsum("vgr,gr->v", values, counts.weights) / counts.total
@@ -835,7 +854,11 @@ def _check_identified(channel: Numbers, column: Any) -> None:
 
 
 def _invert_channels(channels: Numbers, counts: ReportCounts, column: Any) -> Numbers:
-    """Compute the unbiased values of each report in each group: (n_values, n_groups, n_reports)."""
+    """Compute the unbiased values of each report in each group: (n_values, n_groups, n_reports).
+
+    An unbiased value has the expectation 1 for the true value, and 0 for other values.
+    `column` is the name of the column in errors.
+    """
     # Groups and reports together are one report, whose channel has the observed
     # proportions of the groups as factors: (n_values, n_groups * n_reports).
     n_values = channels.shape[1]
@@ -872,7 +895,10 @@ def _sum_squares(values: Numbers, proportions: Numbers, squares: Numbers) -> Num
 def _warn_of_impossible(
     labels: pd.Index, proportions: Numbers, errors: Numbers
 ) -> None:
-    """Warn if a proportion is too many standard errors outside [0, 1]."""
+    """Warn if a proportion is more than `MAX_STD_ERRORS` standard errors outside [0, 1].
+
+    `proportions` and their standard errors `errors` have the shape (n_values,).
+    """
     outside = np.maximum(-proportions, proportions - 1)
     distances = outside / np.maximum(errors, np.finfo(float).tiny)
     worst = int(distances.argmax())

@@ -107,7 +107,7 @@ def _check_distinct(designs: Sequence[Any]) -> None:
 
 
 def _convert_design(design: ReportDesign, X: Any, parameter: str) -> Question:
-    """Convert a design and its reports in X to a reported variable."""
+    """Convert a design and its reports in X to a reported variable; `parameter` is the name of X in errors."""
     columns = report_columns(design)
     table = to_pandas(X, columns, parameter)
     return Question(
@@ -121,7 +121,11 @@ def _convert_design(design: ReportDesign, X: Any, parameter: str) -> Question:
 
 
 def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
-    """Convert each field of an encoder and its reports in X to a reported variable."""
+    """Convert each field of a fitted encoder and its reports in X to a reported variable.
+
+    A field is a column, or several columns that are reported as one combination.
+    `parameter` is the name of X in errors.
+    """
     check_is_fitted(encoder)
     protocol = encoder.protocol_
     if not all(isinstance(field, CategoryField) for field in protocol.fields):
@@ -160,7 +164,10 @@ def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
 
 
 def convert_target_reports(y: Any, design: Any) -> Any:
-    """Convert the reports of a target to a dataframe; an array is the only column."""
+    """Convert the reports of a target to a dataframe with the columns that the design reads.
+
+    An array or series is accepted if the design reads one column.
+    """
     if is_frame(y):
         return y
     columns: list[Any] = []
@@ -273,7 +280,11 @@ def _validate_predictor(column: pd.Series) -> Numbers:
 
 
 def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
-    """Return the indicators of the values in each combination: (n_cells, n_features)."""
+    """Return the indicators of the values in each combination of reported variables: (n_cells, n_features).
+
+    A cell is a combination of a value of each variable. A feature is 1 in the cells
+    with a value of a variable, other than the first one.
+    """
     # Columns that are reported together have separate main effects.
     parts = [part for question in questions for part in question.parts]
     sizes = [len(values) for _, values in parts]

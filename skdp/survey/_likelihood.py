@@ -173,7 +173,11 @@ class HiddenModel:
         return self.predictors.n_terms * self.target.n_columns
 
     def make_initial(self) -> Numbers:
-        """Make the initial parameters: 0, or least squares on true predictors for a number."""
+        """Make the initial parameters of the search: 0, or least squares on true predictors for a numeric target.
+
+        The vector has the coefficients, the scale and the parameters of the cells, the
+        combinations of latent values.
+        """
         n_cell_parameters = math.prod(self.predictors.cells_shape)
         n_regression = self.n_coefficients + self.target.n_scale_parameters
         parameters = np.zeros(n_regression + n_cell_parameters)
@@ -195,7 +199,8 @@ class HiddenModel:
     def compute_posterior(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
         """Compute the log likelihood of each row, and the posterior of its latent values.
 
-        The posterior has the shape (n_classes, n_cells, n_rows), with one class for a
+        A cell is a combination of latent true values of the reported predictors. The
+        posterior has the shape (n_classes, n_cells, n_rows), with one class for a
         numeric target.
         """
         coefficients, scale, cells = self.split(parameters)
@@ -247,7 +252,11 @@ class Fit:
 
 
 def maximize(model: HiddenModel, clusters: NDArray[np.intp] | None) -> Fit:
-    """Maximize the likelihood, and estimate a covariance that is robust to clusters of rows."""
+    """Maximize the likelihood, and estimate a covariance that is robust to clusters of rows.
+
+    `clusters` has the index of the cluster of each row; None if rows are independent.
+    The covariance is NaN if the likelihood has no clear maximum.
+    """
     total = model.weights.sum()
 
     def compute_loss(parameters: Numbers) -> tuple[float, Numbers]:

@@ -147,7 +147,7 @@ class ReportRegression(OnSite, BaseEstimator):
         """Check the target, fit the regression, and set the fitted attributes."""
 
     def _validate_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
-        """Check X, and convert it to a pandas DataFrame."""
+        """Check X, and convert it to a pandas DataFrame; with `reset`, its columns become fitted attributes."""
         if X is None:
             raise ValueError(
                 "X must be a dataframe or an array, got None. Use reports[[]] for a "
@@ -219,7 +219,12 @@ class ReportRegression(OnSite, BaseEstimator):
         return Predictors(known, cell_known, cells, rows.log_reports)
 
     def _predict_cells(self, X: Any) -> tuple[Numbers, Numbers]:
-        """Compute the linear predictors in each cell, and the probability of each cell given X."""
+        """Compute the linear predictors in each cell, and the probability of each cell in each row.
+
+        A cell is a combination of latent true values of the reported predictors. The
+        linear predictors have the shape (n_columns, n_cells, n_rows). The probability,
+        (n_cells, n_rows), is the posterior given the true predictors and the reports.
+        """
         check_is_fitted(self)
         table = self._validate_table(X, reset=False)
         uniform = np.ones(len(table))
@@ -300,7 +305,7 @@ def compute_units(columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]
 
 
 def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
-    """Warn if the proportions of reported values in the fit differ from the reports."""
+    """Warn if the proportions of a reported variable in the fit differ from their estimates from the reports."""
     # If a true predictor has, for example, a nonlinear effect, the latent values can fit the
     # residuals instead of the reports. As in the test of Hausman (1978), a correct model is
     # more precise than the reports alone, so the variance of the reports is an upper bound
@@ -431,6 +436,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         self.hidden_distribution = hidden_distribution
 
     def _fit_target(self, rows: Rows, y: Any) -> None:
+        """Fit the coefficients of a numeric target by maximum likelihood, and set the attributes in the units of y."""
         check_reported_together(rows.questions, rows.weights)
         values = self._validate_target(y, rows.weights)
         (center,), (unit,) = compute_units(values[:, np.newaxis], rows.weights)
@@ -445,7 +451,12 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         self.log_likelihood_ -= float(rows.weights.sum() * np.log(unit))
 
     def _validate_target(self, y: Any, weights: Numbers) -> Numbers:
-        """Check the target, and convert it to floats."""
+        """Check that the target is numeric, finite and not discrete, and convert it to floats.
+
+        With reported predictors, the likelihood is a mixture of normal densities, which
+        a target with few values does not have. Without them, the fit is least squares,
+        which any numbers permit.
+        """
         column = validate_column("y", y)
         # Text with numbers is not converted, because an error of float() contains the text.
         is_numeric = pd.api.types.is_numeric_dtype(pd.Series(column).infer_objects())
@@ -602,7 +613,8 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         """Check the target, and set `classes_`.
 
         Return the probability of the target or report of each row given each class,
-        (n_rows, n_classes), and the reported variable if the target is reported.
+        (n_rows, n_classes), and a list with the reported variable, which is empty if
+        the target is true.
         """
         if self.target_design is None:
             values = validate_column("y", y)
