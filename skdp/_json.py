@@ -68,7 +68,10 @@ def register_type(
 
 
 def value_to_json(value: Any) -> Any:
-    """Convert a value to types of JSON; types that JSON lacks become {"$tag": content}."""
+    """Convert a value to types of JSON; a type that JSON lacks becomes {"$tag": content}.
+
+    The tag names the type, such as "$date"; `value_from_json` converts it back.
+    """
     value = _to_python(value)
     if isinstance(value, str | bool | None):
         return value

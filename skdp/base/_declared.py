@@ -30,10 +30,11 @@ from skdp.tables import (
 def make_domain(
     table: Table, categories: Any, *, name: str = "categories", why_declared: str = ""
 ) -> Domain:
-    """Return the domain of all columns of a table.
+    """Return the domain of all columns of a table: their declared values, or the values that occur.
 
-    Columns that `categories` does not declare get the values that occur, with a
-    `PrivacyLeakWarning`; with `why_declared`, the reason, they raise an error.
+    `categories` is the parameter of this `name` with the declared values. Values that
+    occur are used with a `PrivacyLeakWarning`; with `why_declared`, the reason,
+    undeclared columns raise an error.
     """
     declared = _resolve_declared(table, categories, name)
     undeclared = [column for column in table.names if column not in declared]
@@ -70,7 +71,10 @@ def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
 
 
 def _resolve_declared(table: Table, categories: Any, parameter: str) -> dict[Any, Any]:
-    """Return the declared values by column, from the parameter and from the dtypes."""
+    """Return the declared values by column, from the parameter and from the dtypes.
+
+    `parameter` is the name of the parameter `categories` in errors.
+    """
     by_dtype = domains_of_dtypes(table)
     expected = f"{parameter} must be 'auto', a list, a mapping or a Domain"
     if isinstance(categories, str):
@@ -99,7 +103,7 @@ def _resolve_declared(table: Table, categories: Any, parameter: str) -> dict[Any
 
 
 def _find_categories(name: Any, column: Any) -> Categories:
-    """Return the values that occur in a column, which are not protected."""
+    """Return the values that occur in a column as its categories, which reveals them."""
     try:
         values, has_missing = distinct_values(column)
     except ColumnError as error:
@@ -133,7 +137,8 @@ def undeclared_error(
 ) -> ValueError:
     """Return the error for a value outside the domain of a column.
 
-    **Privacy.** The message contains declared values only.
+    `values` are the declared values, `where` names them in the message, and `advice` is
+    its last sentence. **Privacy.** The message contains declared values only.
     """
     declared = repr(values)
     # scikit-learn's check of estimators requires the word NaN.

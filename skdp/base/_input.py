@@ -101,7 +101,7 @@ def _to_rows(X: Any) -> NDArray[Any]:
 
 
 def to_array(values: Any, name: str) -> NDArray[Any]:
-    """Convert an array-like to an array, which has dtype object for lists with text."""
+    """Convert an array-like to an array; lists with text become arrays of dtype object. `name` is for errors."""
     # NumPy would convert the numbers in a list with text to text.
     is_list = not hasattr(values, "__array__")
     for dtype in (None, object):
@@ -148,7 +148,7 @@ def _get_level_names(table: Any) -> tuple[Any, ...]:
 def check_index_levels(
     table: Any, protected: Sequence[Any], *, what: str = "X"
 ) -> None:
-    """Check that no level of the row index has the name of a protected column.
+    """Check that no level of the row index has the name of a protected column; `what` names the table in errors.
 
     The row index is returned with the reports, so the level would reveal the column.
     """
@@ -219,8 +219,9 @@ def to_float_columns(
 ) -> list[NDArray[np.float64]]:
     """Return the columns of a table as float arrays of shape (n_rows,).
 
-    Booleans become 0 and 1 if they are allowed. With `coerce`, Python objects other than
-    numbers become NaN, as in ``pandas.to_numeric``; otherwise they raise an error.
+    Missing and infinite numbers raise an error unless `allow_missing` is True. Booleans
+    become 0 and 1 if they are allowed. With `coerce`, Python objects other than numbers
+    become NaN, as in ``pandas.to_numeric``; otherwise they raise an error.
     """
     columns = []
     for name, column in zip(table.names, table.columns, strict=True):

@@ -110,7 +110,7 @@ def check_ledger(ledger: Any) -> None:
 
 
 def check_random_state(value: Any) -> None:
-    """Check the ``random_state`` of an estimator."""
+    """Check the ``random_state`` of an estimator: None, an int of at least 0, or a RandomState of NumPy."""
     if value is None or isinstance(value, np.random.RandomState):
         return
     if not is_whole_number(value):
@@ -222,7 +222,11 @@ def parse_bounds(
 def check_declared(
     declared: Mapping[Any, Any], names: Sequence[Any], parameter: str, hint: str = ""
 ) -> None:
-    """Check that the keys of a mapping are the names of the columns of X."""
+    """Check that the keys of a mapping are the names of the columns of X.
+
+    `parameter` is the name of the mapping, and `hint` the end of the message about
+    missing columns.
+    """
     unknown = [name for name in declared if name not in names]
     if unknown:
         raise ValueError(
@@ -237,7 +241,7 @@ def check_declared(
 
 
 def _list_pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
-    """Return the unchecked bounds of each column."""
+    """Return the unchecked bounds (low, high) of each column in `names`, from any form of the parameter."""
     hint = ""
     if isinstance(bounds, Domain):
         hint = f". The Domain declares {list(bounds.columns)}"
@@ -264,7 +268,7 @@ def _list_pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
 def _get_domain_bounds(
     domain: Domain, names: Sequence[Any]
 ) -> dict[Any, tuple[Any, Any]]:
-    """Return the bounds of the intervals of a domain for the columns of a table."""
+    """Return the bounds (low, high) that a domain declares for the numeric columns in `names`."""
     bounds = {}
     for name in names:
         if name not in domain.columns:

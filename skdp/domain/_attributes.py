@@ -76,6 +76,8 @@ class Categories:
     observed = False  # True if the values were read from private data
 
     def __init__(self, values: Iterable[Any], *, ordered: bool = False) -> None:
+        # `values` are the declared values, whose order is the order of their codes;
+        # None declares missing values. With `ordered`, the order has a meaning.
         # The order of a set differs between processes, so the codes would differ too. A
         # string or a mapping is not meant as a list of its characters or keys.
         is_rejected = isinstance(values, str | bytes | Mapping | Set)
@@ -151,7 +153,7 @@ class Categories:
 
 
 def _check_together(values: tuple[Any, ...]) -> None:
-    """Check that there are values, which are of one type, finite and distinct."""
+    """Check that there is at least one declared value, and that all are of one type, finite and distinct."""
     if not values:
         raise ValueError("expected at least one value, got none")
     types = types_of_values(values)
@@ -280,6 +282,11 @@ class Interval:
         real: bool = False,
         decimals: int | None = None,
     ) -> None:
+        # The range is given by the edges of its bins, or by its bounds and the number
+        # of bins. `missing` declares missing values. `real` is True for numbers with
+        # fractions; by default, the edges decide (`is_whole_by_default`). `decimals` is
+        # the largest number of decimals; 0 is for whole numbers, and None for any
+        # number.
         for name, flag in (("missing", missing), ("real", real)):
             if not isinstance(flag, bool):
                 raise TypeError(f"{name} must be True or False, got {_type_name(flag)}")
@@ -323,7 +330,7 @@ class Interval:
                 self.decimals = 0  # whole numbers; dates have no decimals
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
-        """Check the parameter `decimals`."""
+        """Check `decimals`, the declared number of decimals; `real` is True if the numbers have fractions."""
         if not is_whole_number(decimals):
             raise TypeError(
                 "decimals of an Interval must be a whole number or None, "
@@ -420,7 +427,7 @@ class Interval:
         Raises
         ------
         ColumnError
-            If the column is not of numbers or dates, as declared.
+            If the column does not contain numbers, or dates, as declared.
         """
         if self.dtype.kind != "f":
             return to_dates(column, self.dtype)
@@ -442,13 +449,13 @@ class Interval:
         Returns
         -------
         ndarray of unsigned integers
-            The bin of each value, the cell after the bins for missing if it is
-            declared, and ``len(self)`` for values outside the domain.
+            Index of the bin of each value. Missing values have the index after the last
+            bin if they are declared. Values outside the domain have ``len(self)``.
 
         Raises
         ------
         ColumnError
-            If the column is not of numbers or dates, as declared.
+            If the column does not contain numbers, or dates, as declared.
         """
         values = self.read(column)
         # The edges are rounded to the precision of the column, so that a float32 of 0.3 is
@@ -477,7 +484,7 @@ def _choose_n_bins(low: Any, high: Any, decimals: Any) -> int:
 
 
 def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
-    """Check bounds and return the edges of equal bins between them."""
+    """Check bounds and a number of bins, and return the edges of equal bins between the bounds."""
     if low is None or high is None:
         absent = "low" if low is None else "high"
         raise ValueError(

@@ -27,7 +27,7 @@ MAX_EXACT = 1 << 53
 
 
 def make_even_edges(low: Any, high: Any, bins: int) -> list[Any]:
-    """Return the edges of equal bins; for dates, with equal numbers of months if possible."""
+    """Return the edges of equal bins of numbers or dates; for dates, with equal numbers of months if possible."""
     if isinstance(low, float):
         return cut_evenly(low, high, bins).tolist()
     # Months have different lengths, so bins of equal widths would not start at months.
@@ -93,7 +93,7 @@ def _parse_edge(edge: Any) -> Edge:
 
 
 def _parse_date(edge: Any) -> date:
-    """Check an edge that is a date or datetime."""
+    """Check an edge that is a date or datetime, and return it as an object of Python."""
     if pd.isna(edge):
         raise ValueError("edges of an Interval must be finite, got a missing date")
     if isinstance(edge, pd.Timestamp | np.datetime64):
@@ -134,10 +134,10 @@ def _guess_bins(values: NDArray[Any], low: Any, scale: Any) -> NDArray[np.intp]:
 def encode_numbers(
     values: NDArray[Any], edges: NDArray[Any], outside: int, missing: int
 ) -> NDArray[np.unsignedinteger]:
-    """Return the bin of each value between ascending edges.
+    """Return the index of the bin of each value between ascending edges; the last bin includes its upper edge.
 
-    Values below the first or above the last edge get the code `outside`; NaN and NaT get
-    the code `missing`.
+    Values below the first or above the last edge get the code `outside`; NaN and NaT
+    get the code `missing`.
     """
     out = np.empty(values.size, np.min_scalar_type(max(outside, missing)))
     n_bins = edges.size - 1

@@ -123,6 +123,9 @@ class Domain:
         constraints: Sequence[str] = (),
         derived: Mapping[Any, str] | None = None,
     ) -> None:
+        # `columns` maps each column to its declared values, or is a domain to be
+        # extended. `constraints` are expressions that are true in each row, and
+        # `derived` maps names of computed columns to expressions.
         self.guarantee: PrivacyGuarantee | None = None
         # Identifies the release of a discovered domain, because guarantees of different
         # releases may be equal.
@@ -533,7 +536,10 @@ class Domain:
         return table.rebuild(list(columns.values()), list(columns))
 
     def _make_reader(self, table: Table) -> Callable[[Any], Operand]:
-        """Return a function from a name to the operand of this column, given or derived, in a table."""
+        """Return a function from a name to the operand of this column, given or derived, in a table.
+
+        An operand has the type and the values of a column, for expressions.
+        """
         columns = dict(zip(table.names, table.columns, strict=True))
 
         @cache
@@ -744,7 +750,11 @@ class Domain:
 def _draft_table(
     X: Any, bins: Any, max_values: Any
 ) -> tuple[dict[Any, Any], dict[Any, str]]:
-    """Check the parameters of a draft, and return the result of `draft_columns`."""
+    """Check the parameters of a draft, and return the columns with drafted values, and the reasons for all others.
+
+    Text and dates with up to `max_values` distinct values are listed. More dates, and
+    many numbers, are cut into at most `bins` bins.
+    """
     for name, number in (("bins", bins), ("max_values", max_values)):
         if not is_whole_number(number) or number < 1:
             raise ValueError(
@@ -772,13 +782,18 @@ _REAL_COMMENT = (
 
 
 def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
-    """Return the values of a table as a domain file, with comments for editing."""
+    """Return the values of a table as a domain file, with comments for editing.
+
+    Text and dates with up to `max_values` distinct values are listed. More dates, and
+    many numbers, are cut into at most `bins` bins.
+    """
     # **Privacy.** The draft contains values of the data; its first lines warn of it.
     columns, excluded = _draft_table(frame, bins, max_values)
     if not columns:
         reasons = [f"{name!r} {reason}" for name, reason in excluded.items()]
         raise ValueError(
-            f"X must have a column that can be declared, got {'; '.join(reasons)}"
+            "X must have a column of categories, numbers or dates, got no column that a "
+            f"Domain can declare: {'; '.join(reasons)}"
         )
     lines = _DRAFT_COMMENT.split("\n")
     for name, reason in excluded.items():
@@ -802,7 +817,7 @@ def guarantee_fields(domain: Domain) -> dict[str, Any]:
 
 
 def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
-    """Return a domain with the guarantee in the fields of `guarantee_fields`."""
+    """Return a domain with the guarantee of its discovery, from the fields of `guarantee_fields`."""
     if not isinstance(fields, dict) or fields.keys() != {"record", "release_id"}:
         raise ValueError(
             "guarantee must be a table with the keys record and release_id, got another value"
@@ -826,7 +841,7 @@ def copy_guarantee(domain: Domain, source: Any) -> Domain:
 def _find_decoder(
     attribute: Categories | Interval, library: str
 ) -> Callable[[NDArray[np.integer]], Any]:
-    """Return a function from codes to a column; the code of a bin becomes its midpoint."""
+    """Return a function from codes to a column of a library; the code of a bin becomes its midpoint."""
     if isinstance(attribute, Interval) and attribute.dtype.kind == "M":
         midpoints = np.array(attribute.values, attribute.dtype)
         return lambda codes: to_column(midpoints[codes], library)

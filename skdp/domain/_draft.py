@@ -96,7 +96,11 @@ def draft_columns(
 
 
 def _draft_list(column: Any, values: list[Any], bins: int, max_values: int) -> Values:
-    """List the booleans, strings or dates of a column, or cut the range of many dates into bins."""
+    """List the booleans, strings or dates of a column, or cut the range of many dates into bins.
+
+    `values` are the distinct values. Dates are cut if there are more than `max_values`
+    of them.
+    """
     # `distinct_values` has checked that all values have the same type.
     value_type = type_of_value(values[0]) if values else None
     if value_type == "boolean":
@@ -116,7 +120,11 @@ def _draft_list(column: Any, values: list[Any], bins: int, max_values: int) -> V
 
 
 def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
-    """List the distinct numbers of a column, or with `bins` cut their range into bins of a round width."""
+    """List the distinct numbers of a column, or with `bins` cut their range into bins of a round width.
+
+    `values` are the distinct numbers, which are listed if `bins` is None. A round width
+    is 1, 2 or 5 times a power of ten.
+    """
     numbers = to_numbers(column)
     numbers = numbers[~np.isnan(numbers)]
     if np.isinf(numbers).any():
@@ -129,8 +137,9 @@ def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
     max_bins = max(bins, 2)
     for width in _round_widths((high - low) / max_bins, is_whole):
         first, stop = math.floor(low / width), math.ceil(high / width)
-        # The stop bin includes its upper edge. A further bin beyond the largest whole
-        # number gives all bins the same number of whole numbers.
+        # The last bin includes its upper edge. If the largest whole number were this edge,
+        # the last bin would contain one more whole number than the other bins. So the
+        # largest number is always below the last edge.
         if is_whole:
             stop = math.floor(high / width) + 1
         if stop - first <= max_bins:

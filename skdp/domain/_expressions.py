@@ -72,7 +72,7 @@ class Operand(NamedTuple):
     texts: tuple[str, ...] = ()
 
     def with_column(self, column: Any) -> Operand:
-        """Return the operand of a declared column with the values of a table."""
+        """Return the operand with the values of a column of a table, instead of none, for the declared type."""
         if self.family == _TEXT:
             texts = to_objects(to_object_list(column))
             texts[pd.isna(texts)] = None  # comparisons with pandas.NA raise an error
@@ -96,7 +96,12 @@ Reader = Callable[[Any], Operand]
 
 
 def declare_operand(declared_type: str, values: tuple[Any, ...]) -> Operand:
-    """Return the operand of a declared column without rows, to check expressions."""
+    """Return the operand of a declared column without rows, on which expressions are checked.
+
+    `declared_type` is a type such as "whole" or "datetime", and `values` are the
+    declared values. The family is numbers, dates, text or truth values; only operands
+    of one family are compared. Text may only be compared with declared texts.
+    """
     family = _FAMILIES.get(declared_type, declared_type)
     dtype = {_TEXT: np.dtype(object), _DATE: _TIMES}.get(family, np.dtype(float))
     return Operand(
@@ -114,6 +119,8 @@ class Expression:
     """
 
     def __init__(self, text: Any, title: str) -> None:
+        # `text` is Python syntax with column names, and `title` its name in errors.
+        # `_tree` is the syntax tree of the text, and `columns` are the names in it.
         self.text = text
         self.title = f"{title}{text!r:.200}"
         if not isinstance(text, str):
@@ -141,7 +148,10 @@ class Expression:
                 self.columns.add(node.id)
 
     def check(self, operands: Mapping[Any, Operand]) -> Operand:
-        """Raise an error for unknown columns and wrong types; return the result on columns without rows."""
+        """Check the names and types of an expression on columns without rows, and return its result.
+
+        `operands` maps each column to its declared type, as an operand without rows.
+        """
 
         def get_operand(name: Any) -> Operand:
             if name not in operands:
@@ -172,9 +182,10 @@ class Expression:
             return _evaluate(self._tree, get_operand)
 
     def compute(self, get_operand: Reader) -> NDArray[Any]:
-        """Return the values of a derived column, of shape (n_rows,).
+        """Return the values of a derived column in a table, of shape (n_rows,).
 
-        Numbers are integers if they are whole by declaration and none is missing.
+        `get_operand` returns the values of a column. Numbers are integers if they are
+        whole by declaration and none is missing.
         """
         result = self.evaluate(get_operand)
         if result.family == _TRUTH:
@@ -191,7 +202,10 @@ class Expression:
 def parse_constraints(
     texts: Sequence[Any], operands: Mapping[Any, Operand]
 ) -> tuple[Expression, ...]:
-    """Parse and check the constraints of a domain."""
+    """Parse the constraints of a domain, and check that they are comparisons of columns.
+
+    `operands` maps each column to its declared type, as an operand without rows.
+    """
     constraints = []
     for text in texts:
         constraint = Expression(text, "constraint ")
@@ -227,7 +241,10 @@ def parse_derived(
 
 
 def _evaluate(node: ast.expr, get_operand: Reader) -> Operand:
-    """Evaluate a node of a syntax tree; all forms that are not listed here raise an error."""
+    """Evaluate a node of a syntax tree; all forms that are not listed here raise an error.
+
+    `get_operand` returns the type and the values of a column.
+    """
     match node:
         case ast.Name(id=name):
             return get_operand(name)
@@ -280,7 +297,7 @@ def _make_constant(value: bool | str | int | float) -> Operand:
 def _compare(
     comparison: Callable[..., Any], left: Operand, right: Operand
 ) -> NDArray[np.bool_]:
-    """Compare two operands of one family; comparisons with missing values are False."""
+    """Compare two operands of one family, such as numbers or text; comparisons with missing values are False."""
     family = left.family
     if family != right.family:
         raise ValueError(

@@ -76,7 +76,7 @@ def write_toml(
 
 
 def _describe_attribute(attribute: Categories | Interval) -> dict[str, Any]:
-    """Return the table of a column, as arguments of `Categories` or `Interval`."""
+    """Return the table of a column in a domain file, as arguments of `Categories` or `Interval`."""
     if isinstance(attribute, Categories):
         return _describe_categories(attribute)
     edges = list(map(shorten_edge, attribute.edges))
@@ -94,7 +94,7 @@ def _describe_attribute(attribute: Categories | Interval) -> dict[str, Any]:
 
 
 def _describe_categories(attribute: Categories) -> dict[str, Any]:
-    """Return the table of a column with a list of values."""
+    """Return the table of a column with a list of values in a domain file."""
     values = drop_missing(attribute.values)
     table: dict[str, Any] = {"values": values}
     # TOML has no null: `missing` is the index of None, or true if None is the last value.
@@ -129,7 +129,7 @@ def _format_comment(text: str) -> str:
 
 
 def _format_value(value: Any) -> str:
-    """Return a list, string, boolean, number or date as TOML."""
+    """Return a list, string, boolean, number or date as the text of a TOML value."""
     if isinstance(value, list):
         texts = list(map(_format_value, value))
         line = f"[{', '.join(texts)}]"
@@ -191,7 +191,7 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 def _parse_column(table: Any) -> Categories | Interval:
-    """Return the declared values of the table of a column."""
+    """Return the declared values of a column, from its table in a domain file."""
     if not isinstance(table, dict):
         raise TypeError(f"{_EXPECTED}, got {type(table).__name__}")
     is_list = "values" in table

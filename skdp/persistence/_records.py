@@ -52,7 +52,10 @@ class Records:
         self.has_ledger = False
 
     def pack(self, value: Any) -> Any:
-        """Return a copy of an estimator or container in which objects of skdp are records."""
+        """Return a copy of an estimator or container in which objects of skdp are records.
+
+        A record has the name of a type and a state that skops can save.
+        """
         if isinstance(value, BaseEstimator):
             return self._pack_estimator(value)
         if isinstance(value, PrivacyLedger):
@@ -87,7 +90,7 @@ class Records:
         return _load_estimator(value.type_name, state)
 
     def _pack_estimator(self, estimator: Any) -> Any:
-        """Return the record of an estimator of skdp; a copy with packed attributes of another one."""
+        """Return the record of an estimator of skdp; for another estimator, a copy with packed attributes."""
         name = type(estimator).__name__
         if _find_public_class(name) is not type(estimator):
             # An estimator of another library, which may contain estimators of skdp.
@@ -116,7 +119,7 @@ def _map_items(convert: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _dump_estimator(estimator: Any) -> dict[str, Any]:
-    """Return the parameters, the fitted state and the output settings of an estimator of skdp."""
+    """Return the state of an estimator of skdp: its parameters, its fitted attributes and its output settings."""
     # An estimator may define `_describe_fit`, which returns its fitted state as a dict
     # (empty before `fit`), and `_restore_fit`, which checks this dict and sets the state.
     parameters = estimator.get_params(deep=False)
@@ -145,7 +148,7 @@ def _dump_estimator(estimator: Any) -> dict[str, Any]:
 
 
 def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
-    """Return the estimator of a class name and a state of `_dump_estimator`."""
+    """Return the estimator of a class name and a state of `_dump_estimator`; check the guarantee that it states."""
     estimator_class: Any = _find_public_class(name)
     if estimator_class is None:
         raise ValueError(f"the file contains an unknown type {name[:50]!r}")
@@ -187,7 +190,10 @@ def _find_public_class(name: str) -> Any:
 
 
 def _check_guarantee(estimator: Any) -> None:
-    """Raise an error if the guarantee of a central estimator does not follow from its parameters."""
+    """Raise an error if the guarantee of a central estimator does not follow from its parameters.
+
+    A changed file could otherwise state a guarantee that its statistics do not have.
+    """
     guarantee = vars(estimator).get("guarantee_")
     if guarantee is None or isinstance(estimator, ReportTransformer):
         return
@@ -246,7 +252,11 @@ def _check_parameters(
 
 
 def _dump_domain(domain: Domain) -> dict[str, Any]:
-    """Return the columns, the expressions and the guarantee of a domain."""
+    """Return the state of a domain: its columns, expressions and guarantee.
+
+    A column has a name, declared values, and True if the values were read from the
+    data.
+    """
     columns = []
     for name in domain.columns:
         values = domain[name]
@@ -302,7 +312,7 @@ def _load_guarantee(state: list[Any]) -> PrivacyGuarantee:
 
 
 def _dump_template(template: Table) -> dict[str, Any]:
-    """Return the libraries and names of a table without rows.
+    """Return the libraries and names of a table without rows, the template of the outputs of an estimator.
 
     Dtypes are not saved, because the dtypes of outputs follow from the domain.
     """
@@ -349,7 +359,10 @@ def _load_frame(state: list[Any]) -> pd.DataFrame:
 
 def _reject_key(key: SecretKey) -> None:
     """Raise an error instead of saving a secret."""
-    raise ValueError("a SecretKey cannot be saved")
+    raise ValueError(
+        "a SecretKey cannot be saved with an estimator. Set it to None, keep the key in a "
+        "secret store, and set it again after loading"
+    )
 
 
 # By the name in a file: a type, and functions that return its state and load the state.

@@ -42,6 +42,10 @@ class ValueCoder:
     """Encoder of a column of any library: the code of a value is its index in `values`."""
 
     def __init__(self, values: Sequence[Any]) -> None:
+        # The code of a declared value is its index in `values`. Values that are not
+        # declared have the code `unknown_code`, and missing values the code of None if
+        # it is declared. `value_type` is the type of the declared values, such as
+        # "string".
         self.values = tuple(values)
         # Values that are not declared, and missing values if None is not declared.
         self.unknown_code = self.missing_code = len(self.values)
@@ -55,7 +59,10 @@ class ValueCoder:
         self.value_type = next(map(type_of_value, self.code_by_value), None)
 
     def check_dtype(self, column: Any, *, declared: str) -> None:
-        """Raise an error for a dtype that cannot contain the declared values, unless all values are missing."""
+        """Raise an error for a dtype that cannot contain the declared values, unless all values are missing.
+
+        `declared` is the text of the declared values in the error.
+        """
         if self.value_type is None:
             return
         types = {self.value_type}
@@ -68,7 +75,7 @@ class ValueCoder:
             )
 
     def encode(self, column: Any) -> Codes:
-        """Return the code of each value, of shape (n_rows,)."""
+        """Return the code of each value of a column of any library, of shape (n_rows,)."""
         library, column = unwrap(column)
         if library == "pyarrow" and hasattr(column.type, "index_type"):
             return self.encode(column.cast(column.type.value_type))
@@ -105,7 +112,7 @@ class ValueCoder:
         return coded
 
     def _encode_cells(self, column: Any) -> Codes:
-        """Encode a column by its values in a NumPy array."""
+        """Encode a column by a conversion to a NumPy array, according to the dtype of this array."""
         cells, is_null = to_array_and_mask(column)
         if cells.dtype.kind in "iufb":
             codes = self._encode_numbers(cells)
@@ -195,7 +202,7 @@ class ValueCoder:
 
 
 def _can_represent(dtype: np.dtype[Any], value: Any) -> bool:
-    """Check if a dtype represents a declared number exactly, or as the nearest narrower float."""
+    """Check if a dtype represents a declared number exactly, or as the nearest float of fewer bits."""
     with suppress(OverflowError), np.errstate(all="ignore"):
         number = dtype.type(value)
         if not isinstance(value, float):
@@ -253,7 +260,7 @@ def number_dtype(declared_type: str) -> np.dtype[Any]:
 
 
 def find_dtype(library: str, declared_type: str, values: Sequence[Any]) -> Any:
-    """Return the dtype in a library of declared values of a `type_of_declared`."""
+    """Return the dtype in a library for declared values; `declared_type` is a result of `type_of_declared`."""
     if library in ("numpy", "pandas"):
         return _numpy_dtype(library, declared_type, values)
     _, polars_name, arrow_name = _DTYPES[declared_type]
@@ -269,7 +276,7 @@ def find_dtype(library: str, declared_type: str, values: Sequence[Any]) -> Any:
 
 
 def _numpy_dtype(library: str, declared_type: str, values: Sequence[Any]) -> Any:
-    """Return the dtype of declared values in NumPy or pandas."""
+    """Return the dtype for declared values in NumPy or pandas; None in `values` declares missing values."""
     has_missing = None in values
     if library == "pandas" and declared_type == "string":
         return _pandas_text_dtype()
@@ -335,7 +342,7 @@ def make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
 
 
 def _build_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
-    """Return the indexing function of the values in a dtype; None lets the library infer it."""
+    """Return a function from codes to the values in a dtype of a library; None lets the library infer the dtype."""
     if library == "polars":
         import polars
 

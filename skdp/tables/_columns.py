@@ -42,7 +42,11 @@ def call_safely(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def mask_errors(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Decorate a function that reads a column such that it is called by `call_safely`."""
+    """Decorate a function that reads a column, so that its errors reveal no value of the column.
+
+    `call_safely` replaces any error by a `ColumnError` without the text and context of
+    the original error.
+    """
 
     @wraps(function)
     def call_masked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -79,7 +83,10 @@ def is_missing(value: Any) -> bool:
 
 
 def type_of_value(value: Any) -> str:
-    """Name the type of a value, such as "number" for int and float. Only values of one type are compared."""
+    """Name the type of a value, such as "number" for int and float.
+
+    Values of two types are never equal, for example True and 1.
+    """
     if type(value) in TYPE_NAMES:
         return TYPE_NAMES[type(value)]
     if isinstance(value, np.bool_):
@@ -373,7 +380,7 @@ _MISSING_LIST = "expected lists of values; write a missing list as an empty list
 
 @mask_errors
 def flatten_lists(column: Any) -> tuple[Any, NDArray[np.int64]]:
-    """Return the values of all lists of a column as a column, and the length of each list."""
+    """Return the values of all lists of a column as one column, and the length of each list: (n_rows,)."""
     library, column = unwrap(column)
     if library == "polars" and column.dtype.is_nested():
         import pyarrow
@@ -465,7 +472,10 @@ _FINE_UNITS = ("us", "ns", "ps", "fs", "as", "generic")
 
 @mask_errors
 def to_dates(column: Any, dtype: Any) -> Times:
-    """Return a column of dates or datetimes in ``datetime64[D]`` or ``datetime64[us]``, which compare exactly."""
+    """Return a column of dates or datetimes as an array of `dtype`, ``datetime64[D]`` or ``datetime64[us]``.
+
+    Missing values, and objects that are not dates, become NaT.
+    """
     types = ("date", "datetime")
     if not can_contain(column, types):
         raise ColumnError(

@@ -64,7 +64,7 @@ class Table:
     def _rebuild_pandas(
         self, columns: Sequence[Any], names: Sequence[Any]
     ) -> pd.DataFrame:
-        """Build a pandas table with the row index of `native`."""
+        """Build a pandas table from columns, with the row index of `native`, the table that was wrapped."""
         index = drop_unused_levels(self.native.index)
         if len(columns) == 1 and getattr(columns[0], "ndim", 1) == 2:
             # A matrix, such as a unary encoding, remains one block.
@@ -215,7 +215,7 @@ def lazy_error(data: Any) -> TypeError:
 
 
 def wrap_table(data: Any) -> Table:
-    """Split a dataframe or a 2-D array into columns without a copy."""
+    """Split a dataframe or a 2-D array into columns without a copy; array columns are named x0, x1, and so on."""
     _check_names(data)
     if isinstance(data, np.ndarray):
         names = tuple(f"x{index}" for index in range(data.shape[1]))
@@ -229,7 +229,7 @@ def wrap_table(data: Any) -> Table:
 
 
 def _is_arrow(data: Any) -> bool:
-    """Check if an object is of pyarrow, without importing the library."""
+    """Check if an object belongs to pyarrow, without importing the library."""
     return type(data).__module__.startswith("pyarrow")
 
 
@@ -291,7 +291,10 @@ def attach_protocol(table: Any, text: str | None) -> Any:
 
 
 def attach_schema_protocol(schema: Any, text: str | None) -> Any:
-    """Return an Arrow schema with the JSON of a protocol, also in the field that pandas reads as ``attrs``."""
+    """Return an Arrow schema whose metadata contain `text`, the JSON of a protocol; None leaves it unchanged.
+
+    The text is also written to the field that pandas reads as ``attrs``.
+    """
     if text is None:
         return schema
     metadata = dict(schema.metadata or {})

@@ -94,7 +94,7 @@ def test_mistakes_are_explained(frame, options, error, match):
     with pytest.raises(error, match=match):
         Domain.from_frame(frame, **options)
     if error is ValueError:
-        with pytest.raises(error, match=match.replace("column 'a'", "a column that can be declared, got 'a'")):
+        with pytest.raises(error, match=match.replace("column 'a'", "a Domain can declare: 'a'")):
             draft_domain_toml(frame, **options)
 
 
