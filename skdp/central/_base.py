@@ -298,7 +298,10 @@ class Plan:
 
     @classmethod
     def from_gaussian(cls, exact: Any, budget: PrivacyBudget, mechanism: str) -> Plan:
-        """Plan several measurements with Gaussian noise, whose squares of mu add up to the square of the budget."""
+        """Plan several measurements with Gaussian noise, whose squares of mu add up to the square of the budget.
+
+        `exact` is the input of `_release`, which divides the budget.
+        """
         losses: tuple[Loss, ...] = ()
         if budget.kind == "rho":
             losses = (Noise.gaussian(budget.mu_squared).loss,)
@@ -574,7 +577,10 @@ class InvertibleTransformer(CentralTransformer):
 
 
 def _transform_numbers(table: Table, function: Callable[[Columns], Columns]) -> Columns:
-    """Apply a function to the columns of a table as floats; return columns with nulls for the library of the table."""
+    """Apply a function to the columns of a table as floats; return columns with nulls for the library of the table.
+
+    The function maps a list of arrays of shape (n_rows,) to such a list.
+    """
     columns = function(read_values(table))
     if isinstance(table.native, np.ndarray | pd.DataFrame):
         return columns
@@ -583,7 +589,10 @@ def _transform_numbers(table: Table, function: Callable[[Columns], Columns]) -> 
 
 
 def nan_to_null(column: Any, backend: Any) -> Any:
-    """Convert nan to null in a column for polars or pyarrow, where nan is a number."""
+    """Convert NaN to null in a column for polars or pyarrow, where NaN is a number.
+
+    `column` is an array, and `backend` the module of the library.
+    """
     if column.dtype.kind != "f" or not np.isnan(column).any():
         return column
     frame = nw.new_series("column", column, backend=backend).to_frame()

@@ -211,7 +211,7 @@ def discover_domain(
 
 
 def _warn_of_missing_columns(names: Sequence[Any]) -> None:
-    """Warn of columns that are not in the domain."""
+    """Warn of the columns `names` of X that have no noisy values or bounds, and so are not in the domain."""
     if names:
         warn_user(
             f"Columns {names} are not in the domain, because their values are not frequent "
@@ -541,7 +541,10 @@ class Cells:
         return (MAX_POWER - MIN_POWER) * self.cells_per_octave
 
     def count(self, numbers: Floats) -> NDArray[np.int64]:
-        """Count numbers by cell, and missing values; infinite values are not counted."""
+        """Count numbers by cell, and missing values; infinite values are not counted.
+
+        The shape is (n_cells + 1,), with the number of missing values last.
+        """
         with np.errstate(over="ignore"):
             finite = np.nan_to_num(numbers[np.isfinite(numbers)] - self.center)
         # The outer cells include all numbers beyond them.
@@ -614,7 +617,10 @@ class CellCounts:
         return Bounds(low, high, float(median + center))
 
     def _find_clear_cells(self, counts: Floats) -> tuple[int, int] | None:
-        """Return the first and the last cell that clearly have numbers; None if there is none."""
+        """Return the first and the last cell that clearly have numbers; None if there is none.
+
+        Cells within eight octaves of clear cells are also clear with less evidence, because numbers are probable there.
+        """
         clear = self._find_windows(counts, FALSE_POSITIVE_RATE)
         if clear is None:
             return None

@@ -64,7 +64,7 @@ class LinearModel(SupervisedStatistic):
     intercept_: Any
 
     def _respond(self, X: Any) -> Floats:
-        """Return the linear response of rows: (n_samples,) or (n_samples, n_outputs)."""
+        """Return the product of rows and coefficients plus the intercept: (n_samples,) or (n_samples, n_outputs)."""
         table = self._read_rows(X)
         numbers = np.stack(to_float_columns(table), axis=1)
         response: Floats = numbers @ self.coef_.T + self.intercept_

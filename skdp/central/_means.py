@@ -373,7 +373,10 @@ class DPGroupBy(CentralStatistic):
         return Plan(exact, (noise,), f"{noise.name} on {statistics} of groups")
 
     def _noise(self, budget: PrivacyBudget, n_columns: int) -> Noise:
-        """Return the noise of the sums of all groups; a record changes the sums of one group."""
+        """Return the noise of the sums of all groups; a record changes the sums of one group.
+
+        `n_columns` is the number of columns that are summed; for 0, it is the noise of counts.
+        """
         if not n_columns:
             return Noise.from_budget(budget)
         size = count_noisy_numbers(n_columns, squares=False, shared_count=False)

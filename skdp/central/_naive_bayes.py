@@ -85,7 +85,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
     def _set_class_counts(
         self, classes: Classes, counts: Floats, error: Fraction
     ) -> None:
-        """Set the noisy number of rows of each class, with the standard deviation of its noise."""
+        """Set the noisy number of rows of each class, with the standard deviation `error` of its noise, and priors."""
         noise = float(min(error, Fraction(MAX_NOISY_COUNT)))
         warn_of_few_rows(counts.sum(), noise * np.sqrt(len(counts)))
         self.classes_ = classes.values
@@ -526,7 +526,7 @@ def _shrink_to_mean(
 def _sums_by_class(
     table: Table, *, classes: Classes, bounds: Floats
 ) -> list[NDArray[np.int64]]:
-    """Return the sums of the features of a batch of rows by class."""
+    """Return the sums of the features of a batch of rows by class; the target is the last column."""
     features = select_columns(table, table.names[:-1])
     columns = to_float_columns(features, allow_missing=True)
     codes = classes.codes(table.columns[-1])

@@ -46,7 +46,10 @@ def read_probability(value: Any, name: str) -> Fraction:
 def plan_quantiles(
     rows: Batches, bounds: Any, probabilities: Sequence[Fraction], budget: PrivacyBudget
 ) -> QuantilePlan:
-    """Count the values of each column by public candidates, and plan the release of its quantiles."""
+    """Count the values of each column by public candidates, and plan the release of its quantiles.
+
+    The candidates are a fine grid between the bounds, one of which is chosen for each probability.
+    """
     # Candidates depend on the bounds only. They must not depend on dtypes, because
     # pandas converts integers to floats if one of them is missing.
     bounds = parse_bounds(bounds, rows.names)
@@ -243,7 +246,10 @@ class CutScores:
         return abs(self.fraction.denominator * self.masses.mass_of(cut) - self._target)
 
     def _find_first_cut(self, excess: int) -> int:
-        """Return the first cut whose mass exceeds the target by at least `excess`; ``high + 1`` if there is none."""
+        """Return the first cut whose mass exceeds the target by at least `excess`; ``high + 1`` if there is none.
+
+        The target and `excess` are multiplied by the denominator of the fraction.
+        """
         mass = -(-(self._target + excess) // self.fraction.denominator)  # rounded up
         if mass > self.masses.mass_of(self.high):
             return self.high + 1

@@ -137,7 +137,7 @@ class Hierarchy:
         return np.repeat(values, self.branching)[:size]
 
     def totals(self, counts: NDArray) -> list[NDArray]:
-        """Return the sums of the counts of cells on each level, from the cells to the top."""
+        """Return the sums of the counts of cells on each level, from the cells to the top: (n_groups,) each."""
         levels = [counts]
         for _ in self.sizes[1:]:
             levels.append(self._gather(levels[-1]))
@@ -155,7 +155,10 @@ class Hierarchy:
         return noisy
 
     def _improve(self, noisy: Sequence[NDArray]) -> list[Floats]:
-        """Return the best estimates of the counts of each level, given the level and all levels below."""
+        """Return the best estimates of the counts of each level, given the level and all levels below.
+
+        `noisy` has the noisy counts of each level, from the cells to the top, and so has the result.
+        """
         # Weighted by precision: a count has the variance 1, and the sum of the estimates
         # of its parts the variance v.
         best = [np.asarray(noisy[0], float)]

@@ -29,7 +29,10 @@ def to_row_units(number: int | Fraction) -> float:
 def add_product_noise(
     sums: NDArray[np.int64], noise: Noise, source: ByteSource
 ) -> NDArray[np.float64]:
-    """Add one draw of noise to each pair of a symmetric matrix of sums of products; return units of `UNIT`**2."""
+    """Add one draw of noise to each pair of a symmetric matrix of sums of products; return units of `UNIT`**2.
+
+    Both entries of a pair get the same noise.
+    """
     pairs = np.triu_indices(len(sums))
     noisy = np.zeros(sums.shape)
     noisy[pairs] = noise.add_floats(source, sums[pairs]) / UNIT**2
@@ -134,7 +137,7 @@ class Rows:
         return replace(self, positions=positions, square=square)
 
     def factors(self, square: int) -> NDArray[np.float64]:
-        """Return the factor of each row that shortens it to a squared norm of at most `square`."""
+        """Return the factor of each row, at most 1, that shortens it to a squared norm of at most `square`."""
         # Three roundings increase a factor by less than 2**-50. Products are truncated
         # towards 0, which does not increase the norm.
         long = self.squares > square

@@ -41,12 +41,14 @@ class AffineScaler(InvertibleTransformer):
         raise NotImplementedError
 
     def _transform_columns(self, columns: Columns) -> Columns:
+        """Subtract the shift of each column, and divide by its scale."""
         scaled = []
         for column, shift, scale in zip(columns, *self._shift_and_scale(), strict=True):
             scaled.append((column - shift) / scale)
         return scaled
 
     def _invert_columns(self, columns: Columns) -> Columns:
+        """Multiply each column by its scale, and add its shift."""
         values = []
         for column, shift, scale in zip(columns, *self._shift_and_scale(), strict=True):
             values.append(column * scale + shift)
@@ -328,6 +330,7 @@ class DPMinMaxScaler(AffineScaler):
         return -self.min_ / self.scale_, 1 / self.scale_
 
     def _transform_columns(self, columns: Columns) -> Columns:
+        """Scale each column to `feature_range`, and clip it to this range if `clip` is True."""
         scaled = super()._transform_columns(columns)
         if not self.clip:
             return scaled
@@ -335,7 +338,7 @@ class DPMinMaxScaler(AffineScaler):
         return [np.clip(column, low, high) for column in scaled]
 
     def _read_feature_range(self) -> tuple[float, float]:
-        """Check the parameter `feature_range`."""
+        """Check the parameter `feature_range`, and return it as floats."""
         low, high = _read_pair("feature_range", self.feature_range)
         if not (math.isfinite(high - low) and low < high):
             raise ValueError(
@@ -596,6 +599,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         return list(self._transformer.transform(values).T) if values.size else columns
 
     def _invert_columns(self, columns: Columns) -> Columns:
+        """Return the values whose ranks, or normal scores of ranks, are the given columns."""
         ranks = np.stack(columns, axis=1)
         if not ranks.size:
             return columns

@@ -334,7 +334,10 @@ class Contrasts:
 
     @classmethod
     def from_classes(cls, counts: Floats) -> Contrasts:
-        """Return the indicators of classes minus noisy proportions, weighted as in the variance between classes."""
+        """Return the indicators of classes minus noisy proportions, weighted as in the variance between classes.
+
+        `counts` are the noisy numbers of rows of each class.
+        """
         # The variance between classes is the sum over classes of (sum of x minus its
         # expectation)**2 / n_class, so the weight of a class is the inverse of its
         # proportion.

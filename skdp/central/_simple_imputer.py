@@ -239,6 +239,7 @@ class DPSimpleImputer(CentralTransformer):
         return list(map(_fill, table.names, table.columns, self.statistics_))
 
     def _transform_columns(self, columns: Columns) -> Columns:
+        """Replace the missing numbers of each column, which are NaN, by its statistic."""
         filled = []
         for column, value in zip(columns, self.statistics_, strict=True):
             filled.append(np.where(np.isnan(column), value, column))

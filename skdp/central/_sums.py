@@ -71,7 +71,7 @@ def warn_of_objects(table: Table) -> None:
 
 
 def to_grid(values: Floats, low: float | Floats, high: float | Floats) -> Floats:
-    """Round values to the grid from -`GRID` at the lower bound to `GRID` at the upper bound."""
+    """Clip values to bounds, and round them to integers from -`GRID` at the lower to `GRID` at the upper bound."""
     positions = np.clip(values, low, high)
     # Rounding of floats is monotone, so the quotient is at most 1 for all bounds.
     positions -= low
@@ -241,7 +241,7 @@ class NoisySums:
         squares: bool = False,
         shared_count: bool = False,
     ) -> NoisySums:
-        """Add noise to `GroupSums.numbers`."""
+        """Add noise to the numbers of `GroupSums.numbers`, which has the parameters `squares` and `shared_count`."""
         # One record changes each number of one group by at most `GRID`. So noise of the
         # density ``e**(-epsilon max|z| / GRID)`` gives epsilon-differential privacy for
         # all columns together: the K-norm mechanism of the maximum norm. In L2 norm, the
@@ -353,7 +353,10 @@ def estimate_means(
 def estimate_sums(
     noisy: NoisySums, bounds: Floats, noise: Noise, level: float
 ) -> Estimate:
-    """Estimate sums of values with confidence intervals: arrays (n_groups, n_columns)."""
+    """Estimate sums of values with confidence intervals: arrays (n_groups, n_columns).
+
+    `noise` is the noise of each sum and count, and `level` the confidence level of the intervals.
+    """
     # A value is middle + half * position, so a sum is half * positions + middle * count.
     half = (bounds[:, 1] - bounds[:, 0]) / 2 / GRID
     middle = (bounds[:, 0] + bounds[:, 1]) / 2 / GRID

@@ -187,7 +187,7 @@ def parse_all_bounds(
 
 
 def parse_target_bounds(target_bounds: Any, name: Any) -> NDArray[np.float64]:
-    """Check the bounds of a target: (1, 2)."""
+    """Check the bounds of a target with the column name `name`, and return them as an array (1, 2)."""
     if target_bounds is None:
         raise ValueError(
             "`target_bounds` must be (low, high) or a Domain, got None. Use public "
@@ -282,6 +282,7 @@ class Classes:
 
 
 def _make_class_error(_: Any) -> ValueError:
+    """Return the error for an undeclared class, which does not contain the class."""
     return ValueError(
         "y must not have missing values or values that `classes` does not declare. "
         "Declare all classes that can occur, and drop the rows without a class."
@@ -289,7 +290,10 @@ def _make_class_error(_: Any) -> ValueError:
 
 
 def round_with_target(table: Table, bounds: Floats, starts: Floats) -> Rows:
-    """Round features and a numeric target, the last column, to integers; the target is in the `codes` of the rows."""
+    """Round features and a numeric target, the last column, to integers; the target is in the `codes` of the rows.
+
+    `bounds` of shape (n_columns, 2) and the origins `starts` of shape (n_columns,) include the target.
+    """
     *columns, target = to_float_columns(table)
     no_codes = np.zeros(len(target), int)
     codes = Rows.of([target], bounds[-1:], starts[-1:], no_codes).positions[:, 0]

@@ -221,7 +221,7 @@ def _join_edges(interval: Interval, fine: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def with_edges(interval: Interval, edges: NDArray[Any]) -> Interval:
-    """Return an interval with other edges."""
+    """Return an interval with other edges, and the same missing values, decimals and type of numbers."""
     return Interval(
         edges=edges.tolist(),
         missing=interval.missing,

@@ -72,7 +72,7 @@ class NoisyCounts:
     std_error: float
 
     def average(self, second: NoisyCounts) -> NoisyCounts:
-        """Return the average with a second measurement, weighted by precision."""
+        """Return the average with a second measurement of the same table, weighted by precision."""
         weight = self.std_error**-2
         other_weight = second.std_error**-2
         total = weight + other_weight
@@ -131,7 +131,10 @@ class _CountedNumbers:
 
     @property
     def relative_std_error(self) -> float:
-        """The standard error of each count after `complete`, relative to the noise of the measured integers."""
+        """The standard error of each count after `complete`, relative to the noise of the measured integers.
+
+        Known sums of counts make the error smaller than the noise.
+        """
         variance = 1 - 1 / self.n_values if self.n_values != 2 else 1.0
         if self.is_centered:
             # A count is N = (centered number + S) / K.

@@ -204,7 +204,10 @@ class _DistinctRows:
 def _normalize(
     scores: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the softmax and the logarithm of the normalizer of each row of scores, which are overwritten."""
+    """Return the softmax and the logarithm of the normalizer of each row of scores, which are overwritten.
+
+    The shapes are (n_rows, n_combinations) and (n_rows, 1).
+    """
     highest = scores.max(axis=1, keepdims=True)
     probabilities = np.exp(scores - highest, out=scores)
     sums = probabilities.sum(axis=1, keepdims=True)

@@ -366,6 +366,7 @@ class _Analysis:
         cells: _PointTable,
         linear: _Linearization,
     ) -> None:
+        """Take the estimated number of records and the noisy counts of `columns` from a fitted synthesizer."""
         self.cells = cells
         self.linear = linear
         self.n_rows = synthesizer.n_rows_
@@ -402,7 +403,10 @@ class _Analysis:
         return np.divide(sums, weights, out=np.zeros(sums.shape), where=weights > 0)
 
     def tilt(self, term: int, change: float) -> Table:
-        """Return proportions of cells at which a linear term differs by `change` from its value at the model."""
+        """Return proportions of cells at which a linear term differs by `change` from its value at the model.
+
+        They have the shape (n_cells,) and are not normalized. `term` is the index of the term.
+        """
         # Exponential tilting in the direction of the influence. To first order, the term
         # changes by the step times the variance of the influence.
         influence = self.linear.influence[term]
@@ -413,7 +417,7 @@ class _Analysis:
 
 
 def _sum_points(table: Table, axis: _Axis, axis_number: int) -> Table:
-    """Sum a table over the points of each value of a column, on its axis."""
+    """Sum a table over the points of each value of a column, on its axis `axis_number`."""
     moved = np.moveaxis(table, axis_number, 0)
     sums = np.zeros((axis.value_of.max() + 1, *moved.shape[1:]))
     np.add.at(sums, axis.value_of, moved)

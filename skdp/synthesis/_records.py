@@ -242,7 +242,7 @@ def _has_ordered_dtype(column: Any) -> bool:
 
 
 def _declared_names(table: Table, declared: Any) -> set[Any]:
-    """Return the names of the columns that the parameter `domain` declares."""
+    """Return the names of the columns that the parameter `domain` declares; a list declares all columns."""
     if declared is None:
         return set()
     if isinstance(declared, Domain):
@@ -299,6 +299,7 @@ class LargeRecords:
     """Private records of a table outside of memory, which is read once for many marginals."""
 
     def __init__(self, table: LargeTable, domain: Domain, handle_unknown: Any) -> None:
+        """Store a table in an engine and the domain of its codes; `_counts` has the marginals counted so far."""
         self._table = table
         self._domain = domain
         self._handle_unknown = handle_unknown

@@ -184,7 +184,10 @@ class Ranks:
         high: NDArray[np.float64],
         rng: np.random.Generator,
     ) -> None:
-        """Draw the scores of each column given all other scores, between their limits, in place (Gibbs sampling)."""
+        """Draw the scores of each column given all other scores, between their limits, in place (Gibbs sampling).
+
+        `scores`, `low` and `high` are normal scores of shape (n_columns, n_rows).
+        """
         # With the precision matrix P, the score x_i given all others is normal with the
         # variance 1 / P_ii and the mean x_i - (P x)_i / P_ii. It is drawn between its
         # limits by the inverse of the distribution function.

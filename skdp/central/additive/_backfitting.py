@@ -94,6 +94,7 @@ class NumberResiduals:
     response_unit = TARGET_UNIT
 
     def __init__(self, bound: int, variance: float = 1.0) -> None:
+        """Set the bound of residuals, in steps of 1 / `TARGET_UNIT`, and the variance of residuals of 1."""
         self.bound = bound
         self.square = bound**2
         # The mean square of residuals of 1.
@@ -239,7 +240,11 @@ class _ColumnFunction:
         variances: Floats,
         epoch: Epoch,
     ) -> None:
-        """Update the function by the noisy sums of an epoch."""
+        """Update the function by the noisy sums of residuals of an epoch: (n_bins, n_outputs).
+
+        `curvatures` are the slopes of residuals in the response, and `variances` their variances, see
+        `Residuals.linearize`.
+        """
         self._average(noisy, curvatures, epoch)
         values = self._smooth(variances, epoch.row_variance)
         # Larger responses are noise.
@@ -250,7 +255,10 @@ class _ColumnFunction:
         self.integer_values[:-1] = np.rint(self.values * epoch.response_unit)
 
     def _average(self, noisy: Floats, curvatures: Floats, epoch: Epoch) -> None:
-        """Update the averages by the noisy sums of an epoch."""
+        """Update the averages by the noisy sums of an epoch and the slopes of residuals in the response.
+
+        Both have the shape (n_bins, n_outputs).
+        """
         # A count that is too small would make the step too long.
         counts = np.maximum(self.sizes, np.sqrt(self.bins.variances))[:, np.newaxis]
         slopes = counts * curvatures

@@ -145,7 +145,7 @@ def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
 
 
 def _number_persons(groups: Any) -> NDArray[np.intp]:
-    """Return the number of each person, in order of appearance; -1 if missing."""
+    """Return the number of the person of each row, in order of appearance; -1 if missing."""
     if not hasattr(groups, "__array__"):
         # pandas would convert the integers of a list with a fraction to floats.
         groups = pd.Series(groups, dtype=object)

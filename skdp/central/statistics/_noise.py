@@ -175,7 +175,10 @@ def choose(
     budget: PrivacyBudget,
     sensitivity: Fraction | int,
 ) -> int:
-    """Choose the index of a large score; a row changes the difference of two scores by at most `sensitivity`."""
+    """Choose the index of a large score; a row changes the difference of two scores by at most `sensitivity`.
+
+    Large scores are the most probable choices; the budget determines by how much.
+    """
     # At the same epsilon, the expected error of permute-and-flip is at most the error
     # of the exponential mechanism. But the losses of the latter are in an interval of
     # length epsilon, so for a budget in rho or mu it may have about twice the epsilon.
@@ -219,7 +222,10 @@ def cube_std(dimension: int) -> float:
 
 
 def bound_quantile(level: float) -> float:
-    """Bound the quantile of the absolute value of Laplace or K-norm noise from above, in standard deviations."""
+    """Bound the quantile of the absolute value of Laplace or K-norm noise from above, in standard deviations.
+
+    `level` is the probability of smaller absolute values.
+    """
     # One number has Laplace noise, and a sum of many numbers nearly normal noise. One of
     # many numbers with joint K-norm noise is nearly uniform, because the density
     # ``e**-max|z|`` is a mixture of uniform distributions on cubes. The difference of two

@@ -150,7 +150,10 @@ def _make_potentials(
 def _estimate_column(
     column: int, tail: Table, marginals: Sequence[Marginal], total: float
 ) -> Table:
-    """Estimate the proportions of the values of a column, all positive, at which the descent starts."""
+    """Estimate the proportions of the values of a column, all positive, at which the descent starts: (n_values,).
+
+    `tail` has counts that replace noisy ones, NaN elsewhere. `total` is the estimated number of records.
+    """
     noisy, std_error = estimate_counts(marginals, (column,))
     if not np.isfinite(std_error):
         return np.full(tail.size, 1 / tail.size)
@@ -228,7 +231,10 @@ class _Loss:
         return _State(factors, beliefs, proportions, loss, bool(is_explained))
 
     def fit_targets(self, state: _State, is_fitted: NDArray[np.bool_]) -> _State:
-        """Scale cells of the model so that some measured counts equal their targets."""
+        """Scale cells of the model so that some measured counts equal their targets.
+
+        `is_fitted` marks these counts: (n_counts,).
+        """
         targets = np.maximum(self._targets[is_fitted], MIN_PROPORTION)
         proportions = np.maximum(state.proportions[is_fitted], MIN_PROPORTION)
         factors = state.factors.copy()

@@ -62,7 +62,7 @@ class _Projection:
         return sums
 
     def lift(self, logs: Iterable[tuple[Clique, Table]]) -> Table:
-        """Add up tables of marginals, each repeated over the columns that it lacks."""
+        """Add up tables of marginals, each repeated over the columns that it lacks, to one table of the clique."""
         sums: dict[Clique, Table] = {}
         for columns, table in logs:
             sums[columns] = sums[columns] + table if columns in sums else table

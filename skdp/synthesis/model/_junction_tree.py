@@ -19,6 +19,7 @@ class Elimination:
     # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
 
     def __init__(self, sizes: Sequence[int], marginals: Iterable[Clique] = ()) -> None:
+        """Connect the columns of each marginal in a graph, and eliminate them; `sizes` are numbers of values."""
         self._sizes = sizes
         self._n_retries = 0
         self._neighbors = [{column} for column in range(len(sizes))]
@@ -127,7 +128,10 @@ class Elimination:
         return is_added
 
     def _find_order(self, max_cells: int, max_total: int) -> bool:
-        """Eliminate in a new order; return to the present one if cliques become too large."""
+        """Eliminate in a new order; return to the present one if cliques become too large.
+
+        Return True if each clique has at most `max_cells` cells, and all together `max_total`.
+        """
         present_order = self._ranks, self._cliques, self._total
         self._eliminate()
         largest, total = self.n_cells

@@ -79,6 +79,7 @@ class Layout:
     """Positions of the cells of several tables in one vector that contains all of them."""
 
     def __init__(self, shapes: Iterable[Sequence[int]]) -> None:
+        """Compute the position of each table, given the shapes of the tables in order."""
         self._shapes = list(map(tuple, shapes))
         self.lengths = list(map(math.prod, self._shapes))
         stops = list(itertools.accumulate(self.lengths, initial=0))
@@ -198,7 +199,7 @@ def estimate_counts(
 
 
 def estimate_total(marginals: Iterable[Marginal]) -> tuple[float, float]:
-    """Estimate the number of records, at least 1, and its standard error."""
+    """Estimate the number of records, at least 1, and its standard error, from the sums of all marginals."""
     totals, variances = np.array([marginal.total for marginal in marginals]).T
     weights = 1 / variances
     mean = float(weights @ totals / weights.sum())

@@ -110,7 +110,10 @@ class NoiseBudget:
     def _split_scores(
         self, fraction: Fraction, n_scores: int, change: int
     ) -> list[tuple[int, Noise]]:
-        """Split scores into blocks with joint noise; return the size and the noise of each block."""
+        """Split scores into blocks with joint noise; return the size and the noise of each block.
+
+        A record changes each score by at most `change`. The blocks share the fraction of the budget equally.
+        """
         # The time to draw joint noise without a delta grows with the third power of the
         # size of a block.
         n_blocks = 1 if self.is_gaussian else -(-n_scores // 200)
@@ -142,7 +145,10 @@ class NoiseBudget:
         fraction: Fraction,
         sensitivity: Sensitivity = ONE_COUNT,
     ) -> NDArray[np.float64]:
-        """Spend a fraction of the budget on noise for integers, such as the counts of disjoint cells."""
+        """Spend a fraction of the budget on noise for integers, such as the counts of disjoint cells.
+
+        `sensitivity` is the largest change of all these integers by one record.
+        """
         self._spend(fraction)
         noise = self._make_noise(fraction, sensitivity)
         drawn = noise.draw(source, counts.size)
@@ -186,7 +192,7 @@ class NoiseBudget:
         return 1 / (1 + self.error_power)
 
     def allocate(self, costs: Sequence[float], total: Fraction) -> list[Fraction]:
-        """Split a fraction such that the sum of costs times standard errors is smallest."""
+        """Split the fraction `total` of the budget such that the sum of costs times standard errors is smallest."""
         # See `cost_power`. Weights are integers, so the fractions add up to exactly `total`.
         relative = (np.array(costs, float) / max(costs)) ** self.cost_power
         weights = np.maximum(1, np.rint(relative * 2**30)).astype(np.int64).tolist()
@@ -214,6 +220,7 @@ class PrivateCounts:
     def __init__(
         self, records: Records, budget: NoiseBudget, source: ByteSource
     ) -> None:
+        """Store the records, the budget of all measurements and the source of random bits, and no `marginals` yet."""
         self._records = records
         self._source = source
         self.budget = budget
@@ -280,7 +287,10 @@ class PrivateCounts:
         groups: Groups,
         fraction: Fraction,
     ) -> NDArray[np.float64]:
-        """Measure the L1 distances of guessed counts from the true counts, with a fraction of the budget."""
+        """Measure the L1 distances of guessed counts from the true counts, with a fraction of the budget: (n_cliques,).
+
+        `guesses` are counts by groups of values of each marginal.
+        """
         # Guesses are rounded to integers, so that distances are integers, and a record
         # changes each distance by 1.
         distances = []

@@ -32,12 +32,17 @@ N_BRANCHES = 8
 """Blocks of a block of cells."""
 
 MIN_PROPORTION = 1e-9
+"""Proportion that is divided by width, so that no cell is impossible, and relative width of a single real number."""
 
 
 def measure_cells(
     private: PrivateCounts, domain: Domain, cells: Mapping[int, Interval], bins: str
 ) -> tuple[Domain, NumberCounts]:
-    """Count fine cells; find bins if they are private; continue with bins."""
+    """Count fine cells of numbers with noise; return the domain with its final bins, and these counts.
+
+    `cells` has the fine cells of each column, by index. If `bins` is "private", bins with about equal counts replace
+    the declared ones. From here on, `private` counts records by bins.
+    """
     levels: dict[int, tuple[Marginal, ...]] = {}
     if cells:
         # Within declared bins, a column spends 15 % of an equal part of the budget; all
@@ -58,7 +63,7 @@ def measure_cells(
 
 @dataclass(frozen=True, eq=False)
 class NumberCounts:
-    """The bins of numbers and dates, and the noisy counts of finer cells."""
+    """The bins of numbers and dates, and the noisy counts of finer cells, by index of the column."""
 
     intervals: Mapping[int, Interval]
     cells: Mapping[int, Interval]
@@ -72,19 +77,19 @@ class NumberCounts:
         return self.cells.get(column, self.intervals[column])
 
     def find_starts(self, column: int) -> NDArray[np.intp]:
-        """Return the number of the first cell of each bin, and of all cells."""
+        """Return the number of the first cell of each bin, and the number of cells: (n_bins + 1,)."""
         cells = self.cells_of(column)
         bins = np.array(self.intervals[column].edges, cells.dtype)
         return np.searchsorted(np.array(cells.edges, cells.dtype), bins)
 
     def bins_of_cells(self, column: int) -> NDArray[np.intp]:
-        """Return the bin of each cell; the last one may be missing."""
+        """Return the bin of each cell, and one more bin for missing values."""
         starts = self.find_starts(column)
         bins = np.repeat(np.arange(starts.size - 1), np.diff(starts))
         return np.append(bins, starts.size - 1)
 
     def combine(self, column: int, marginals: Iterable[Marginal]) -> CellCounts:
-        """Combine the counts of cells with counts of bins."""
+        """Combine the counts of the cells of a column, of blocks of cells, and of its bins in `marginals`."""
         cells = self.cells_of(column)
         levels = list(self.levels.get(column, ()))
         noisy, std_error = estimate_counts(marginals, (column,))
@@ -96,7 +101,11 @@ class NumberCounts:
     def estimate(
         self, marginals: Sequence[Marginal]
     ) -> tuple[dict[int, NDArray[np.float64]], dict[int, Shape]]:
-        """Estimate the counts of bins in tails, nan elsewhere, and the distributions within bins."""
+        """Return the estimated counts of the bins in the tails (NaN for other bins), and the distributions within bins.
+
+        Both are by index of the column. `marginals` are all noisy marginals, among them counts of bins. A bin is in a
+        tail if its cells are beyond the last count that is clear of noise, and its own count is not clear either.
+        """
         tails = {}
         shapes = {}
         for column in self.intervals:
@@ -121,7 +130,10 @@ class NumberCounts:
 
 
 def _find_bins(private: PrivateCounts, domain: Domain, numbers: NumberCounts) -> Domain:
-    """Cut intervals into bins with about equal counts. The noise of pairs limits their number."""
+    """Cut intervals into bins with about equal noisy counts, and return a domain with these bins.
+
+    Bins are merged cells, at most as many as declared, and so few that the noise of a pair of columns is small.
+    """
     counts = {column: numbers.combine(column, ()) for column in numbers.cells}
     total = max(1.0, float(np.mean([cell.counts.sum() for cell in counts.values()])))
     budget = private.budget
@@ -142,12 +154,16 @@ def _find_bins(private: PrivateCounts, domain: Domain, numbers: NumberCounts) ->
 
 @dataclass(frozen=True, eq=False)
 class CellCounts:
-    """The noisy counts of neighboring cells."""
+    """Noisy counts of neighboring cells of a column, whose errors are correlated."""
 
     counts: NDArray[np.float64]
+    """(n_cells,)."""
     covariance: NDArray[np.float64]
+    """The covariance of the errors of counts: (n_cells, n_cells)."""
     edges: NDArray[np.float64]
+    """(n_cells + 1,), divided by a power of 2."""
     widths: NDArray[np.float64]
+    """The number of possible numbers of each cell, or its width for real numbers: (n_cells,)."""
     clear_std_errors: float
     """Standard errors above which a single cell has records."""
 
@@ -155,7 +171,11 @@ class CellCounts:
     def of(
         cls, fine: Interval, levels: Sequence[Marginal], is_gaussian: bool
     ) -> CellCounts:
-        """Combine counts of the cells of an interval and of blocks of them."""
+        """Combine counts of the cells of an interval and of blocks of them, by weighted least squares.
+
+        A level has the noisy counts of all blocks of one size, and `fine` has the edges of the cells. The result has
+        the covariance of the combined counts. `is_gaussian` determines how large noise may be.
+        """
         # The best linear unbiased estimate: precisions add up.
         size = len(fine)
         unit = min(level.std_error for level in levels)
@@ -184,7 +204,7 @@ class CellCounts:
         return cls(counts, covariance, edges, widths, clear)
 
     def part(self, start: int, stop: int) -> CellCounts:
-        """Return the counts of some of the cells."""
+        """Return the counts of the cells from `start` to `stop` (excluded)."""
         cells = slice(start, stop)
         return CellCounts(
             self.counts[cells],
@@ -197,7 +217,12 @@ class CellCounts:
     def estimate_proportions(
         self, starts: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], int, int]:
-        """Return the proportion of each cell, and the first and the last cell between the tails."""
+        """Return the proportion of each cell, and the first cell and the end of the cells between both tails.
+
+        `starts` has the number of the first cell of each bin, and the number of cells: (n_bins + 1,). Proportions
+        follow the counts of bins that are clear of noise, the counts of cells within them, and fitted distributions in
+        the tails.
+        """
         bins = [self.part(*cells) for cells in itertools.pairwise(starts)]
         sums, std_errors = _sum_blocks(bins)
         within = np.concatenate([part.divide() for part in bins])
@@ -217,7 +242,11 @@ class CellCounts:
         return proportions / proportions.sum(), first, stop
 
     def divide(self) -> NDArray[np.float64]:
-        """Divide 1 among blocks by their counts, then among the cells of each block."""
+        """Return the proportion of each cell among these cells: (n_cells,).
+
+        Cells are divided into `N_BRANCHES` blocks by their counts, and each block in the same way. Blocks whose counts
+        are not clear of noise get proportions by their widths, or none.
+        """
         size = self.counts.size
         if size <= 1:
             return np.ones(size)
@@ -255,14 +284,14 @@ class CellCounts:
 def _sum_blocks(
     blocks: Sequence[CellCounts],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the counts of blocks of cells, and their standard errors."""
+    """Return the counts of blocks of cells, and their standard errors: (n_blocks,) each."""
     sums = np.array([block.counts.sum() for block in blocks])
     variances = np.array([block.covariance.sum() for block in blocks])
     return sums, np.sqrt(np.maximum(variances, 0.0))
 
 
 def _cut(proportions: NDArray[np.float64], max_bins: int) -> list[int]:
-    """Return the edges of at most `max_bins` bins with about equal proportions."""
+    """Merge cells to at most `max_bins` bins with about equal proportions; return the first cells and the end."""
     # Cells with more than the mean proportion of a bin become bins; small cells are
     # merged into the remaining bins.
     is_large = proportions >= 1 / max_bins

@@ -274,7 +274,10 @@ class IndependentColumns:
         return np.diff(sums, prepend=0.0).reshape(expected.shape)
 
     def chance(self, clique: Clique) -> float:
-        """Estimate the score of a marginal if its columns are independent, from sampling and noise."""
+        """Estimate the score of a marginal if its columns are independent, from sampling and noise.
+
+        A score is the L1 distance of the counts from the counts of `guess`.
+        """
         # A count n has the sampling variance n, and the relative variances of the factors
         # of a product add up. A normal difference of variance v has the mean size
         # sqrt(2 v / pi).
@@ -328,7 +331,7 @@ class Candidates:
         return self.weight(clique) * n_cells
 
     def weight(self, clique: Clique) -> float:
-        """Return the weight of errors of a marginal."""
+        """Return the weight of errors of a marginal: larger for pairs with the target or a column of two values."""
         if len(clique) != 2:
             return 1.0
         if self.plan.target in clique:

@@ -86,7 +86,10 @@ NO_NUMBERS = NumberCounts({}, {}, {}, is_gaussian=False)
 def measure_and_fit(
     private: PrivateCounts, plan: Plan, numbers: NumberCounts = NO_NUMBERS
 ) -> Fitted:
-    """Spend the budget on the marginals of a plan, and fit a model to them."""
+    """Spend the budget on the marginals of a plan, and fit a model to them.
+
+    The marginals are the listed ones with equal noise, or else are selected by noisy scores.
+    """
     if plan.cliques is None:
         return _measure_selected(private, plan, numbers)
     fraction = private.budget.remaining / len(plan.cliques)
@@ -147,7 +150,7 @@ def _measure_selected(
 def _weigh(
     gains: Mapping[Clique, float], n_uses: Mapping[Clique, int]
 ) -> dict[Clique, float]:
-    """Weigh the gain of each marginal by the number of marginals of the workload that contain it."""
+    """Weigh the gain of each marginal by the number of marginals of the workload that contain it, `n_uses`."""
     largest = max(n_uses.values(), default=1)
     weighted = {}
     for clique, gain in gains.items():

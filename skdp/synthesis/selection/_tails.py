@@ -46,7 +46,12 @@ TINY = 1e-18
 def fit_tails(
     proportions: Table, edges: Table, counts: Table, covariance: Table
 ) -> tuple[Table, int, int]:
-    """Replace the proportions of cells in both tails; return the first and the last cell between them."""
+    """Replace the proportions of cells in both tails by fitted distributions; also return the cells between the tails.
+
+    `proportions` add up to 1, and `counts` are noisy: (n_cells,). `covariance` is the covariance of counts, and `edges`
+    are the edges of cells: (n_cells + 1,). The cells between the tails start at the first integer and end before the
+    second one.
+    """
     upper, stop = _fit_upper(proportions, edges, counts, covariance)
     mirrored = covariance[::-1, ::-1]
     lower, start = _fit_upper(upper[::-1], -edges[::-1], counts[::-1], mirrored)
@@ -56,7 +61,11 @@ def fit_tails(
 def _fit_upper(
     proportions: Table, edges: Table, counts: Table, covariance: Table
 ) -> tuple[Table, int]:
-    """Replace the proportions of cells beyond the clear ones; also return the first of them."""
+    """Replace the proportions of cells in the upper tail; also return the first of these cells.
+
+    The parameters are as in `fit_tails`. The tail starts at the last cell for which the proportion beyond its lower
+    edge is clear of noise.
+    """
     side = _Side.of(proportions, edges, counts, covariance)
     start, is_end = side.find_start(proportions)
     is_law = not is_end and start < counts.size - 2
@@ -78,13 +87,16 @@ def _fit_upper(
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """The records beyond the middle of a column, upwards."""
+    """The records of a column above its middle cell, which contains the median."""
 
     edges: Table
+    """The edges of all cells, ascending: (n_cells + 1,)."""
     beyond: Table
-    """The noisy proportion of records beyond the lower edge of each cell."""
+    """The noisy proportion of records beyond the lower edge of each cell: (n_cells,)."""
     covariance: Table
+    """The covariance of the errors of `beyond`: (n_cells, n_cells)."""
     middle: int
+    """The index of the cell with the median."""
     share: float
     """The proportion of records that the tail belongs to."""
     is_positive: bool
@@ -94,7 +106,11 @@ class _Side:
     def of(
         cls, proportions: Table, edges: Table, counts: Table, covariance: Table
     ) -> _Side:
-        """Add up counts beyond each edge."""
+        """Divide the sums of counts beyond each edge by the total, with their covariance.
+
+        The parameters are as in `fit_tails`. If the middle cell is a frequent number, the tail is a distribution of the
+        records above it, otherwise of all records.
+        """
         total = max(1.0, float(counts.sum()))
         beyond = counts[::-1].cumsum()[::-1] / total
         sums = covariance[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
@@ -108,18 +124,21 @@ class _Side:
 
     @property
     def errors(self) -> Table:
-        """The standard errors of proportions."""
+        """The standard errors of the proportions `beyond`: (n_cells,)."""
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     @property
     def is_clear(self) -> NDArray[np.bool_]:
-        """Mark the cells above the middle that have records in them or beyond."""
+        """Mark the cells above the middle for which the proportion beyond their lower edge is clear of noise."""
         is_clear = self.beyond >= CLEAR_STD_ERRORS * self.errors
         is_clear[: self.middle + 1] = False
         return is_clear
 
     def find_start(self, proportions: Table) -> tuple[int, bool]:
-        """Return the last clear cell, and True if it has nearly all records from there on."""
+        """Return the last clear cell, and True if it has most of the records beyond its lower edge.
+
+        In the latter case, such as a frequent largest number, there is no tail beyond the cell.
+        """
         clear = np.flatnonzero(self.is_clear)
         if clear.size == 0:
             return self.middle + 1, False
@@ -129,7 +148,11 @@ class _Side:
         return start, bool(in_cell >= 0.6 * self.beyond[start])
 
     def measure_distances(self, start: int) -> tuple[Table, NDArray[np.intp]]:
-        """Return the distances of edges relative to the start, and the cells before it that the tail continues."""
+        """Return the distances of edges, relative to the cell `start`, and the cells that the tail continues.
+
+        Distances count from 0 if no number is negative and numbers are not far from 0, otherwise from the middle of the
+        column. The cells are about 12 of the body of the distribution, with `start` as the last.
+        """
         is_frequent = self.share < 1
         center = self.edges[self.middle]
         if not is_frequent:
@@ -153,20 +176,27 @@ class _Side:
         return distances / distances[start], body
 
     def score(self, beyond: Table) -> Table:
-        """Return the normal scores of proportions beyond edges."""
+        """Return the normal quantiles with these proportions, relative to `share`, beyond them."""
         return np.asarray(-ndtri(np.clip(beyond / self.share, 1e-6, 0.98)))
 
     def average_laws(self, start: int) -> Table:
-        """Return the proportions beyond the edges from the start on, by likely distributions."""
+        """Return the expected proportion beyond each edge from `start` on: (n_cells - start,).
+
+        A law states that a power of the distance of a record is normal. Laws with powers, slopes and proportions beyond
+        the start on a grid are averaged, weighted by their likelihood for the noisy proportions and by a prior.
+        """
         distances, body = self.measure_distances(start)
-        # At distance d, the normal score is first + slope * (d**power - 1) / power.
+        # At distance d, relative to the start, the normal score of the proportion beyond d
+        # is first + slope * (d**power - 1) / power, or first + slope * log(d) for power 0.
         steps = self.beyond[start] + np.linspace(-3, 3, 7) * self.errors[start]
         powers, slopes, firsts = map(
             np.ravel, np.meshgrid(POWERS, SLOPES, self.score(steps), indexing="ij")
         )
+        # For each power, the score of each edge from the start on with slope 1, minus first.
         moved = []
         for power in np.maximum(POWERS, 1e-9):
             moved.append(np.expm1(power * np.log(distances[start:])) / power)
+        # The likelihood uses at most 6 edges beyond the start, and the body.
         later = np.arange(start + 1, self.beyond.size)
         later = later[np.rint(np.geomspace(1, later.size, 6)).astype(int) - 1]
         cells = np.union1d(body, later)
@@ -179,12 +209,14 @@ class _Side:
         n_body = body.size
         noise[:n_body, :n_body] += _walk(self.beyond[body], self.beyond[start])
         residuals = (self.share * ndtr(-scores) - self.beyond[cells]).T
+        # Minus twice the logarithm of the likelihood and the prior of each law.
         root = np.linalg.cholesky(noise)
         squares = (solve_triangular(root, residuals, lower=True) ** 2).sum(axis=0)
         squares += (np.log(slopes / MEAN_SLOPE) / 0.5) ** 2
         squares += ((powers - MEAN_POWER) / 0.3) ** 2
         weights = np.exp((squares.min() - squares) / 2)
         weights /= weights.sum()
+        # The mean of the scores of all laws, not of their proportions.
         weighted_slopes = (weights * slopes).reshape(POWERS.size, -1).sum(axis=1)
         mean = weights @ firsts + weighted_slopes @ np.array(moved)
         law = self.share * ndtr(-mean)
@@ -192,7 +224,10 @@ class _Side:
         return np.asarray((law - law[-1])[:-1] * (law[0] / (law[0] - law[-1])))
 
     def correct(self, start: int, law: Table) -> Table:
-        """Correct a distribution by noisy proportions that are known better."""
+        """Correct the expected proportions `law` beyond edges from `start` on by noisy proportions.
+
+        This is the mean of a Gaussian process around the law, given the noisy proportions.
+        """
         walk = _walk(law, law[0])
         noise = self.covariance[start:, start:] + TINY * np.eye(law.size)
         residuals = self.beyond[start:] - law
@@ -201,7 +236,11 @@ class _Side:
 
 
 def _walk(beyond: Table, first: float) -> Table:
-    """Return the covariances by which proportions deviate from a distribution."""
+    """Return the covariances by which the proportions of a column deviate from a distribution.
+
+    The logarithms of the proportions `beyond` edges deviate by a random walk, whose time is the logarithm of the
+    proportion relative to `first`, where the deviation is 0.
+    """
     times = np.abs(np.log(np.maximum(beyond, 1e-300) / first))
     covariance = np.minimum.outer(times, times) * np.outer(beyond, beyond)
     return np.asarray(WALK_STD**2 * covariance)
