@@ -452,7 +452,11 @@ COMMANDS = {
 
 
 def add_commands(commands: Any) -> None:
-    """Add all commands and their options to the subparsers of argparse."""
+    """Add all commands and their options to the subparsers of argparse.
+
+    The parsed options also have the parser, the module that runs the command, the name of its option for the output,
+    and the suffix of the output.
+    """
     for name, (module, add_options, output, help_line, description) in COMMANDS.items():
         command = commands.add_parser(name, help=help_line, description=description)
         add_options(command)

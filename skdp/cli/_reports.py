@@ -223,7 +223,7 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
 
 
 def _find_value(text: str, values: Iterable[Any]) -> Any:
-    """Return the value that is written as `text`, such as 1 or 1.0 for "1"; otherwise `text`."""
+    """Return the value that is written as `text`, such as 1 or 1.0 for "1"; if there is none, the text."""
     # Values of a column may be numbers, but arguments of a shell are text.
     for value in values:
         is_number = isinstance(value, float) and text == f"{value:.15g}"

@@ -123,7 +123,7 @@ def has_whole_numbers(values: Any) -> bool:
 
 
 def _find_common_type(values: Any) -> type | None:
-    """Return the Python type of all declared values, float for ints and floats, or None."""
+    """Return the Python type of all declared values, float for ints and floats, or None if their types differ."""
     types = set(map(type, drop_missing(values.labels)))
     if types == {int, float}:
         return float

@@ -109,7 +109,7 @@ class ReportSums:
         return self._protocol.empty_tally().sums()
 
     def add(self, sums: Sums, batch: Any) -> None:
-        """Add the sums of a batch of reports to `sums`, in place."""
+        """Add the sums of a batch of reports to `sums`, the arrays of a tally, in place."""
         if not len(batch):
             return
         frame = nw.from_native(batch, eager_only=True).select(*self.names)
@@ -249,7 +249,10 @@ def check_batches(release: Release, tables: Tables) -> Iterator[NDArray[np.uint6
 def draw_batches(
     release: Release, tables: Tables, partition: int | None = None
 ) -> Iterator[Any]:
-    """Privatize the rows of a stream of tables, in order and in batches of `release.batch_rows`."""
+    """Privatize the rows of a stream of tables, in order and in batches of `release.batch_rows`.
+
+    `partition` is the number of the partition of a cluster, on which the random bits depend.
+    """
     # The random bits of a batch depend on the number of its first row.
     first = 0
     with closing(split_evenly(tables, release.batch_rows)) as batches:

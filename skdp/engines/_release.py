@@ -180,7 +180,7 @@ class Release:
         return nw.concat(frames, how="horizontal").to_native()
 
     def _encode(self, batch: Any) -> tuple[list[Any], Table, Any]:
-        """Return the codes of the privatized columns of a batch, these columns, and the record ids."""
+        """Return the codes of the privatized columns of a batch, these columns, and the record ids or None."""
         table = wrap_table(batch)
         columns = dict(zip(table.names, table.columns, strict=True))
         names = self._protocol.columns

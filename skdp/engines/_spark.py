@@ -186,7 +186,7 @@ def _quote(column: str) -> str:
 
 
 def draw_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
-    """Privatize a partition, with random bits that depend on its number."""
+    """Privatize a partition of Arrow batches in a task of Spark, with random bits that depend on its number."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

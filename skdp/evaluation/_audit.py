@@ -203,7 +203,10 @@ class _Audited:
 def _audit_calls(
     release: Callable[[Any], Any], tables: Sequence[Any], **options: Any
 ) -> _Audited:
-    """Describe the audit of a function of a whole table, where each call is one draw."""
+    """Describe the audit of a function of a whole table, where each call is one draw.
+
+    `tables` are neighbors, and `options` further fields of the result.
+    """
 
     def draw(table: int, n: int) -> Draws:
         """Call the release of a table n times, without its warnings."""
@@ -336,6 +339,7 @@ class _Clones:
     """Factory of clones without a ledger, each with its own seed if the estimator has one."""
 
     def __init__(self, estimator: Any, seed: int | None) -> None:
+        """Find the nested parameters that are ledgers and seeds, which each clone replaces."""
         self.estimator = estimator
         self.ledgers = _list_parameters(estimator, "ledger", only_set=True)
         self.seeds = _list_parameters(estimator, "random_state", only_set=seed is None)
@@ -353,7 +357,7 @@ class _Clones:
 
 
 def _fit_once(estimator: Any, table: Any, clones: _Clones) -> Any:
-    """Return a copy that is fitted to a table, unless the estimator is fitted already."""
+    """Return a copy that is fitted to a table, unless the estimator is fitted already; then copy it."""
     # A fitted estimator can be copied if it has neither a ledger to remove nor a seed to
     # replace.
     if not (clones.ledgers or clones.seeds) and _is_fitted(estimator):

@@ -400,7 +400,7 @@ def _make_log_ratios(
 
 
 def _make_bins(name: str, edges: NDArray[np.float64]) -> Callable[[Draws], Hashes]:
-    """Return a function that computes the bin of the number in a column."""
+    """Return a function that computes the bin of the number in a column for each draw; `edges` separate the bins."""
 
     def outcomes(draws: Draws) -> Hashes:
         """Return the bin of the number in each draw."""

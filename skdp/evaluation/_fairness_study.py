@@ -500,7 +500,7 @@ def _add_label(task: _Task) -> tuple[pd.DataFrame, Domain]:
 
 
 def _synthesize_rows(model: Any, task: _Task) -> Predictions:
-    """Train on synthetic rows ("synthetic rows")."""
+    """Train on synthetic rows ("synthetic rows"), and predict the true test rows."""
     rows, domain = _add_label(task)
     synthesizer = DPMarginalSynthesizer(
         task.epsilon, domain=domain, target=LABEL, random_state=task.seed
@@ -509,7 +509,7 @@ def _synthesize_rows(model: Any, task: _Task) -> Predictions:
 
 
 def _resample_columns(model: Any, task: _Task) -> Predictions:
-    """Train on rows with resampled protected columns ("resampled columns")."""
+    """Train on rows with resampled protected columns ("resampled columns"), and predict the true test rows."""
     rows, domain = _add_label(task)
     synthesizer = DPColumnSynthesizer(
         task.train.protected, task.epsilon, domain=domain, random_state=task.seed

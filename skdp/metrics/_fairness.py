@@ -367,7 +367,10 @@ def debiased_fairness(
 
 
 def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], Codes]:
-    """Return the names of the groups, and the group of each combination of values."""
+    """Return the names of the groups, and the group of each combination of values.
+
+    `cells` are the combinations, and `is_privileged` marks the privileged ones; None makes each combination a group.
+    """
     # With `privileged`, there are two groups, each of one or more combinations.
     if is_privileged is not None:
         return ["unprivileged", "privileged"], is_privileged.astype(np.intp)

@@ -86,7 +86,10 @@ class GroupSums:
 
 
 def sum_known_groups(codes: Codes, groups: Codes, n_groups: int) -> GroupSums:
-    """Count the rows of each code of labels and each true group."""
+    """Count the rows of each code of labels and each true group, without noise.
+
+    `codes` are the codes of `encode_predictions`, and `groups` the group of each row.
+    """
     counts = np.bincount(codes * n_groups + groups, minlength=4 * n_groups)
     counts = counts.reshape(4, n_groups).astype(float)
     noise = np.zeros((len(SELECTED), n_groups, n_groups))
@@ -244,7 +247,10 @@ def compare_extremes(sums: GroupSums, rows: str) -> list[Estimate]:
 
 @IGNORE_DIVISION
 def _correlate_rates(rates: Rates, first: Codes, second: Codes) -> Numbers:
-    """Return the correlations of the rates of pairs of groups: (n_rates, n_pairs)."""
+    """Return the correlations of the rates of pairs of groups: (n_rates, n_pairs).
+
+    `first` and `second` are the indices of the two groups of each pair.
+    """
     # A misreported row is missing in one group and added to another group, so the errors
     # of two rates have opposite signs. True groups have no covariance.
     t, u = rates.unclipped.value[:, first], rates.unclipped.value[:, second]
@@ -266,7 +272,10 @@ def _combine_errors(first: Any, second: Any, correlation: Any) -> Numbers:
 
 @IGNORE_DIVISION
 def _subtract_unclipped(rates: Rates, first: Codes, second: Codes) -> Estimate:
-    """Subtract rates of pairs of groups, with MOVER intervals that may exceed [-1, 1]."""
+    """Subtract rates of pairs of groups, with MOVER intervals that may exceed [-1, 1]: (n_rates, n_pairs).
+
+    `first` and `second` are the indices of the two groups of each pair.
+    """
     # The distances of estimates from endpoints are combined like standard errors (Zou
     # 2007; Zou and Donner 2008). For two binomial proportions, this is method 10 of
     # Newcombe (1998).
@@ -288,7 +297,10 @@ def subtract_rates(rates: Rates, first: Codes, second: Codes) -> Estimate:
 
 
 def average_odds_difference(rates: Rates, first: Codes, second: Codes) -> Estimate:
-    """Average the differences of TPR and FPR of pairs of groups: (n_pairs,)."""
+    """Average the differences of TPR and FPR of pairs of groups: (n_pairs,).
+
+    `first` and `second` are the indices of the two groups of each pair.
+    """
     # TPR and FPR are independent because they are rates of different rows.
     odds = _subtract_unclipped(rates, first, second)[1:]
     value = odds.value.mean(axis=0)

@@ -159,7 +159,7 @@ def marginal_errors(
 
 
 def _total_variation(codes: pd.DataFrame, n_real: int) -> float:
-    """Return the distance of the first `n_real` rows of codes from the other rows."""
+    """Return the total variation distance of the first `n_real` rows of codes from the synthetic rows after them."""
     # The number of possible cells may exceed 2**64, so only occurring cells are counted.
     cells = codes.groupby(list(codes), sort=False).ngroup().to_numpy()
     real = np.bincount(cells[:n_real], minlength=cells.max() + 1)

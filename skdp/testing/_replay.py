@@ -383,7 +383,7 @@ class _Run:
 
 
 def _release(release: Any, table: Any, random_state: int) -> Any:
-    """Fit a clone of an estimator without its ledger, or call a function."""
+    """Fit a clone of an estimator without its ledger and return it, or call a function and return its result."""
     if not hasattr(release, "fit"):
         return release(table)
     # The same seed gives both runs the same noise, and nothing is charged.
@@ -397,7 +397,7 @@ def _release(release: Any, table: Any, random_state: int) -> Any:
 def _find_guarantee(
     result: Any, guarantee: PrivacyGuarantee | None
 ) -> PrivacyGuarantee:
-    """Return the claimed guarantee, or the guarantee that a result states."""
+    """Return the guarantee in the argument, or else the guarantee that a result states."""
     stated = guarantee
     for name in ("guarantee_", "guarantee"):
         stated = stated or getattr(result, name, None)
@@ -477,7 +477,7 @@ def _find_understatements(
 
 
 def _compare_results(first: _Run, second: _Run) -> list[str]:
-    """Return a finding with the parts of the results that differ although all draws are equal."""
+    """Return a finding if parts of the results differ although all draws are equal, otherwise none."""
     hashes, other_hashes = _hash_parts(first.result), _hash_parts(second.result)
     names = []
     for name in sorted(hashes.keys() | other_hashes.keys()):

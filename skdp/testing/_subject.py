@@ -83,7 +83,7 @@ class BaseSubject(ABC):
         return drawn[:64].hex() or repr(self.describe(released))
 
     def odd_tables(self) -> Iterator[tuple[str, Any]]:
-        """Yield descriptions and tables with a secret value of an unexpected type."""
+        """Yield descriptions and tables with a secret value of an unexpected type, in each column."""
         for value in (SECRET_TEXT, SECRET_NUMBER, [SECRET_TEXT], SECRET_TEXT.encode()):
             for position, name in enumerate(self.columns):
                 X = pd.DataFrame(self.table()[:4]).astype(object)
@@ -226,7 +226,7 @@ class Privatizer(BaseSubject):
         yield X.add_suffix("_")
 
     def rows(self, size: int, seed: int = SEED) -> Rows:
-        """Draw rows of valid values."""
+        """Draw rows of valid values, as lists by column."""
         rng = np.random.default_rng(seed)
         rows = {}
         for name, values in self.values.items():
@@ -234,7 +234,7 @@ class Privatizer(BaseSubject):
         return rows
 
     def equal_rows(self, size: int, code: int = 0) -> Rows:
-        """Return equal rows with one of the valid values of each column."""
+        """Return equal rows with the valid value of each column that has the index `code`, as lists by column."""
         rows = {}
         for name, values in self.values.items():
             rows[name] = [values[code % len(values)]] * size
@@ -265,6 +265,7 @@ class Curator(BaseSubject):
     repeats_with_seed = True
 
     def __init__(self, estimator: Any, X: Any) -> None:
+        """Store the estimator and the public table on which it is checked."""
         if not isinstance(X, pd.DataFrame):
             raise TypeError(f"X must be a pandas.DataFrame, got {type(X).__name__}")
         super().__init__(estimator, list(X.columns))

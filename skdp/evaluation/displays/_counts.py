@@ -187,7 +187,7 @@ def _match_labels(true_counts: Any, index: pd.Index) -> pd.Series:
 
 
 def _split_columns(estimates: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Return the title and the table of each column that was estimated separately."""
+    """Return the title and the table of each column, or combination of columns, that was estimated separately."""
     index = estimates.index
     if list(index.names) == ["column", "category"]:
         tables = estimates.groupby(level="column", sort=False, dropna=False)

@@ -162,7 +162,10 @@ def _draw_metric(axes: Any, table: pd.DataFrame) -> None:
 
 
 def _summarize(curve: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean of the finite scores of each metric and epsilon, ± 1 standard deviation."""
+    """Return the mean of the finite scores of each metric and epsilon, with "lower" and "upper".
+
+    These are one standard deviation below and above the mean.
+    """
     finite = curve.assign(value=curve["value"].where(np.isfinite(curve["value"])))
     grouped = finite.groupby(["metric", "epsilon"], sort=False)["value"]
     table = grouped.agg(["mean", "std"])

@@ -197,7 +197,7 @@ def sample_attacked_rows(study: Study) -> pd.DataFrame:
 
 
 def attack_releases(study: Study) -> dict[float, AttackResult]:
-    """Attack the releases at all epsilons: reports of the protected columns, and all other columns."""
+    """Attack the releases, reports of the protected columns and all other columns; return results by epsilon."""
     rows = sample_attacked_rows(study)
     calls = [delayed(_attack)(study, rows, epsilon) for epsilon in study.epsilons]
     results = Parallel(n_jobs=study.n_jobs)(calls)
@@ -363,7 +363,7 @@ def count_study(
 
 
 def _expected_errors(encoder: Any, truth: pd.Series) -> tuple[float, float]:
-    """Return the mean L1 error and the root mean square L2 error of estimated counts."""
+    """Return the expected L1 error and root mean square L2 error of estimated counts, given the true counts."""
     # Variances of the estimates in closed form.
     variances = encoder.count_variances(truth)
     # The mean of |x| for a normal x with mean 0 and variance v is sqrt(2 v / pi).
