@@ -72,6 +72,8 @@ class CallRandomness:
     prefix: tuple[Any, ...] = ()
 
     def __call__(self, purpose: str, *columns: Any) -> ByteSource:
+        # Return a source of random bytes for a purpose and columns; different arguments
+        # have independent sources.
         return make_source(
             self.seed, self.owner, self.call, *self.prefix, purpose, *columns
         )

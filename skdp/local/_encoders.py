@@ -290,6 +290,7 @@ class UnaryEncodingTransformer(OracleEncoder):
         self.random_state = random_state
 
     def _check_parameters(self) -> Fraction | None:
+        """Check the parameters that do not depend on X, and return epsilon, or None if p and q are given."""
         if self.instantaneous_epsilon is not None and not self.memoize:
             raise ValueError(
                 "instantaneous_epsilon requires memoize=True, got memoize=False."
@@ -300,6 +301,7 @@ class UnaryEncodingTransformer(OracleEncoder):
         return None if self.epsilon is None else super()._check_epsilon()
 
     def _make_oracle(self, k: int, epsilon: Any) -> UnaryEncoding:
+        """Make the oracle of k values, from its epsilon or from p and q."""
         if self.epsilon is not None and (self.p is not None or self.q is not None):
             raise ValueError("p and q determine epsilon. Set epsilon=None with them.")
         return UnaryEncoding(k, epsilon, variant=self.variant, p=self.p, q=self.q)
@@ -690,6 +692,7 @@ class FrequencyOracleEncoder(OracleEncoder):
         return super()._make_fields(*args)
 
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:
+        """Make the oracle of k values: the chosen one, or with "auto" the oracle with the smallest error."""
         if self.oracle == "auto":
             name, oracle = choose_oracle(k, epsilon)
         else:
@@ -698,6 +701,7 @@ class FrequencyOracleEncoder(OracleEncoder):
         return oracle
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
+        """Set the fitted attributes: also the name and the mean squared error of each oracle."""
         super()._set_fitted(protocol)
         self.oracle_ = [self._names[oracle] for oracle in self.oracles_]
         del self._names

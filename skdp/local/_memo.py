@@ -251,7 +251,11 @@ class Memo:
         ]
 
     def sample(self, sampling: Any, pseudonyms: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Draw the permanent field of each record, as a mask of shape (n_records, n_fields)."""
+        """Draw the field that each record always reports, as a mask of shape (n_records, n_fields).
+
+        `sampling` has the weights of the fields, and `pseudonyms` are keyed hashes of
+        the record ids.
+        """
         weights = repr(sampling.weights).encode()
         context = join_parts(*self._contexts, weights)
         digests = self._compute_digests(context, "sample", pseudonyms)
@@ -266,7 +270,10 @@ class Memo:
     def _compute_digests(
         self, context: bytes, purpose: str, *parts: NDArray[np.uint8]
     ) -> Digests:
-        """Compute the digests of the rows of arrays with n rows each."""
+        """Compute a keyed hash of 32 bytes for each row of `parts`, arrays of bytes with n rows each: (n, 32).
+
+        The context of a field and the purpose select the hash function.
+        """
         rows = np.ascontiguousarray(np.hstack(parts))
         messages = rows.view(f"V{rows.shape[1]}").ravel().tolist()
         return compute_digests(self.key, (context, purpose.encode()), messages)

@@ -89,6 +89,8 @@ class NumberField(Field):
     _number_index: NDArray[np.intp] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
+        # Compute the numbers that may be reported, and the index of each report of the
+        # mechanism in them.
         # Several reports of the mechanism may be rounded to one float.
         reported = _compute_numbers(self.mechanism, *self.bounds)
         numbers, number_index = np.unique(reported, return_inverse=True)
@@ -113,12 +115,13 @@ class NumberField(Field):
         return (len(self.numbers),)
 
     def _read(self, columns: Sequence[Any], *, missing: bool = False) -> Any:
-        """Convert the column to floats."""
+        """Convert the column to floats; with `missing`, missing values are allowed."""
         table = Table(self.columns, tuple(columns), None)
         (numbers,) = to_float_columns(table, allow_missing=missing, allow_bool=False)
         return numbers
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
+        # Clip the true numbers to the bounds, and encode them as positions on the grid.
         # Numbers become integers in units of 2**-16 steps of the grid, so that rounding and
         # noise are exact.
         low, high = self.bounds
@@ -127,6 +130,8 @@ class NumberField(Field):
         return [scaled.astype(np.int64)]
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+        # Round each encoded number to a position of the grid at random, and randomize
+        # it. The result has the indices of the reported numbers in `numbers`.
         source = randomness("report", self.name)
         positions = round_at_random(codes[0], source)
         return self._number_index[self.mechanism.report(positions, source)]
@@ -540,6 +545,7 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         self._check_memo()
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
+        """Set the fitted attributes: bounds, mechanism, and the numbers that each column may report."""
         fields = cast(tuple[NumberField, ...], protocol.fields)
         self.bounds_ = np.array([field.bounds for field in fields])
         self.mechanism_ = fields[0].mechanism
@@ -565,6 +571,7 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         return Domain({name: Interval(*pair, bins=1) for name, pair in bounds.items()})
 
     def _declared_row(self, names: Sequence[Any]) -> pd.DataFrame:
+        """Make a dataframe with one row for `fit`, if no table is in memory; the values are not used."""
         if isinstance(self.bounds, Mapping | Domain):
             names = self._declared_domain().columns
         return pd.DataFrame({name: [0.0] for name in names})

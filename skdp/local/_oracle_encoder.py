@@ -223,6 +223,7 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
             self.categories_.append(labels)
 
     def _set_fitted(self, protocol: ReportProtocol) -> None:
+        """Set the declared values of the columns, with their guarantee if they were discovered, and the oracles."""
         assert protocol.domain is not None
         self.domain_ = copy_guarantee(protocol.domain, self.categories)
         self.oracles_ = protocol.oracles

@@ -287,7 +287,11 @@ def _comparable_parts(content: Mapping[str, Any]) -> str:
 
 
 def read_and_tally(reports: Any, transformer: Any) -> tuple[Reports, Any]:
-    """Convert a table of reports to arrays, and return them with their tally."""
+    """Convert a table of reports to an array for each field, and return them with their tally.
+
+    The protocol in the metadata of the table, if any, must be the protocol of the
+    transformer.
+    """
     protocol = transformer.protocol_
     check_attached_protocol(get_protocol_text(reports), transformer)
     arrays: Reports = protocol.read(reports)

@@ -95,6 +95,8 @@ class BloomField(Field):
         return [np.array(words, object)]
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+        # Return a random cohort for each word, and the bits of its Bloom filter in this
+        # cohort, each flipped with a probability of `_flip` in units of 2**-64.
         (words,) = codes
         source = randomness("cohort", self.name)
         cohorts = uniform_integers(source, self.n_cohorts, len(words))
@@ -122,6 +124,7 @@ class BloomField(Field):
         return np.column_stack([cohorts, bits])
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
+        # Add the noise of the second round to the permanent bits, for one release.
         if self.second_round is None:
             return reports
         source = randomness("report", self.name)
@@ -177,6 +180,7 @@ class BloomField(Field):
         return np.column_stack([cohorts, bits])
 
     def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        # Sum the reports of each cohort: their number, and the ones of each bit.
         counted = reports.astype(np.int64)
         counted[:, 0] = 1
         sums = np.zeros(self.shape, np.int64)
@@ -218,6 +222,8 @@ class BloomField(Field):
         return pd.DataFrame({"count": counts, "std_error": errors}, index=index)
 
     def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
+        # Exact probabilities of all reports under two words; None if there are too many
+        # reports.
         # A row of the channel has 2**n_bits fractions: less than a second for 12 bits.
         if self.n_bits > 12 or 2 << self.n_bits > max_entries:
             return None

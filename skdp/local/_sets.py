@@ -84,6 +84,8 @@ class SetField(OracleField):
         return oracle.report(padded, randomness("report", *self.columns))
 
     def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
+        # Exact probabilities of all reports under all sets; None if there are more than
+        # `max_entries`.
         oracle = self.oracle
         # The channel of 2**12 sets takes a second.
         if oracle.k > 12 or oracle.n_reports > max_entries:

@@ -131,7 +131,7 @@ def choose_group_oracle(n_cells: int, epsilon: Fraction, names: Sequence[str]) -
 
 @lru_cache(1024)
 def compute_number_variances(epsilon: Fraction) -> tuple[float, float]:
-    """Compute the variances of the noise and of uniform numbers, divided by the squared range."""
+    """Compute the variances of the noise and of uniform true numbers, divided by the squared range."""
     mechanism = make_mechanism("optimal", epsilon)
     steps = mechanism.steps
     noise = mechanism.variances(np.arange(steps + 1)).mean() / steps**2
@@ -180,7 +180,7 @@ class Planner:
         return prod(self.sizes.get(name, 2) for name in group)
 
     def make_plan(self, groups: Sequence[Group], n_reported: int) -> TablePlan:
-        """Make a plan in which a record reports one or all groups."""
+        """Make a plan in which a record reports `n_reported` of the groups of columns: one or all."""
         epsilon = self.epsilon / n_reported
         reported = tuple(self.plan_report(group, epsilon) for group in groups)
         weights = compute_sampling_weights(reported)

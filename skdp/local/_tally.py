@@ -80,6 +80,7 @@ class ReportTally:
         return total
 
     def __eq__(self, other: object) -> bool:
+        # Two tallies are equal if they have the same protocol and the same sums.
         return (
             isinstance(other, ReportTally)
             and self.protocol == other.protocol

@@ -496,7 +496,10 @@ def _check_names(protocol: ReportProtocol) -> None:
 def compute_posterior(
     oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike
 ) -> NDArray[np.float64]:
-    """Compute the probability of each value given each report, by Bayes' rule."""
+    """Compute the probability of each of the k values given each report, by Bayes' rule: (n_reports, k).
+
+    `prior` has the probabilities of the values before the report, of shape (k,).
+    """
     # A report is `worst_ratio` times as probable under the values that it supports.
     excess = float(oracle.worst_ratio - 1)
     weights = np.asarray(prior, float) * (1 + excess * oracle.supports(reports))

@@ -78,7 +78,11 @@ class LocalMechanism(ABC):
         )
 
     def _relative_variation(self, ratio: Fraction) -> Fraction:
-        """Divide the total variation by its maximum (r - 1) / (r + 1) for a ratio r."""
+        """Divide the total variation distance of the reports of two values by its maximum for a ratio r.
+
+        The maximum is (r - 1) / (r + 1) if no report is more than r times as probable
+        under one value as under another.
+        """
         if ratio == 1:
             return Fraction(1)
         return min(Fraction(1), self.variation * (ratio + 1) / (ratio - 1))
@@ -672,7 +676,7 @@ class FrequencyOracle(LocalMechanism):
     def _draw_keyed(
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[Any]:
-        """Draw the report of each code from the random bits of its digest."""
+        """Draw the report of each code from the random bits of its digest, a row of 32 bytes."""
         # An empty report determines the dtype and shape of the result for 0 records.
         reports = [self.report(codes[:0], DigestSource(b""))]
         for row, digest in enumerate(digests):

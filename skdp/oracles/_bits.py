@@ -191,6 +191,8 @@ class UnaryEncoding(BitOracle):
     def report(
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
+        # Draw k bits for each code. The thresholds are the probabilities of a 1, in
+        # units of 2**-64: p at the true value, and q at all other values.
         self._check_codes(codes)
         bits = bernoulli(source, self._q_threshold, codes.size * self.k)
         # Bit k i + code of the flat array is the bit of the true value of record i.
@@ -377,7 +379,12 @@ class SubsetSelection(BitOracle):
         self._set_size(min(sizes, key=compute_error), capped)
 
     def _set_size(self, size: int, epsilon: Fraction) -> None:
-        """Set the size of the sets, and the probabilities that follow from it."""
+        """Set the size w of the reported sets, and the probabilities that follow from it.
+
+        A set is uniform with probability `lie`, and otherwise uniform among the sets
+        with the true value. It contains the true value with probability p, and any
+        other value with probability q.
+        """
         self.subset_size = size
         self._uniform_threshold = lie_threshold(epsilon, Fraction(self.k, size))
         self.lie = Fraction(self._uniform_threshold, ONE)
@@ -435,6 +442,8 @@ class SubsetSelection(BitOracle):
     def report(
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint8]:
+        # Draw a set for each code, as k bits. `_uniform_threshold` is the probability,
+        # in units of 2**-64, that it ignores the true value.
         self._check_codes(codes)
         is_uniform = bernoulli(source, self._uniform_threshold, codes.size)
         # The member that a set must contain; -1 for a uniform set.

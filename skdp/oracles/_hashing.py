@@ -63,7 +63,7 @@ class AffineHash:
         self.collision = Fraction(n_collisions, self.prime**2)
 
     def draw(self, source: ByteSource, n: int) -> NDArray[np.uint64]:
-        """Draw the seeds of n hash functions, of shape (n,)."""
+        """Draw the seeds of n hash functions, of shape (n,): a in the higher bits, and b in the lower bits."""
         seeds = uniform_integers(source, self.prime, n).astype(np.uint64)
         seeds <<= np.uint64(self._shift)
         seeds |= uniform_integers(source, self.prime, n)
@@ -212,6 +212,7 @@ class LocalHashing(FrequencyOracle):
         return self._bucket_oracle.worst_ratio
 
     def shuffle_pair(self) -> ReportPair:
+        # Compare the distributions of a report under two different values.
         # Two values have the same bucket with the collision probability, which is equal
         # for all pairs, and otherwise different buckets. The counts are buckets of the
         # first value only, of the second value only, of both, and of neither.
@@ -251,6 +252,7 @@ class LocalHashing(FrequencyOracle):
         return n_seed_bytes + self._bucket_oracle.report_bytes
 
     def sampler(self) -> dict[str, Any]:
+        # Parameters with which a client in another language makes such reports.
         return {
             "kind": "hashing",
             "k": self.k,
@@ -266,6 +268,8 @@ class LocalHashing(FrequencyOracle):
     def report(
         self, codes: NDArray[np.unsignedinteger], source: ByteSource
     ) -> NDArray[np.uint64]:
+        # A report is the seed of a random hash function, and the randomized bucket of
+        # the true value.
         self._check_codes(codes)
         seeds = self.hash_family.draw(source, codes.size)
         buckets = self.hash_family(seeds, codes)
@@ -281,6 +285,7 @@ class LocalHashing(FrequencyOracle):
         return self.hash_family(reports[:, :1], cells) == reports[:, 1:]
 
     def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        # Count the reports that support each value: whose reported bucket is its hash.
         self._check_reports(reports)
         # With few reports, hashing all values of a report at once is faster than hashing
         # each value for all reports.
@@ -312,6 +317,7 @@ class LocalHashing(FrequencyOracle):
         return np.column_stack([seeds, reports])
 
     def _read(self, columns: NDArray[Any]) -> NDArray[np.uint64]:
+        """Check the columns of stored reports, seeds and buckets, and convert them to the dtype of reports."""
         reports = columns.astype(np.uint64, copy=False)
         self._check_reports(reports)
         return reports

@@ -268,6 +268,7 @@ class ClampedLaplace(NumericMechanism):
         return np.clip(positions + noise, 0, self.steps)
 
     def _compute_row(self, position: int) -> list[Fraction]:
+        """Return the exact probability of each report 0, ..., steps at a position."""
         # The first and the last report have the probability of a tail of the noise, the
         # sum of (1 - a) / (1 + a) a^d over d >= distance: a^distance / (1 + a).
         a = self.ratio
@@ -276,6 +277,8 @@ class ClampedLaplace(NumericMechanism):
         return [a**position / (1 + a), *inner, a ** (self.steps - position) / (1 + a)]
 
     def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+        # Variance of the estimate at each position, in squared steps; the class
+        # documents the formula.
         a = float(self.ratio)
         clamped = (a**positions + a ** (self.steps - positions)) / (1 + a)
         return a / float(1 - self.ratio) ** 2 * (2 - clamped)
@@ -283,7 +286,7 @@ class ClampedLaplace(NumericMechanism):
 
 @lru_cache(maxsize=8)
 def _square_repeatedly(ratio: Fraction, n_squarings: int) -> list[tuple[int, int]]:
-    """Return the numerators and denominators of ratio, ratio^2, ratio^4, ..."""
+    """Return the numerators and denominators of ratio, ratio^2, ratio^4, ..., with `n_squarings` + 1 entries."""
     # The integers are long, so they are cached for further draws.
     powers = [ratio.as_integer_ratio()]
     for _ in range(n_squarings):
@@ -396,6 +399,7 @@ class SquareWave(NumericMechanism):
     def _draw(
         self, positions: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
+        """Draw a report for each position: uniform with probability `lie`, otherwise in the window of the position."""
         # All three numbers are drawn for each record, so that the run time and the number
         # of bytes do not depend on random bits.
         n = positions.size
@@ -405,6 +409,7 @@ class SquareWave(NumericMechanism):
         return np.where(is_uniform, uniform_reports, positions + offsets)
 
     def _compute_row(self, position: int) -> list[Fraction]:
+        """Return the exact probability of each report at a position, at whose number the window begins."""
         row = [self._outside] * self.n_reports
         row[position : position + self.width] = [self._inside] * self.width
         return row
@@ -434,6 +439,8 @@ class SquareWave(NumericMechanism):
         return uniform + in_window * (float(1 - self.lie) / self.width)
 
     def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+        # Variance of the estimate at each position t, in squared steps, for N reports,
+        # a window of w reports, and a uniform report with probability l.
         # The law of total variance for a mixture with weights l and 1 - l. A uniform
         # report has the variance (N^2 - 1) / 12, and a report in the window (w^2 - 1) /
         # 12. The means of the two differ by t - steps / 2. Estimates divide by 1 - l.

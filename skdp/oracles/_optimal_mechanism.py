@@ -267,7 +267,10 @@ class Optimal(NumericMechanism):
 
     @cached_property
     def variation(self) -> Fraction:
-        """Largest total variation distance of the reports of two positions."""
+        """Largest total variation distance of the reports of two positions.
+
+        `_rows` has the probabilities of the reports at each node, in units of 2**-64.
+        """
         # The largest distance is between two nodes, because the distribution of the
         # reports of any position is a mixture of the distributions of two nodes.
         distances = []
@@ -305,6 +308,7 @@ class Optimal(NumericMechanism):
         return below, positions - self.nodes[below]
 
     def _compute_row(self, position: int) -> list[Fraction]:
+        """Return the exact probability of each report at a position."""
         # The mixture of the rows of the two nodes to which the position may be rounded.
         below, distance = map(int, self._find_node_below(position))
         gap = int(self.nodes[below + 1]) - int(self.nodes[below])

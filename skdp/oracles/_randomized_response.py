@@ -115,6 +115,7 @@ class RandomizedResponse(FrequencyOracle):
             raise small_epsilon_error(epsilon)
 
     def sampler(self) -> dict[str, Any]:
+        # Parameters with which a client in another language makes such reports.
         return {
             "kind": "response",
             "k": self.k,
@@ -188,6 +189,7 @@ class RandomizedResponse(FrequencyOracle):
         return np.bincount(reports.astype(np.intp, copy=False), minlength=self.k)
 
     def channel(self) -> list[list[Fraction]]:
+        # A row for each true value, and a column for each reported value.
         table = []
         for value in range(self.k):
             row = [self.q] * self.k

@@ -237,6 +237,8 @@ class SetSelection(FrequencyOracle):
 
     @property
     def variation(self) -> Fraction:
+        # Upper bound of the total variation distance of the reports of two sets. A
+        # padded set has m of K codes, and a report is a set of w codes.
         # The total variation is at most the probability of a report that intersects the
         # first padded set, and does not intersect the second one, under the first. It is
         # largest for disjoint padded sets. After a first common member i, the w - 1 other

@@ -53,8 +53,8 @@ def find_safe_boundary(
 def find_safe_start(excess: Excess, start: float, step: float) -> float:
     """Return a safe number near `start`, which is safe except for rounding errors.
 
-    The number is multiplied by ``1 + step`` with doubling steps; a negative step decreases
-    it.
+    A number is safe if its `excess` is at most 0. The number is multiplied by ``1 +
+    step`` with doubling steps; a negative step decreases it.
     """
     while excess(start) > 0:
         start *= 1 + step
@@ -67,7 +67,10 @@ _PRECISION = 2.0**-40
 
 
 def _find_largest_safe(excess: Excess, safe: float) -> float:
-    """Return the largest safe number, except for the precision of the search, from a safe number."""
+    """Return the largest safe number, except for the precision of the search, from a safe number.
+
+    A number is safe if its `excess` is at most 0.
+    """
     unsafe = safe
     while excess(unsafe) <= 0:
         unsafe = min(2 * unsafe, sys.float_info.max)

@@ -255,6 +255,7 @@ class ReportPair:
     beside: tuple[ReportPair, ...] = ()
 
     def __post_init__(self) -> None:
+        # Merge the classes of reports with equal ratios, which are equally informative.
         merged: dict[tuple[Fraction, Fraction], Class] = {}
         for first, second, mass in self.classes:
             if mass:

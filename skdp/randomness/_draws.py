@@ -121,11 +121,15 @@ class DigestSource(ByteSource):
     # Bytes of the stream reveal neither the digest nor other bytes.
 
     def __init__(self, digest: bytes | NDArray[np.uint8]) -> None:
+        # The stream of random bytes is the SHAKE-256 hash of the digest; `_n_read`
+        # bytes were returned.
         self._shake = hashlib.shake_256(bytes(digest))
         self._stream = self._shake.digest(_SHAKE_BYTES)
         self._n_read = 0
 
     def bytes(self, size: int) -> NDArray[np.uint8]:
+        # Return the next bytes of the stream, of shape (size,), and compute more of it
+        # if necessary.
         start = self._n_read
         self._n_read += size
         if self._n_read > len(self._stream):

@@ -61,6 +61,8 @@ class Uniform:
     """
 
     def __init__(self, source: ByteSource, prefix: int = 0, bits: int = 0) -> None:
+        # The number is in [0, 1). Its first `bits` bits are the integer `prefix`;
+        # further bits are drawn from the source if a comparison requires them.
         self._source = source
         self.prefix = prefix
         self.bits = bits
@@ -152,6 +154,8 @@ class IrrationalBernoulli:
     """
 
     def __init__(self, bounds: Bounds) -> None:
+        # ``bounds(bits)`` returns integers below and above ``2**bits * p`` for the
+        # probability p, whose first digits to the base 256 are `_digits`.
         self._bounds = bounds
         # Immutable: the object may be shared by threads.
         self._digits = self._floor(_N_DIGITS).to_bytes(_N_DIGITS, "big")
@@ -497,7 +501,11 @@ def _accept_cells(
 def _acceptance_bounds(
     cell: int, position: Uniform, variance: Fraction, scale: int, bits: int
 ) -> tuple[int, int]:
-    """Return integers below and above ``2**bits * e**-f``, with at least `bits` bits of the position."""
+    """Return integers below and above ``2**bits * e**-f``, with at least `bits` bits of the position.
+
+    f is the exponent of a cell k and a position U in `rounded_gaussian`, for the
+    variance s and the scale t.
+    """
     # f increases with the position, which is in [start, end].
     while position.bits < bits:
         position.extend()

@@ -260,6 +260,7 @@ def maximize(model: HiddenModel, clusters: NDArray[np.intp] | None) -> Fit:
     total = model.weights.sum()
 
     def compute_loss(parameters: Numbers) -> tuple[float, Numbers]:
+        # Mean negative log likelihood, and its gradient.
         log_likelihood, scores = model.evaluate(parameters)
         weights = model.weights / total
         return -float(weights @ log_likelihood), -(weights @ scores)

@@ -212,7 +212,11 @@ class ReportRegression(OnSite, BaseEstimator):
         return restore @ coefficients, errors, scale
 
     def _build_predictors(self, known: Numbers, rows: Rows) -> Predictors:
-        """Make the predictors of a model from the true predictors, `known`, and the reports."""
+        """Make the predictors of a model from the true predictors, `known`, and the reports.
+
+        With hidden_distribution="marginal", the distribution of the latent values
+        depends on the intercept only, and otherwise on all true predictors.
+        """
         is_marginal = self.hidden_distribution == "marginal"
         cell_known = known[:, :1] if is_marginal else known
         cells = rows.cells.to_numpy(float)
@@ -599,6 +603,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         self.hidden_distribution = hidden_distribution
 
     def _fit_target(self, rows: Rows, y: Any) -> None:
+        """Fit the log odds of the classes by maximum likelihood, and set their coefficients and standard errors."""
         likelihood, questions = self._validate_target(y, rows.weights)
         check_reported_together([*rows.questions, *questions], rows.weights)
         with np.errstate(divide="ignore"):
@@ -639,6 +644,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         return questions[0].likelihood, questions
 
     def _term_index(self) -> pd.Index:
+        """Return the index of the table of coefficients: terms, or (class, term) for more than two classes."""
         terms = [INTERCEPT, *self.feature_names_out_]
         if len(self.classes_) == 2:
             return pd.Index(terms, name=f"term (log odds of {self.classes_[1]})")

@@ -133,6 +133,8 @@ class OracleField(Field):
     def estimate(
         self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
     ) -> pd.DataFrame:
+        # Estimate the counts of the joint values of the columns. `sums` is their tally,
+        # from `size` of the `n_reports` records.
         count_options = CountOptions(**options)
         counts = estimate_field(self, sums, (size, n_reports), self.columns)
         return count_options.make_table([counts], self.domain.cells())
@@ -163,6 +165,7 @@ class CategoryField(OracleField):
         return self.first_round.loss
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
+        # Encode the true values of each column as indices of its declared values.
         codes: Codes = self.domain.encode(columns)
         # As documented for handle_unknown="error", the error reveals that such a value
         # occurs.
@@ -219,18 +222,23 @@ class CategoryField(OracleField):
         return self.first_round.report_keyed(joined, code_bytes, draws.digests)
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
+        # Add fresh noise to permanent reports, if there are two rounds.
         if self.permanent is None:
             return reports
         two_rounds: Any = self.oracle
         return two_rounds.report_again(reports, randomness("report", *self.columns))
 
     def permanent_parts(self) -> list[bytes]:
+        # Bytes that select the random bits of permanent reports: the oracle and the
+        # declared values.
         parameters = repr(sorted(self.first_round.parameters().items())).encode()
         # The parameters of `oracle` are excluded, because the permanent reports do not
         # depend on its further noise.
         return [parameters, *encode_declared_values(self._declared_values())]
 
     def channels(self, max_entries: int) -> list[Iterator[Channel]] | None:
+        # Exact probabilities of all reports under all values; None if there are more
+        # than `max_entries`.
         oracle = self.first_round
         if oracle.k * max(oracle.k, oracle.n_reports) > max_entries:
             return None
@@ -240,6 +248,7 @@ class CategoryField(OracleField):
         return self.oracle.shuffle_pair()
 
     def encode(self, columns: Sequence[Any], randomness: Randomness) -> list[Any]:
+        # Convert true values to the format of reports, without noise.
         self.check_encodable()
         codes = self._fill_unknown(self.prepare(columns), randomness)
         return self.write(self.oracle.encode(self._join(codes)), columns, None)
@@ -280,6 +289,8 @@ class ValueField(CategoryField):
         return list(self.columns if inputs is None else inputs)
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
+        # Encode the true values of each column, and check that the reports can be
+        # written in its dtype.
         codes = super().prepare(columns)
         # Raises an error if a dtype cannot represent the declared values.
         self._written_domain.decoders(columns)
@@ -306,6 +317,7 @@ class ValueField(CategoryField):
         return columns
 
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+        # Return the code of the joint value in each of the given rows of the reports.
         codes = [column[rows] for column in self.domain.encode(columns)]
         for name in _columns_outside(self.domain, codes):
             raise ValueError(

@@ -306,7 +306,7 @@ class ReportProtocol:
         return reports if drawn is None else _apply_sample(reports, drawn)
 
     def _split(self, codes: Codes) -> Iterator[Codes]:
-        """Yield the codes of each field."""
+        """Yield the encoded columns of each field."""
         start = 0
         for field in self.fields:
             end = start + len(field.columns)
@@ -685,7 +685,10 @@ def _select_entries(values: Mapping[Any, Any], names: Sequence[Any]) -> list[Any
 
 
 def _apply_sample(reports: Reports, drawn: NDArray[np.bool_]) -> Reports:
-    """Set the fields that records do not report to 0, and append the mask of the sample."""
+    """Set the reports of fields that a record does not report to 0, and append the mask of the sample.
+
+    `drawn` is the mask, of shape (n_records, n_fields).
+    """
     for report, rows in zip(reports, drawn.T, strict=True):
         report[~rows] = 0
     return [*reports, drawn]
