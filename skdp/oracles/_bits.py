@@ -426,6 +426,9 @@ class SubsetSelection(BitOracle):
 
     @property
     def pair_supports(self) -> tuple[float, float]:
+        # Probabilities that a report, a set of `size` of k values, contains two given
+        # values: the true value and another one, and two values other than the true
+        # one.
         if self.k == 2:
             return 0.0, 0.0
         p = float(self.p)

@@ -150,7 +150,7 @@ def _log(delta: Fraction) -> float:
 
 
 def _best_order_minus_1(rho: float, log_delta: float) -> float:
-    """Return the approximate order minus 1 that minimizes the formula of `zcdp_epsilon`."""
+    """Return the approximate Rényi order minus 1 that minimizes the formula of `zcdp_epsilon` for rho."""
     # The zero of the derivative times (order - 1)**2, as a function of x = log(order - 1):
     # rho e**(2 x) + log(1 + e**x) + log(delta).
 

@@ -315,7 +315,9 @@ def _inspect_reporter(
 ) -> tuple[tuple[ReportPair, ...], PrivacyGuarantee]:
     """Return the pairs of reports of each part, and the local guarantee of a randomizer.
 
-    See `shuffled_guarantee` for the parameters.
+    A pair has the distributions of a report under two values. The parts of a record are
+    shuffled separately if `released` is "tally". `reporter` is a fitted local
+    transformer, its protocol, or an oracle.
     """
     protocol = getattr(reporter, "protocol_", reporter)
     pairs: tuple[ReportPair, ...] = ()

@@ -223,7 +223,11 @@ class Walk:
         return self.visit(part, flow, f"{path} / {name}" if path else str(name))
 
     def _visit_parts(self, parts: Iterable[tuple[str, Any, Flow]], path: str) -> Flow:
-        """Visit parts, given by name with their tables, whose outputs are concatenated."""
+        """Visit parts, given by name with the tables they get, and return the table of their concatenated outputs.
+
+        A flow describes a table by the columns of X from which it is computed, and its
+        raw columns are not protected.
+        """
         flows = [
             self._visit_part(part, table, path, name)
             for name, part, table in parts
@@ -240,7 +244,11 @@ class Walk:
     def _split_columns(
         self, estimator: Any, flow: Flow, step: str
     ) -> Iterator[tuple[str, Any, Flow]]:
-        """Yield the name, the estimator and the table of each part of a column transformer."""
+        """Yield the name, the estimator and the table of each part of a column transformer.
+
+        `flow` describes the table that the transformer gets, by columns of X, and
+        `step` names it in the facts.
+        """
         is_fitted = hasattr(estimator, "transformers_")
         if _steps.has_own_column_function(estimator):
             self._expose(flow.raw, LEARNED if is_fitted else NOT_FITTED, step)
@@ -436,7 +444,11 @@ class Walk:
 def _select_columns(
     estimator: Any, flow: Flow, name: str, selected: Any
 ) -> tuple[Any, ...] | None:
-    """Return the columns of X that the part `name` of a column transformer gets; None if not known."""
+    """Return the columns of X that the part `name` of a column transformer gets; None if not known.
+
+    `flow` describes the table of the transformer, and `selected` is the selection of
+    its columns by the user.
+    """
     # A fitted transformer has the indices, however its columns were selected.
     indices = getattr(estimator, "_transformer_to_input_indices", {}).get(name)
     if indices is not None and flow.names:

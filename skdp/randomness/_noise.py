@@ -342,7 +342,11 @@ class GeometricDigits:
         return out
 
     def _draw_digits(self, source: ByteSource, size: int) -> NDArray:
-        """Draw the m lowest binary digits of geometric numbers."""
+        """Draw the m lowest binary digits of geometric numbers, as integers of shape (size,).
+
+        The digits are independent, and `_digits` draw them, from the lowest to the
+        highest one.
+        """
         block: NDArray = np.zeros(size, self.dtype)
         # Digits are drawn from the highest one, in groups of eight, because bytes are
         # faster than words.

@@ -214,7 +214,11 @@ class HiddenModel:
         return log_likelihood, np.exp(joint - log_likelihood)
 
     def evaluate(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
-        """Compute the log likelihood of each row, and its gradient (n_rows, n_parameters)."""
+        """Compute the log likelihood of each row, and its gradient (n_rows, n_parameters).
+
+        The likelihood of a row is a sum over the cells, the combinations of latent true
+        values of the reported predictors.
+        """
         # Fisher's identity: the gradient of the likelihood is the posterior mean of the
         # gradient of the likelihood with known true values.
         log_likelihood, posterior = self.compute_posterior(parameters)

@@ -173,8 +173,10 @@ class ReportRegression(OnSite, BaseEstimator):
     ) -> tuple[Numbers, Numbers, Numbers]:
         """Maximize the likelihood, and set the fitted attributes of both regressions.
 
-        Return the coefficients and their standard errors, (n_terms, n_columns), and the
-        scale of the target.
+        `rows` has the true predictors and the reports. Return the coefficients and
+        their standard errors, (n_terms, n_columns), and the scale of the target.
+        `hidden_coef_` are the coefficients of the distribution of the latent true
+        values.
         """
         # True predictors are standardized, so that the search does not depend on their units.
         known = rows.known.to_numpy()

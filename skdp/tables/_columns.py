@@ -229,7 +229,11 @@ def _value_dtype(column: Any) -> Any:
 
 
 def type_of_column(column: Any) -> str:
-    """Name the type of the values that the dtype of a column allows, or `ANY_TYPE` or `OTHER_TYPE`."""
+    """Name the type of the values that the dtype of a column allows, such as "number" or "date".
+
+    It is `ANY_TYPE` for a dtype of any objects, and `OTHER_TYPE` for types that no
+    domain declares.
+    """
     dtype = _value_dtype(column)
     if (getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)) is not None:
         return OTHER_TYPE  # no declared datetime has a time zone

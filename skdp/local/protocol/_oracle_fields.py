@@ -183,7 +183,11 @@ class CategoryField(OracleField):
         return codes[0] if len(codes) == 1 else self.domain.join(codes)
 
     def _fill_unknown(self, codes: Codes, randomness: Randomness) -> Codes:
-        """Replace the codes of values outside the domain, as `unknown` states."""
+        """Replace the codes of values outside the domain, as `unknown` states.
+
+        "error" leaves the codes unchanged, "uniform" draws a declared value, and a dict
+        has the replacing code of each column.
+        """
         if self.unknown == "error":
             return codes
         filled = []

@@ -177,6 +177,7 @@ class SampledCounts:
     def average(cls, parts: Sequence[Self], weights: Vector) -> Self:
         """Average counts of the same cells from samples without a common record.
 
+        The variance of a count c among n records is ``noise + sampling * c * (n - c)``.
         `weights` has the shape (n_samples,) and sums to 1.
         """
         n = parts[0].n
@@ -206,7 +207,11 @@ class SampledCounts:
         return self.noise + self.sampling * clipped * (self.n - clipped)
 
     def compute_intervals(self, confidence_level: float) -> tuple[Vector, Vector]:
-        """Compute the bounds of a score interval of each count (Wilson's without noise)."""
+        """Compute the bounds of a score interval of each count (Wilson's without noise).
+
+        The variance of a count c among n records is ``noise + sampling * c * (n - c)``:
+        randomization of the reports, and sampling of the records.
+        """
         # A bound c is a count whose distance from the estimate e is z standard errors: (e
         # - c)^2 = z^2 (noise + sampling c (n - c)). With f = z^2 sampling, this is the
         # quadratic equation (1 + f) c^2 - 2 (e + f n / 2) c + e^2 - z^2 noise = 0.
