@@ -402,6 +402,8 @@ def _measure_gains(
     """
     expected = []
     for cross in pairs:
+        # The proportions of the combinations of all private columns, from which
+        # `cross.value_of` selects the values of the pair.
         joint = np.ones(1)
         for column in range(len(proportions)):
             joint = np.multiply.outer(joint, proportions[column]).ravel()

@@ -178,6 +178,9 @@ class _DistinctRows:
         in a row is the sum of its logits over all tables, and Z is the sum of the exponentials of the scores of all
         combinations.
         """
+        # From the values of each table to combinations of all private values. Equal rows
+        # are one row of `_design`, with a one for its cell of each table, and `weights` are
+        # their numbers.
         tables = []
         for cross, table in zip(self._crosses, logits, strict=True):
             tables.append(table[:, cross.value_of])

@@ -331,6 +331,8 @@ def backfit(
     # any current function. Its average over epochs has the noise of the whole budget, and
     # is smoothed once. In boosting, each step is shrunk separately, so the noise of bins
     # with few rows accumulates.
+    # Targets, responses and residuals are integers, so the sums are exact, and so is the
+    # change of a sum by one row.
     residuals = start.residuals
     n_outputs = len(start.response)
     functions = [_ColumnFunction(column, n_outputs) for column in bins]
@@ -340,6 +342,8 @@ def backfit(
     n_epochs = choose_n_epochs(start.mu_squared, start.n_rows, len(bins))
     amount = start.mu_squared / (n_epochs * len(bins))
     for number in range(n_epochs):
+        # Residuals of numbers become smaller in the first epochs, and so does their bound,
+        # to which the noise is proportional.
         if start.bound_noise is not None and number in BOUND_EPOCHS:
             residuals = find_residuals(
                 targets, responses, start.n_rows, start.bound_noise, source

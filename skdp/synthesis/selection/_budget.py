@@ -67,6 +67,8 @@ class NoiseBudget:
         min_amount = Fraction(max_rows_per_person, MAX_STD_ERROR)
         if kind != "epsilon":
             kind, amount = "mu", budget.mu_squared
+        # mu is about the larger one of epsilon and delta, or less. If both are too small,
+        # the error below is raised without computing it.
         elif delta > 0 and max(amount, delta) >= min_amount:
             kind, amount = "mu", Fraction(largest_mu(amount, delta)) ** 2
         if kind == "mu":
