@@ -502,7 +502,8 @@ class FrequencyOracle(LocalMechanism):
     def _check_codes(self, codes: NDArray[Any]) -> None:
         """Check that codes are a 1-D array of integers from 0 to k - 1, for k declared values.
 
-        The dtype must represent k - 1, because reports have the dtype of the codes.
+        The dtype must represent k - 1, because randomized response returns reports of
+        this dtype.
         """
         largest = self.k - 1
         is_valid = codes.ndim == 1 and codes.dtype.kind in "iu"

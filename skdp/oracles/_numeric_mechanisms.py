@@ -209,8 +209,8 @@ class ClampedLaplace(NumericMechanism):
     """
 
     def __init__(self, steps: int, epsilon: float | Fraction) -> None:
-        # The noise x has probabilities proportional to a^|x|. `ratio` is a, the
-        # smallest fraction with e^(-epsilon / steps) <= a that `n_bits` bits represent.
+        # The noise x has probabilities proportional to a^|x|. `ratio` is a, a fraction of
+        # `n_bits` bits that is slightly larger than e^(-epsilon / steps).
         self.steps = check_steps(steps)
         self.n_reports = self.steps + 1
         # A ratio below e^-50 would not change the error of estimates.
