@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval, copy_guarantee
 from skdp.synthesis._cells import Shape, Steps, find_intervals, find_points, with_edges
-from skdp.synthesis.model import Marginal, estimate_counts
+from skdp.synthesis.model import Marginal, estimate_counts, estimate_total
 from skdp.synthesis.selection._budget import PrivateCounts
 from skdp.synthesis.selection._tails import fit_tails
 
@@ -25,7 +25,7 @@ CLEAR_NUMBER_STD_ERRORS, CLEAR_NUMBER_STD_ERRORS_PURE = 4.5, 8.5
 Gaussian noise exceeds 4.5, and Laplace noise 8.5, with a probability of 3e-6."""
 
 
-CLEAR_BIN_STD_ERRORS = 5.0
+CLEAR_BIN_STD_ERRORS = 4.0
 """Standard errors above which the count of a bin is better than a tail."""
 
 N_BRANCHES = 8
@@ -88,7 +88,7 @@ class NumberCounts:
         bins = np.repeat(np.arange(starts.size - 1), np.diff(starts))
         return np.append(bins, starts.size - 1)
 
-    def combine(self, column: int, marginals: Iterable[Marginal]) -> CellCounts:
+    def combine(self, column: int, marginals: Sequence[Marginal]) -> CellCounts:
         """Combine the counts of the cells of a column, of blocks of cells, and of its bins in `marginals`."""
         cells = self.cells_of(column)
         levels = list(self.levels.get(column, ()))
@@ -96,6 +96,13 @@ class NumberCounts:
         if math.isfinite(std_error):
             members = self.bins_of_cells(column)[: len(cells)]
             levels.append(Marginal((column,), noisy, std_error, (members,)))
+            # Marginals of other columns count the same records.
+            others = [m for m in marginals if column not in m.clique]
+            if others:
+                total, std_error = estimate_total(others)
+                together = (np.zeros(len(cells), np.intp),)
+                records = Marginal((column,), np.array([total]), std_error, together)
+                levels.append(records)
         return CellCounts.of(cells, levels, self.is_gaussian)
 
     def estimate(

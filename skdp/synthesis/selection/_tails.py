@@ -26,7 +26,7 @@ Table = NDArray[np.float64]
 CLEAR_STD_ERRORS = 5.0
 """Standard errors of a proportion beyond an edge that is known well."""
 
-WALK_STD = 0.2
+WALK_STD = 0.4
 """Standard deviation of the logarithm of a proportion where the distribution falls by e."""
 
 POWERS, SLOPES = np.linspace(0, 1.6, 9), np.geomspace(0.5, 8, 20)
@@ -145,7 +145,7 @@ class _Side:
         start = int(clear[-1])
         in_cell = self.beyond[start] - np.append(self.beyond, 0.0)[start + 1]
         in_cell = min(in_cell, proportions[start])
-        return start, bool(in_cell >= 0.6 * self.beyond[start])
+        return start, bool(in_cell >= 0.8 * self.beyond[start])
 
     def measure_distances(self, start: int) -> tuple[Table, NDArray[np.intp]]:
         """Return the distances of edges, relative to the cell `start`, and the cells that the tail continues.
