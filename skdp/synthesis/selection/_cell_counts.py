@@ -183,18 +183,29 @@ class CellCounts:
         A level has the noisy counts of all blocks of one size, and `fine` has the edges of the cells. The result has
         the covariance of the combined counts. `is_gaussian` determines how large noise may be.
         """
-        # The best linear unbiased estimate: precisions add up.
+        # The best linear unbiased estimate: precisions add up. One level counts each cell
+        # and adds `diagonal` times the identity matrix; levels of blocks add B B^T, with a
+        # column of B for each block. The inverse is by Woodbury's identity, because there
+        # are fewer blocks than cells.
         size = len(fine)
         unit = min(level.std_error for level in levels)
-        precision = np.zeros((size, size))
+        diagonal = 0.0
+        blocks = [np.zeros((size, 0))]
         weighted = np.zeros(size)
         for level in levels:
             members = level.groups_of(level.clique[0])
             members = np.arange(size) if members is None else members
             weight = (unit / level.std_error) ** 2
-            precision += weight * np.equal.outer(members, members)
             weighted += weight * level.counts[members]
-        covariance = np.asarray(np.linalg.inv(precision), float)
+            if level.counts.size == size:
+                diagonal += weight
+            else:
+                is_member = np.equal.outer(members, np.arange(level.counts.size))
+                blocks.append(math.sqrt(weight) * is_member)
+        block = np.hstack(blocks)
+        inner = diagonal * np.eye(block.shape[1]) + block.T @ block
+        reduction = block @ np.linalg.solve(inner, block.T)
+        covariance = np.asarray((np.eye(size) - reduction) / diagonal, float)
         # The last code may be missing, which is no number.
         n_cells = len(fine.edges) - 1
         counts = (covariance @ weighted)[:n_cells]
