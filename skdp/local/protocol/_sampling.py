@@ -101,9 +101,10 @@ def combine_pairs(
     # with the same mass has (v, u). If both records had the value x0 or x1, the ratios
     # would be (u, u) and (v, v). Decreasing differences imply
     #     g(u, v) + g(v, u) >= g(u, u) + g(v, v),
-    # so different values give a larger divergence. For a fixed u + v, the left side grows
-    # with the distance of u and v, because g is convex, so the pair with the most distant
-    # ratios bounds all other pairs of values.
+    # so different values give a larger divergence. By the same inequality, two values
+    # whose supports share fewer reports give a larger divergence, if u is the ratio inside
+    # and v the ratio outside of a support. A pair of `from_ratio` bounds all pairs of
+    # values, because their reports are post-processed reports of that pair.
     if sampling is None:
         return tuple(pairs) if released == "tally" else (ReportPair.product(pairs),)
     return (ReportPair.mixture(zip(sampling.inclusions, pairs, strict=True)),)
