@@ -106,7 +106,8 @@ def check_contents(sdist: Path, wheel: Path) -> None:
             if member.isfile()
         }
     # With documents and notebooks, which its tests read.
-    needed = {name for name in tracked if not name.startswith(".github/")}
+    left_out = (".github/", "docs/notebooks")
+    needed = {name for name in tracked if not name.startswith(left_out)}
     assert needed <= inside, f"the sdist lacks {sorted(needed - inside)}"
     assert inside <= {*tracked, "PKG-INFO"}, (
         "the sdist holds files that are not in the repository"
