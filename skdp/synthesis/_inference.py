@@ -17,7 +17,7 @@ from skdp.base import ColumnName, check_confidence_level
 from skdp.domain import Interval
 from skdp.synthesis._cells import Shape, Steps, find_middles
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.model import Table, estimate_counts
+from skdp.synthesis.model import Table, combine_levels, estimate_counts
 from skdp.synthesis.selection import find_columns
 
 N_ROWS = 20_000
@@ -159,8 +159,8 @@ class _Axis:
     """(n_cells, n_points): the change of each proportion with the counts of fine cells; None without fine cells."""
     cell_counts: Table = field(default_factory=lambda: np.zeros(0))
     """(n_cells,): the noisy counts of fine cells."""
-    std_error: float = 0.0
-    """The standard error of these counts."""
+    covariance: Table = field(default_factory=lambda: np.zeros((0, 0)))
+    """(n_cells, n_cells): the covariance of these counts."""
     means: Table = field(default_factory=lambda: np.zeros(0))
     """(n_bins,): the mean of the numbers of each bin, relative to the first edge."""
     positions: Table = field(default_factory=lambda: np.zeros(0))
@@ -290,9 +290,13 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     scores = np.zeros((bins.size, value_of.size))
     scores[np.arange(bins.size), 2 * bins] = -z / 2
     scores[np.arange(bins.size), 2 * bins + 1] = z / 2
-    counts = shape.levels[0].counts[: bins.size]
-    std_error = shape.levels[0].std_error
-    return replace(axis, scores=scores, cell_counts=counts, std_error=std_error)
+    counts, covariance = combine_levels(shape.levels, len(cells))
+    return replace(
+        axis,
+        scores=scores,
+        cell_counts=counts[: bins.size],
+        covariance=covariance[: bins.size, : bins.size],
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,7 +393,7 @@ class _Analysis:
                 continue
             weights = axis.scores @ self._average_influence(influence, axis_number)
             total += float(weights @ axis.cell_counts)
-            variance += axis.std_error**2 * float(weights @ weights)
+            variance += float(weights @ axis.covariance @ weights)
         squares = float((influence**2 * self.cells.proportions).sum())
         return total / self.n_rows, variance / self.n_rows**2 + squares / self.n_rows
 

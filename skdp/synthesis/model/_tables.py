@@ -204,3 +204,33 @@ def estimate_total(marginals: Iterable[Marginal]) -> tuple[float, float]:
     weights = 1 / variances
     mean = float(weights @ totals / weights.sum())
     return max(1.0, mean), float(weights.sum() ** -0.5)
+
+
+def combine_levels(levels: Sequence[Marginal], size: int) -> tuple[Table, Table]:
+    """Combine counts of the values of a column and of groups of its values, by weighted least squares.
+
+    One of the levels counts each of the `size` values. Return the counts and their covariance: (size,), (size, size).
+    """
+    # The best linear unbiased estimate: precisions add up. Counts of single values add
+    # `diagonal` times the identity matrix; counts of groups add B B^T, with a column of B
+    # for each group. The inverse is by Woodbury's identity, because there are fewer groups
+    # than values.
+    unit = min(level.std_error for level in levels)
+    diagonal = 0.0
+    groups = [np.zeros((size, 0))]
+    weighted = np.zeros(size)
+    for level in levels:
+        members = level.groups_of(level.clique[0])
+        members = np.arange(size) if members is None else members
+        weight = (unit / level.std_error) ** 2
+        weighted += weight * level.counts[members]
+        if level.counts.size == size:
+            diagonal += weight
+        else:
+            is_member = np.equal.outer(members, np.arange(level.counts.size))
+            groups.append(math.sqrt(weight) * is_member)
+    group = np.hstack(groups)
+    inner = diagonal * np.eye(group.shape[1]) + group.T @ group
+    reduction = group @ np.linalg.solve(inner, group.T)
+    covariance = (np.eye(size) - reduction) / diagonal
+    return covariance @ weighted, unit**2 * covariance

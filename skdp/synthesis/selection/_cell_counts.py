@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval, copy_guarantee
 from skdp.synthesis._cells import Shape, Steps, find_intervals, find_points, with_edges
-from skdp.synthesis.model import Marginal, estimate_counts, estimate_total
+from skdp.synthesis.model import (
+    Marginal,
+    combine_levels,
+    estimate_counts,
+    estimate_total,
+)
 from skdp.synthesis.selection._budget import PrivateCounts
 from skdp.synthesis.selection._tails import fit_tails
 
@@ -183,33 +188,11 @@ class CellCounts:
         A level has the noisy counts of all blocks of one size, and `fine` has the edges of the cells. The result has
         the covariance of the combined counts. `is_gaussian` determines how large noise may be.
         """
-        # The best linear unbiased estimate: precisions add up. One level counts each cell
-        # and adds `diagonal` times the identity matrix; levels of blocks add B B^T, with a
-        # column of B for each block. The inverse is by Woodbury's identity, because there
-        # are fewer blocks than cells.
-        size = len(fine)
-        unit = min(level.std_error for level in levels)
-        diagonal = 0.0
-        blocks = [np.zeros((size, 0))]
-        weighted = np.zeros(size)
-        for level in levels:
-            members = level.groups_of(level.clique[0])
-            members = np.arange(size) if members is None else members
-            weight = (unit / level.std_error) ** 2
-            weighted += weight * level.counts[members]
-            if level.counts.size == size:
-                diagonal += weight
-            else:
-                is_member = np.equal.outer(members, np.arange(level.counts.size))
-                blocks.append(math.sqrt(weight) * is_member)
-        block = np.hstack(blocks)
-        inner = diagonal * np.eye(block.shape[1]) + block.T @ block
-        reduction = block @ np.linalg.solve(inner, block.T)
-        covariance = np.asarray((np.eye(size) - reduction) / diagonal, float)
+        counts, covariance = combine_levels(levels, len(fine))
         # The last code may be missing, which is no number.
         n_cells = len(fine.edges) - 1
-        counts = (covariance @ weighted)[:n_cells]
-        covariance = unit**2 * covariance[:n_cells, :n_cells]
+        counts = counts[:n_cells]
+        covariance = covariance[:n_cells, :n_cells]
         widths = Steps.of(fine).n_values
         # A single real number has no width.
         widths = np.where(find_points(fine), MIN_PROPORTION * widths.sum(), widths)
