@@ -188,7 +188,10 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
     from skdp.evaluation import study_report
 
     if options.domain is None or options.columns is None:
-        raise ValueError("--data requires --domain and --columns; see draft-domain")
+        raise ValueError(
+            "--data requires --domain and --columns. Use `skdp draft-domain` for a draft of the "
+            "domain."
+        )
     declared = load_domain_file(options.domain)
     frame = read_frame(options.data, declared, delimiter=options.delimiter)
     absent = {*options.columns, *declared.columns, options.target} - {*frame, None}

@@ -57,11 +57,11 @@ _WITHOUT_VALUES = (
 
 
 class RefusedBatch(ValueError):
-    """Error of a batch of rows whose text contains no value, so that workers can send it."""
+    """Error in a batch of rows. Its message contains no values, so a worker may send it to other machines."""
 
 
 class RefusedType(RefusedBatch, TypeError):
-    """Error of a batch with a column of the wrong type, without values."""
+    """Error for a column of the wrong type in a batch. Its message contains no values."""
 
 
 def run_safely(work: Callable[[], T]) -> T:

@@ -74,7 +74,7 @@ def _digest(values: NDArray[Any]) -> bytes:
 
 
 class Release:
-    """Checks and privatizes the batches of one table; it has no secrets until it is charged."""
+    """Checks and privatizes the batches of one table. Secrets that draws require are added by `charge`."""
 
     # If a batch is computed again, because a worker died or a task was repeated, the same
     # reports are drawn, so that this is not a second release. If its rows have changed,

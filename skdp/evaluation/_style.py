@@ -65,7 +65,7 @@ def import_pyplot() -> Any:
     except ImportError as error:
         raise ImportError(
             "Plots require matplotlib, which is not installed. Use `pip install "
-            "matplotlib`"
+            "matplotlib` (extra 'plot')"
         ) from error
     return pyplot
 

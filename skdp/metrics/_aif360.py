@@ -341,5 +341,5 @@ def import_optional(module: str) -> Any:
         package, _, _ = module.partition(".")
         raise ImportError(
             f"This function requires {package}, which is not installed. Use `pip "
-            f"install {package}`"
+            f"install {package}` (extra 'fairness')"
         ) from error

@@ -224,7 +224,7 @@ class ClampedLaplace(NumericMechanism):
 
     @cached_property
     def worst_ratio(self) -> Fraction:
-        """Largest ratio of the probabilities of a report, with millions of digits on a fine grid."""
+        """Largest ratio of the probabilities of a report; on a fine grid, the fraction has millions of digits."""
         return (1 / self.ratio) ** self.steps
 
     @property

@@ -202,7 +202,7 @@ class RowStreams(ByteSource):
         Returns
         -------
         StreamsOfRows
-            View of these streams, which advances them.
+            View of these streams. Draws from the view advance these streams, too.
         """
         return StreamsOfRows(self, rows)
 

@@ -327,7 +327,7 @@ def _invert(information: Numbers) -> Numbers | None:
 
 
 def sum_by_cluster(rows: Numbers, clusters: NDArray[np.intp] | None) -> Numbers:
-    """Sum the rows of each cluster, (n_clusters, n_columns); None means a cluster per row."""
+    """Sum the rows of each cluster: (n_clusters, n_columns). Without clusters, each row is a cluster."""
     if clusters is None:
         return rows
     sums = np.zeros((int(clusters.max()) + 1, rows.shape[1]))

@@ -209,7 +209,7 @@ def _check_output(out: Path) -> None:
     except ImportError:
         raise ImportError(
             "The report requires jinja2, which is not installed. Use `pip install "
-            "jinja2`"
+            "jinja2` (extra 'plot')"
         ) from None
 
 

@@ -82,7 +82,7 @@ class NumberCounts:
         return self.cells.get(column, self.intervals[column])
 
     def find_starts(self, column: int) -> NDArray[np.intp]:
-        """Return the number of the first cell of each bin, and the number of cells: (n_bins + 1,)."""
+        """Return the index of the first cell of each bin, and last the number of cells: (n_bins + 1,)."""
         cells = self.cells_of(column)
         bins = np.array(self.intervals[column].edges, cells.dtype)
         return np.searchsorted(np.array(cells.edges, cells.dtype), bins)
@@ -231,8 +231,8 @@ class CellCounts:
         # these cells.
         within = within + MIN_PROPORTION * self.widths / self.widths.sum()
         is_clear = sums >= CLEAR_STD_ERRORS * std_errors
-        shares = np.where(is_clear, sums, 0.0) if is_clear.any() else np.diff(starts)
-        proportions = within * np.repeat(shares, np.diff(starts))
+        weights = np.where(is_clear, sums, 0.0) if is_clear.any() else np.diff(starts)
+        proportions = within * np.repeat(weights, np.diff(starts))
         proportions /= proportions.sum()
         if not is_clear.any():
             return proportions, 0, self.counts.size

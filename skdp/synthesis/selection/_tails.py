@@ -68,14 +68,14 @@ def _fit_upper(
     """
     side = _Side.of(proportions, edges, counts, covariance)
     start, is_end = side.find_start(proportions)
-    is_law = not is_end and start < counts.size - 2
-    if not is_law or not 0 < side.beyond[start] < side.share:
+    has_tail = not is_end and start < counts.size - 2
+    if not has_tail or not 0 < side.beyond[start] < side.proportion:
         # Nothing is known beyond the last clear cell.
         stop = start + bool(is_end or side.is_clear.any())
         tail = np.zeros(counts.size - stop)
     else:
         stop = start
-        beyond = side.correct(start, side.average_laws(start))
+        beyond = side.correct(start, side.average_distributions(start))
         tail = -np.diff(np.append(beyond, 0.0))
     body = proportions[:stop].sum()
     if body == 0:
@@ -97,7 +97,7 @@ class _Side:
     """The covariance of the errors of `beyond`: (n_cells, n_cells)."""
     middle: int
     """The index of the cell with the median."""
-    share: float
+    proportion: float
     """The proportion of records that the tail belongs to."""
     is_positive: bool
     """Whether no number is negative, so that distances may count from 0."""
@@ -115,12 +115,12 @@ class _Side:
         beyond = counts[::-1].cumsum()[::-1] / total
         sums = covariance[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
         middle = max(0, int(np.argmax(beyond < 0.5)) - 1)
-        share = 1.0
+        proportion = 1.0
         if proportions[middle] > MIN_MIDDLE:
-            share = float(proportions[middle + 1 :].sum())
+            proportion = float(proportions[middle + 1 :].sum())
         is_positive = bool(proportions[edges[:-1] < 0].sum() <= 1e-3)
         is_positive &= bool(edges[middle + 1] > 0)
-        return cls(edges, beyond, sums / total**2, middle, share, is_positive)
+        return cls(edges, beyond, sums / total**2, middle, proportion, is_positive)
 
     @property
     def errors(self) -> Table:
@@ -153,11 +153,11 @@ class _Side:
         Distances count from 0 if no number is negative and numbers are not far from 0, otherwise from the middle of the
         column. The cells are about 12 of the body of the distribution, with `start` as the last.
         """
-        is_frequent = self.share < 1
+        is_frequent = self.proportion < 1
         center = self.edges[self.middle]
         if not is_frequent:
             center = (center + self.edges[self.middle + 1]) / 2
-        limit = 0.9 * self.share if is_frequent else 0.5
+        limit = 0.9 * self.proportion if is_frequent else 0.5
         for origin in (0.0 if self.is_positive else center, center):
             distances = self.edges - origin
             is_body = (self.beyond > 0) & (self.beyond < limit) & (distances[:-1] > 0)
@@ -176,14 +176,15 @@ class _Side:
         return distances / distances[start], body
 
     def score(self, beyond: Table) -> Table:
-        """Return the normal quantiles with these proportions, relative to `share`, beyond them."""
-        return np.asarray(-ndtri(np.clip(beyond / self.share, 1e-6, 0.98)))
+        """Return the normal quantiles with these proportions, relative to `proportion`, beyond them."""
+        return np.asarray(-ndtri(np.clip(beyond / self.proportion, 1e-6, 0.98)))
 
-    def average_laws(self, start: int) -> Table:
+    def average_distributions(self, start: int) -> Table:
         """Return the expected proportion beyond each edge from `start` on: (n_cells - start,).
 
-        A law states that a power of the distance of a record is normal. Laws with powers, slopes and proportions beyond
-        the start on a grid are averaged, weighted by their likelihood for the noisy proportions and by a prior.
+        In each distribution, a power of the distance of a record is normal. Distributions with powers, slopes and
+        proportions beyond the start on a grid are averaged, weighted by their likelihood for the noisy proportions and
+        by a prior.
         """
         distances, body = self.measure_distances(start)
         # At distance d, relative to the start, the normal score of the proportion beyond d
@@ -208,30 +209,31 @@ class _Side:
         noise = self.covariance[np.ix_(cells, cells)] + TINY * np.eye(cells.size)
         n_body = body.size
         noise[:n_body, :n_body] += _walk(self.beyond[body], self.beyond[start])
-        residuals = (self.share * ndtr(-scores) - self.beyond[cells]).T
-        # Minus twice the logarithm of the likelihood and the prior of each law.
+        residuals = (self.proportion * ndtr(-scores) - self.beyond[cells]).T
+        # Minus twice the logarithm of the likelihood and the prior of each distribution.
         root = np.linalg.cholesky(noise)
         squares = (solve_triangular(root, residuals, lower=True) ** 2).sum(axis=0)
         squares += (np.log(slopes / MEAN_SLOPE) / 0.5) ** 2
         squares += ((powers - MEAN_POWER) / 0.3) ** 2
         weights = np.exp((squares.min() - squares) / 2)
         weights /= weights.sum()
-        # The mean of the scores of all laws, not of their proportions.
+        # The mean of the scores of all distributions, not of their proportions.
         weighted_slopes = (weights * slopes).reshape(POWERS.size, -1).sum(axis=1)
         mean = weights @ firsts + weighted_slopes @ np.array(moved)
-        law = self.share * ndtr(-mean)
+        beyond = self.proportion * ndtr(-mean)
         # Nothing is beyond the last edge.
-        return np.asarray((law - law[-1])[:-1] * (law[0] / (law[0] - law[-1])))
+        scale = beyond[0] / (beyond[0] - beyond[-1])
+        return np.asarray((beyond - beyond[-1])[:-1] * scale)
 
-    def correct(self, start: int, law: Table) -> Table:
-        """Correct the expected proportions `law` beyond edges from `start` on by noisy proportions.
+    def correct(self, start: int, expected: Table) -> Table:
+        """Correct the expected proportions `expected` beyond edges from `start` on by noisy proportions.
 
-        This is the mean of a Gaussian process around the law, given the noisy proportions.
+        This is the mean of a Gaussian process around `expected`, given the noisy proportions.
         """
-        walk = _walk(law, law[0])
-        noise = self.covariance[start:, start:] + TINY * np.eye(law.size)
-        residuals = self.beyond[start:] - law
-        beyond = law + walk @ np.linalg.solve(walk + noise, residuals)
+        walk = _walk(expected, expected[0])
+        noise = self.covariance[start:, start:] + TINY * np.eye(expected.size)
+        residuals = self.beyond[start:] - expected
+        beyond = expected + walk @ np.linalg.solve(walk + noise, residuals)
         return np.asarray(np.minimum.accumulate(np.maximum(beyond, 0.0)))
 
 
