@@ -420,7 +420,7 @@ class Walk:
                 self.facts[Fact(name, step, protection)] = None
 
     def finish(self) -> None:
-        """Add what is known after the last step only: steps that learn from the target, and domains that were released."""
+        """Add what is known after the last step only: learners of the target, and domains that were released."""
         for learner in self.notes["target"]:
             self._expose(self._targets, LEARNED, learner)
         for guarantee, columns in self._domains.values():

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 # deviation, and their counts are mostly noise. Beyond the last clear proportion, records
 # follow a distribution in which a power of the distance is normal ([1]_): a tail may be
 # normal (power 1), about exponential (1/4) or lognormal (0). Distributions of a grid are
-# averaged by their likelihood and a prior. A real tail is near such a distribution: the
+# averaged by their likelihood. A real tail is near such a distribution: the
 # logarithm of the proportion beyond a distance deviates by a random walk, so that noisy
 # proportions that are known better than the walk correct it ([2]_).
 # .. [1] G. Box, D. Cox (1964). An analysis of transformations. JRSS B 26(2).
@@ -29,15 +29,8 @@ CLEAR_STD_ERRORS = 5.0
 WALK_STD = 0.4
 """Standard deviation of the logarithm of a proportion where the distribution falls by e."""
 
-POWERS, SLOPES = np.linspace(0, 1.6, 9), np.geomspace(0.5, 8, 20)
-MEAN_POWER, MEAN_SLOPE = 0.3, 1.4
-"""The prior: about an exponential tail, and the slope 1 / sigma of a lognormal one."""
-
-MAX_SLOPE = 4.0
-"""Slope from which on distances count from the middle: numbers are far from 0."""
-
-MIN_MIDDLE = 0.2
-"""Proportion of a middle cell that is a frequent number and not a part of its sides."""
+POWERS, SLOPES = np.linspace(0, 1.6, 5), np.geomspace(0.5, 8, 10)
+"""Powers of the distance, and slopes of the normal score; twice as many have equal errors."""
 
 TINY = 1e-18
 """Variance that keeps matrices invertible without noise."""
@@ -66,10 +59,10 @@ def _fit_upper(
     The parameters are as in `fit_tails`. The tail starts at the last cell for which the proportion beyond its lower
     edge is clear of noise.
     """
-    side = _Side.of(proportions, edges, counts, covariance)
+    side = _Side.of(edges, counts, covariance)
     start, is_end = side.find_start(proportions)
     has_tail = not is_end and start < counts.size - 2
-    if not has_tail or not 0 < side.beyond[start] < side.proportion:
+    if not has_tail or not 0 < side.beyond[start] < 1:
         # Nothing is known beyond the last clear cell.
         stop = start + bool(is_end or side.is_clear.any())
         tail = np.zeros(counts.size - stop)
@@ -97,30 +90,18 @@ class _Side:
     """The covariance of the errors of `beyond`: (n_cells, n_cells)."""
     middle: int
     """The index of the cell with the median."""
-    proportion: float
-    """The proportion of records that the tail belongs to."""
-    is_positive: bool
-    """Whether no number is negative, so that distances may count from 0."""
 
     @classmethod
-    def of(
-        cls, proportions: Table, edges: Table, counts: Table, covariance: Table
-    ) -> _Side:
+    def of(cls, edges: Table, counts: Table, covariance: Table) -> _Side:
         """Divide the sums of counts beyond each edge by the total, with their covariance.
 
-        The parameters are as in `fit_tails`. If the middle cell is a frequent number, the tail is a distribution of the
-        records above it, otherwise of all records.
+        The parameters are as in `fit_tails`.
         """
         total = max(1.0, float(counts.sum()))
         beyond = counts[::-1].cumsum()[::-1] / total
         sums = covariance[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
         middle = max(0, int(np.argmax(beyond < 0.5)) - 1)
-        proportion = 1.0
-        if proportions[middle] > MIN_MIDDLE:
-            proportion = float(proportions[middle + 1 :].sum())
-        is_positive = bool(proportions[edges[:-1] < 0].sum() <= 1e-3)
-        is_positive &= bool(edges[middle + 1] > 0)
-        return cls(edges, beyond, sums / total**2, middle, proportion, is_positive)
+        return cls(edges, beyond, sums / total**2, middle)
 
     @property
     def errors(self) -> Table:
@@ -148,26 +129,16 @@ class _Side:
         return start, bool(in_cell >= 0.8 * self.beyond[start])
 
     def measure_distances(self, start: int) -> tuple[Table, NDArray[np.intp]]:
-        """Return the distances of edges, relative to the cell `start`, and the cells that the tail continues.
+        """Return the distances of edges from the middle, relative to `start`, and the cells that the tail continues.
 
-        Distances count from 0 if no number is negative and numbers are not far from 0, otherwise from the middle of the
-        column. The cells are about 12 of the body of the distribution, with `start` as the last.
+        The cells are about 12 of the body of the distribution, with `start` as the last.
         """
-        is_frequent = self.proportion < 1
-        center = self.edges[self.middle]
-        if not is_frequent:
-            center = (center + self.edges[self.middle + 1]) / 2
-        limit = 0.9 * self.proportion if is_frequent else 0.5
-        for origin in (0.0 if self.is_positive else center, center):
-            distances = self.edges - origin
-            is_body = (self.beyond > 0) & (self.beyond < limit) & (distances[:-1] > 0)
-            is_body[: self.middle + 1] = False
-            is_body[start:] = False
-            body = np.append(np.flatnonzero(is_body), start)
-            ends = body[[0, -1]]
-            rise = np.diff(self.score(self.beyond[ends]))[0]
-            if rise <= MAX_SLOPE * np.diff(np.log(distances[ends]))[0]:
-                break
+        center = (self.edges[self.middle] + self.edges[self.middle + 1]) / 2
+        distances = self.edges - center
+        is_body = (self.beyond > 0) & (self.beyond < 0.5)
+        is_body[: self.middle + 1] = False
+        is_body[start:] = False
+        body = np.append(np.flatnonzero(is_body), start)
         # Cells whose proportions are nearly a geometric sequence.
         logs = np.log(np.maximum(self.beyond[body], self.beyond[start] / 2))
         steps = np.linspace(logs[0], logs[-1], 12)
@@ -175,23 +146,21 @@ class _Side:
         body = np.union1d(body[nearest], [start])
         return distances / distances[start], body
 
-    def score(self, beyond: Table) -> Table:
-        """Return the normal quantiles with these proportions, relative to `proportion`, beyond them."""
-        return np.asarray(-ndtri(np.clip(beyond / self.proportion, 1e-6, 0.98)))
-
     def average_distributions(self, start: int) -> Table:
         """Return the expected proportion beyond each edge from `start` on: (n_cells - start,).
 
         In each distribution, a power of the distance of a record is normal. Distributions with powers, slopes and
-        proportions beyond the start on a grid are averaged, weighted by their likelihood for the noisy proportions and
-        by a prior.
+        proportions beyond the start on a grid are averaged, weighted by their likelihood for the noisy proportions.
         """
         distances, body = self.measure_distances(start)
         # At distance d, relative to the start, the normal score of the proportion beyond d
         # is first + slope * (d**power - 1) / power, or first + slope * log(d) for power 0.
-        steps = self.beyond[start] + np.linspace(-3, 3, 7) * self.errors[start]
+        steps = self.beyond[start] + np.linspace(-3, 3, 4) * self.errors[start]
         powers, slopes, firsts = map(
-            np.ravel, np.meshgrid(POWERS, SLOPES, self.score(steps), indexing="ij")
+            np.ravel,
+            np.meshgrid(
+                POWERS, SLOPES, -ndtri(np.clip(steps, 1e-6, 0.98)), indexing="ij"
+            ),
         )
         # For each power, the score of each edge from the start on with slope 1, minus first.
         moved = []
@@ -209,18 +178,16 @@ class _Side:
         noise = self.covariance[np.ix_(cells, cells)] + TINY * np.eye(cells.size)
         n_body = body.size
         noise[:n_body, :n_body] += _walk(self.beyond[body], self.beyond[start])
-        residuals = (self.proportion * ndtr(-scores) - self.beyond[cells]).T
-        # Minus twice the logarithm of the likelihood and the prior of each distribution.
+        residuals = (ndtr(-scores) - self.beyond[cells]).T
+        # Minus twice the logarithm of the likelihood of each distribution.
         root = np.linalg.cholesky(noise)
         squares = (solve_triangular(root, residuals, lower=True) ** 2).sum(axis=0)
-        squares += (np.log(slopes / MEAN_SLOPE) / 0.5) ** 2
-        squares += ((powers - MEAN_POWER) / 0.3) ** 2
         weights = np.exp((squares.min() - squares) / 2)
         weights /= weights.sum()
         # The mean of the scores of all distributions, not of their proportions.
         weighted_slopes = (weights * slopes).reshape(POWERS.size, -1).sum(axis=1)
         mean = weights @ firsts + weighted_slopes @ np.array(moved)
-        beyond = self.proportion * ndtr(-mean)
+        beyond = ndtr(-mean)
         # Nothing is beyond the last edge.
         scale = beyond[0] / (beyond[0] - beyond[-1])
         return np.asarray((beyond - beyond[-1])[:-1] * scale)
