@@ -118,7 +118,7 @@ def synthetic_inference(
     >>> synthesizer = synthesizer.fit(adult.frame[names])
     >>> synthetic_inference(synthesizer, lambda table: table["age"].mean(), columns=["age"]).round(2)
             term  estimate  std_error  lower  upper  p_value  supported reason
-    0  statistic     38.46       0.08   38.3  38.62      0.0       True
+    0  statistic     38.45       0.08  38.29  38.61      0.0       True
     """
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(
