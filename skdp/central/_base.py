@@ -300,7 +300,7 @@ class Plan:
     def from_gaussian(cls, exact: Any, budget: PrivacyBudget, mechanism: str) -> Plan:
         """Plan several measurements with Gaussian noise, whose squares of mu add up to the square of the budget.
 
-        `exact` is the input of `_release`, which divides the budget.
+        `exact` contains the exact statistics. `_release` gives each of them a fraction of the budget.
         """
         losses: tuple[Loss, ...] = ()
         if budget.kind == "rho":

@@ -1,4 +1,4 @@
-"""Discovery of a domain with differential privacy: bounds of numbers and dates, and frequent texts."""
+"""Discovery of a domain with differential privacy: bounds of numbers and dates, and frequent strings."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def discover_domain(
     Returns
     -------
     Domain
-        The columns with bounds or frequent texts, with the attribute `guarantee`. An `Interval` has ten bins of equal
-        width, or one bin for each whole number or day if there are fewer. Texts are in alphabetical order. Frequent
+        The columns with bounds or frequent strings, with the attribute `guarantee`. An `Interval` has ten bins of equal
+        width, or one bin for each whole number or day if there are fewer. Strings are in alphabetical order. Frequent
         missing values are declared. Booleans and columns whose dtype declares values (Enum, ordered categories of
         pandas) have these values, which uses no budget.
 
@@ -153,8 +153,8 @@ def discover_domain(
     bounds contain all cells whose noisy counts clearly exceed the noise ([2]_). They are extended as long as the noisy
     count up to the next power of 2 is at least one standard deviation of its noise, because tails have small counts.
 
-    Texts are counted with noise, and a text is released if its noisy count is at least a threshold ([1]_). The
-    probability that the count of a text of a single person reaches the threshold is at most delta. With many columns,
+    Strings are counted with noise, and a string is released if its noisy count is at least a threshold ([1]_). A string
+    that only one person has reaches the threshold with probability at most delta. With many columns,
     Gaussian noise is smaller than Laplace noise and replaces it; half of delta is then for the threshold.
 
     References
@@ -238,7 +238,7 @@ def _read_rows(X: Any, groups: Any, n_rows: int, random_state: int | None) -> Ta
 
 @dataclass(frozen=True)
 class Contents:
-    """The columns of a private table by type: declared values, numbers and texts."""
+    """The columns of a private table by type: declared values, numbers and strings."""
 
     names: tuple[Any, ...]
     # Columns whose dtype declares their values.
@@ -247,12 +247,12 @@ class Contents:
     numbers: dict[Any, Floats]
     # "real", "whole" or "date" for each of these columns.
     types: dict[Any, str]
-    # Exact counts of the texts of each column, and of None for missing.
+    # Exact counts of the strings of each column, and of None for missing.
     texts: dict[Any, Counter[str | None]]
 
     @classmethod
     def read(cls, table: Table) -> Contents:
-        """Read which values the dtypes of a table declare, and which columns have numbers, dates or texts."""
+        """Read which values the dtypes of a table declare, and which columns have numbers, dates or strings."""
         contents = cls(table.names, {}, {}, {}, {})
         by_dtype = domains_of_dtypes(table)
         for name, column in zip(table.names, table.columns, strict=True):
@@ -271,7 +271,7 @@ class Contents:
         return [*self.numbers, *self.texts]
 
     def _add(self, name: Any, column: Any) -> None:
-        """Add a column whose dtype declares no values, as numbers (days since 1970 for dates) or as counts of texts."""
+        """Add a column whose dtype declares no values, as numbers (days since 1970 for dates) or counts of strings."""
         column_type = type_of_column(column)
         if column_type == "boolean":
             self.declared[name] = Categories([False, True])
@@ -299,7 +299,7 @@ def _has_integer_dtype(column: Any) -> bool:
 
 
 def _count_texts(column: Any) -> Counter[str | None]:
-    """Count texts and missing values; ignore other objects."""
+    """Count strings and missing values; ignore other objects."""
     # An error for other objects would reveal that such a record exists. Methods of
     # subclasses of str are not called, because they may run any code.
     counts: Counter[str | None] = Counter()
@@ -319,22 +319,22 @@ class Plan:
     """The noise of the counts of all columns, each of which has an equal fraction of the budget."""
 
     contents: Contents
-    # Noise of the counts of cells in both passes, and of the counts of texts.
+    # Noise of the counts of cells in both passes, and of the counts of strings.
     first_noise: Noise
     second_noise: Noise
     text_noise: Noise
-    # Smallest noisy count of a text that is released.
+    # Smallest noisy count of a string that is released.
     threshold: int
     # Failure probability of the release.
     delta: Fraction
-    # Privacy losses of the noise; empty if the threshold of texts needs a delta.
+    # Privacy losses of the noise; empty if the threshold of strings needs a delta.
     losses: tuple[Loss, ...]
 
     @classmethod
     def allocate(
         cls, contents: Contents, budget: PrivacyBudget, delta: Fraction
     ) -> Plan | None:
-        """Divide the budget among the columns of numbers and texts; return None if no column is counted.
+        """Divide the budget among the columns of numbers and strings; return None if no column is counted.
 
         A sixteenth of the budget for numbers is for the first pass of `find_intervals`, and the remainder for the
         second.
@@ -342,7 +342,7 @@ class Plan:
         count_noisy_numbers, n_texts = len(contents.numbers), len(contents.texts)
         if n_texts and not delta:
             raise ValueError(
-                "`delta` must be in (0, 1), got 0. The texts of columns "
+                "`delta` must be in (0, 1), got 0. The strings of columns "
                 f"{list(contents.texts)} require delta > 0."
             )
         n_columns = count_noisy_numbers + n_texts
@@ -372,7 +372,7 @@ class Plan:
         return cls(contents, first, second, text_noise, threshold, delta, losses)
 
     def find_intervals(self, source: ByteSource) -> dict[Any, Interval]:
-        """Find noisy bounds of columns of numbers or dates in two passes; a column without clear bounds is left out."""
+        """Find noisy bounds of columns of numbers or dates in two passes; a column without clear bounds is excluded."""
         # Cells of the second pass are narrow near the noisy median of the first one.
         columns = self.contents.numbers
         first = {}
@@ -397,7 +397,7 @@ class Plan:
         return intervals
 
     def find_texts(self, source: ByteSource) -> dict[Any, Categories]:
-        """Find the texts of columns whose noisy counts are at least the threshold; a column without any is left out."""
+        """Find strings whose noisy counts are at least the threshold; a column without any is excluded."""
         found = {}
         for name, counts in self.contents.texts.items():
             # The order must not depend on the rows: alphabetical, with missing last.
@@ -450,35 +450,37 @@ def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
     return Interval(edges=edges, missing=has_missing)
 
 
-# The threshold of texts
+# The threshold of strings
 
 
 def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -> int:
-    """Return the smallest threshold that noisy counts of texts of a single person reach with probability at most delta.
+    """Return the threshold that any string of only one person reaches with probability at most delta.
 
-    A person has at most `n_rows` rows, and there are `n_columns` columns of text.
+    The threshold is for noisy counts, and the smallest with this property.
+
+    A person has at most `n_rows` rows, and there are `n_columns` columns of strings.
     """
 
-    # Let a table lack, and its neighbor have, a person with m_v rows of text v, up to
+    # Let a table lack, and its neighbor have, a person with m_v rows of string v, up to
     # k in each column; let z be the noise of a count, and G(y) = P(z >= y).
     #
-    # *Old texts, in both tables.* Their release is a function of noisy counts, which are
+    # *Old strings, in both tables.* Their release is a function of noisy counts, which are
     # private by themselves, with epsilon (and a fraction of delta).
     #
-    # *New texts, in the neighbor only.* The first table releases none. The second releases
-    # none with probability Q, for any outcome of the old texts. If p and p' are the
-    # probabilities of a set of outcomes among the old texts, the second table has these
+    # *New strings, in the neighbor only.* The first table releases none. The second releases
+    # none with probability Q, for any outcome of the old strings. If p and p' are the
+    # probabilities of a set of outcomes among the old strings, the second table has these
     # outcomes with a probability between
     #     Q p'  and  Q p' + 1 - Q,
     # so both directions hold with delta = 1 - Q (more than the delta of the noise):
     #     Q p' + 1 - Q <= exp(epsilon) p + (1 - Q)
     #     p = Q p + (1 - Q) p <= exp(epsilon) Q p' + (1 - Q)
     #
-    # *The worst person.* 1 - Q is at most the sum of G(t - m_v) over all new texts, for a
+    # *The worst person.* 1 - Q is at most the sum of G(t - m_v) over all new strings, for a
     # threshold t. G is convex for nonnegative arguments. So among all divisions of the k
-    # rows of a column into j new texts, the sum is largest with one text of k - j + 1 rows
-    # and j - 1 texts of one row: G(t - k + j - 1) + (j - 1) G(t - 1). This is convex in j,
-    # so the maximum is at one text with k rows, or at k texts with one row each.
+    # rows of a column into j new strings, the sum is largest with one string of k - j + 1 rows
+    # and j - 1 strings of one row: G(t - k + j - 1) + (j - 1) G(t - 1). This is convex in j,
+    # so the maximum is at one string with k rows, or at k strings with one row each.
     def is_safe(threshold: int) -> bool:
         one_text = _bound_tail(noise, threshold - n_rows, delta)
         many_texts = n_rows * _bound_tail(noise, threshold - 1, delta)

@@ -57,8 +57,8 @@ class DPHistogram(CentralStatistic):
         Privacy loss of all counts together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, the noise is Gaussian.
     domain : Domain, mapping of column name to values, list of values a column, or Interval
-        The publicly known values of each column; an `Interval` cuts a numeric column into bins, and a single one is for
-        all columns. A polars Enum needs no declaration, nor do ordered categories of pandas. None among the values
+        The publicly known values of each column; an `Interval` cuts a numeric column into bins. A single `Interval` is
+        for all columns. A polars Enum needs no declaration, nor do ordered categories of pandas. None among the values
         declares missing as a value. Several columns are counted together: a cell is a combination of values.
     method : {"auto", "flat", "hierarchical"}, default="auto"
         ``"flat"`` adds noise to the count of each cell. ``"hierarchical"``, for one column, also counts nested groups

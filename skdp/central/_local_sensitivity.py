@@ -318,7 +318,8 @@ class _PrivateStatistic:
     def read(cls, statistic: Any, X: Any, bounds: Any, local_sensitivity: Any) -> Self:
         """Check the parameters, and compute the statistic of the private table, clipped to its bounds.
 
-        `local_sensitivity` is a function of the table and the number of changed rows; "mean" has a known one.
+        `local_sensitivity` is a function of the table and the number of changed rows. It is None for "mean", whose
+        local sensitivity is known.
         """
         limits = _read_output_bounds(bounds)
         if len(limits) != 1:
@@ -573,13 +574,13 @@ def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
     """Check the bounds of the outputs of a statistic, and return them as an array (n_outputs, 2)."""
     if bounds is None:
         raise ValueError(
-            "`bounds` must be a pair (low, high), or one for each output, got None. Use "
+            "`bounds` must be a pair (low, high), or one pair per output, got None. Use "
             "public knowledge."
         )
     count = 1 if np.ndim(bounds) == 1 else len(bounds)
     if count == 0:
         raise ValueError(
-            "`bounds` must be a pair (low, high), or one for each output, got no pair."
+            "`bounds` must be a pair (low, high), or one pair per output, got an empty list."
         )
     return parse_bounds(bounds, [f"output {index}" for index in range(count)])
 

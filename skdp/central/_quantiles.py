@@ -281,7 +281,7 @@ class CutScores:
         return scores
 
     def choose(self, budget: PrivacyBudget, source: ByteSource) -> int:
-        """Choose a cut by the exponential mechanism: cuts near the quantile are the most probable ones."""
+        """Choose a cut by the exponential mechanism: cuts near the quantile are the most probable."""
         # With a fraction f, adding a value changes the mass on the left minus f times the
         # mass of all values by -f if the value is on the right, and by up to 1 - f.
         numerator, denominator = self.fraction.numerator, self.fraction.denominator

@@ -211,7 +211,7 @@ class DPMinMaxScaler(AffineScaler):
     """Scale each column to a given range, from public bounds or quantiles that are released with differential privacy.
 
     If `quantile_range` is None, the range is the public bounds, and no budget is used. The smallest and the largest
-    value of a column are values of single persons, so quantiles such as 0.1 % and 99.9 % replace them.
+    value of a column are values of individual people, so quantiles such as 0.1 % and 99.9 % replace them.
 
     Parameters
     ----------

@@ -234,7 +234,7 @@ class Classes:
 
     @property
     def order(self) -> NDArray[np.intp]:
-        """The indices of the sorted classes among the declared ones."""
+        """The indices of the sorted classes among the declared classes."""
         return np.argsort(np.array(self.attribute.values))
 
     @property

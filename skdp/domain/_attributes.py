@@ -527,7 +527,7 @@ def _type_name(value: Any) -> str:
 
 
 def _shorten(texts: Iterable[str]) -> str:
-    """Format texts as a list, in which long texts and all texts after the eighth are shortened."""
+    """Format strings as a list, in which long strings and all strings after the eighth are shortened."""
     shortened = []
     for text in texts:
         if len(text) > _MAX_SHOWN_CHARACTERS:

@@ -585,7 +585,7 @@ class Domain:
     def decoders(
         self, like: Iterable[Any]
     ) -> list[Callable[[NDArray[np.integer]], Any]]:
-        """Return functions from codes to columns of the libraries of given columns.
+        """Return a function for each column that converts codes to values, in the library of the column.
 
         Parameters
         ----------
@@ -792,8 +792,8 @@ def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> s
     if not columns:
         reasons = [f"{name!r} {reason}" for name, reason in excluded.items()]
         raise ValueError(
-            "X must have a column of categories, numbers or dates, got no column that a "
-            f"Domain can declare: {'; '.join(reasons)}"
+            "X must have a column of categories, numbers or dates, got only columns that "
+            f"a Domain cannot declare: {'; '.join(reasons)}"
         )
     lines = _DRAFT_COMMENT.split("\n")
     for name, reason in excluded.items():

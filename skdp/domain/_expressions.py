@@ -100,7 +100,7 @@ def declare_operand(declared_type: str, values: tuple[Any, ...]) -> Operand:
 
     `declared_type` is a type such as "whole" or "datetime", and `values` are the
     declared values. The family is numbers, dates, text or truth values; only operands
-    of one family are compared. Text may only be compared with declared texts.
+    of one family are compared. Text may only be compared with declared strings.
     """
     family = _FAMILIES.get(declared_type, declared_type)
     dtype = {_TEXT: np.dtype(object), _DATE: _TIMES}.get(family, np.dtype(float))

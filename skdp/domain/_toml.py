@@ -120,7 +120,7 @@ def _format_key(name: str) -> str:
 
 
 def _format_comment(text: str) -> str:
-    """Return the lines of a text as comments; TOML forbids control characters in comments."""
+    """Return the lines of a string as comments; TOML forbids control characters in comments."""
     comment = ""
     for line in text.splitlines():
         printable = [mark if mark.isprintable() else "?" for mark in line]

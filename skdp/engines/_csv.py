@@ -20,7 +20,7 @@ from skdp.engines._io import RefusedBatch
 from skdp.tables import drop_missing, types_of_values
 
 # fmt: off
-# Texts that pandas reads as missing, unless they are declared.
+# Strings that pandas reads as missing, unless they are declared.
 MISSING_TEXTS = (
     "", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a",
     "nan", "null",
@@ -31,7 +31,7 @@ _BOOLS = {
 }
 # fmt: on
 
-# Texts that are inferred to be numbers. Codes such as 007 and 1E5 are text.
+# Strings that are inferred to be numbers. Codes such as 007 and 1E5 are text.
 _NUMBER = re.compile(
     r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:e[+-]\d{2,3})?|-?inf", re.A
 )

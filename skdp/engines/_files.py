@@ -188,7 +188,7 @@ def open_dataset(file: TableFile) -> Any:
 
 
 class FileTable(StreamTable):
-    """Engine of a file, which converts the texts of a CSV file to the types of a domain."""
+    """Engine of a file, which converts the strings of a CSV file to the types of a domain."""
 
     def __init__(
         self,
@@ -238,13 +238,13 @@ class FileTable(StreamTable):
         return list(self._frame.names)
 
     def _read(self, columns: Sequence[Any]) -> Tables:
-        """Read columns as a stream of Arrow tables with converted texts."""
+        """Read columns as a stream of Arrow tables with converted strings."""
         with closing(self.file.read(columns)) as tables:
             for table in tables:
                 yield self._convert(table) if self.file.is_csv else table
 
     def _convert(self, table: Any) -> Any:
-        """Parse the texts of declared columns, and replace missing texts in other columns by null."""
+        """Parse the strings of declared columns, and replace missing strings in other columns by null."""
         columns = {}
         for name in table.column_names:
             column = table[name]
@@ -263,7 +263,7 @@ class FileTable(StreamTable):
 def _parse_column(
     name: Any, texts: Any, text_type: str, labels: Iterable[Any], *, strict: bool = True
 ) -> Any:
-    """Convert an Arrow column of texts to a type, parsing each distinct text once."""
+    """Convert an Arrow column of strings to a type, parsing each distinct string once."""
     # The dictionary has each distinct text once, and `indices` are its codes.
     coded = texts.combine_chunks().dictionary_encode()
     distinct = coded.dictionary.to_pylist()
@@ -278,9 +278,9 @@ def read_frame(
     delimiter: str | None = None,
     find_dates: bool = False,
 ) -> pd.DataFrame:
-    """Read a file as a DataFrame; types of undeclared CSV columns are inferred from all texts.
+    """Read a file as a DataFrame; types of undeclared CSV columns are inferred from all values.
 
-    With `find_dates`, texts such as 2024-05-01 become dates.
+    With `find_dates`, strings such as 2024-05-01 become dates.
     """
     file = TableFile(path, delimiter)
     if not file.is_csv:

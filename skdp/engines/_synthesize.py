@@ -116,7 +116,7 @@ def synthesize_file(
     path = check_target(target)
     model = check_path(save)
     if model == path:
-        raise ValueError("save and target must be two files, got the same file")
+        raise ValueError("save and target must be different files")
     rows = _open_rows(TableFile(source, delimiter=delimiter), domain, person_column)
     # Most errors of writing are raised here, before the charge.
     schema = rows.sample.select(domain.columns).schema

@@ -208,12 +208,10 @@ def _match_labels(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
     estimate_labels = convert_labels(estimate)
     positions = dict(zip(estimate_labels, range(len(estimate)), strict=True))
     if len(set(labels)) < len(labels) or len(positions) < len(estimate):
-        raise ValueError(
-            "true and estimate must have distinct labels, got a repeated label"
-        )
+        raise ValueError("true and estimate must have distinct labels")
     if positions.keys() != set(labels):
         raise ValueError(
-            "true and estimate must have the same labels, got different labels. Use "
+            "true and estimate must have the same labels. Use "
             "`domain.value_counts(X)` for true"
         )
     return np.array([positions[label] for label in labels], dtype=np.intp)

@@ -131,7 +131,7 @@ def fairness_report(
     Notes
     -----
     **Privacy.** The values depend on the true labels and groups and are not protected.
-    With privatized sensitive features, differences are closer to 0 than the true ones.
+    With privatized sensitive features, differences are closer to 0 than the true differences.
 
     The definitions are from aif360 [1]_ with `privileged`, and from fairlearn [2]_
     without it (``demographic_parity_difference``, ``demographic_parity_ratio``,
@@ -369,7 +369,8 @@ def debiased_fairness(
 def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], Codes]:
     """Return the names of the groups, and the group of each combination of values.
 
-    `cells` are the combinations, and `is_privileged` marks the privileged ones; None makes each combination a group.
+    `cells` are the combinations, and `is_privileged` marks the privileged combinations. If it is None, each
+    combination is a group.
     """
     # With `privileged`, there are two groups, each of one or more combinations.
     if is_privileged is not None:

@@ -567,8 +567,8 @@ def _fit_model(
     kinds = set(map(type_of_value, y.unique()))
     if kinds.isdisjoint(map(type_of_value, y_test.unique())):
         raise ValueError(
-            f"The targets of {label} and real_test must have values of the same type, "
-            "got different types. Convert one of them"
+            f"The targets of {label} and real_test must have values of the same type. "
+            "Convert one of them"
         )
     if y.nunique() > 1:
         return clone(estimator).fit(X, y)

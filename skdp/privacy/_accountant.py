@@ -173,7 +173,7 @@ class Distribution:
         return indices * self.step
 
     def delta(self, epsilon: float, mu: float) -> float:
-        """Return delta for an epsilon of the sum with a Gaussian loss, without a margin for rounding."""
+        """Return delta at `epsilon` for this loss composed with mu-Gaussian noise, ignoring rounding errors."""
         gaps = epsilon - self.points
         if mu:
             weights = _gaussian_delta(gaps, mu)

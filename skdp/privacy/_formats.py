@@ -36,7 +36,7 @@ def check_delta(value: Any, *, name: str = "delta") -> Fraction:
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
-    """Check that a value is one of some texts."""
+    """Check that a value is one of some strings."""
     if not isinstance(value, str) or value not in choices:
         expected = ", ".join(map(repr, choices))
         raise ValueError(f"{name} must be one of {expected}, got {value!r:.40}")
@@ -219,7 +219,7 @@ def format_name(name: Any) -> str:
 
 
 def format_text(text: Any) -> str:
-    """Return a text with lone surrogates replaced, because they cannot be encoded."""
+    """Return a string with lone surrogates replaced, because they cannot be encoded."""
     return str(text).encode(errors="replace").decode()
 
 

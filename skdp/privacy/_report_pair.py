@@ -303,7 +303,7 @@ class ReportPair:
 
     @classmethod
     def from_ratio(cls, worst_ratio: Fraction) -> ReportPair:
-        """Return a pair that bounds every pair of a local randomizer with this largest ratio of probabilities."""
+        """Return a pair that dominates all pairs of values of a local randomizer with epsilon ``log(worst_ratio)``."""
         # Let r be the ratio. By [1]_, the distributions of two values are mixtures ``(r Q0
         # + Q1) / (r + 1)`` and ``(Q0 + r Q1) / (r + 1)`` of two distributions. The
         # distribution of every other value is at least 1 / r times each of them, so at

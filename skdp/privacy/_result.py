@@ -122,7 +122,7 @@ class PrivacyStatement(JsonRecord):
         return self._columns_with("unprotected:")
 
     def _columns_with(self, *protections: str) -> list[str]:
-        """Return the columns with a fact whose protection begins with one of some texts."""
+        """Return the columns with a fact whose protection begins with one of some strings."""
         columns = [
             format_name(fact.column)
             for fact in self.facts

@@ -191,7 +191,7 @@ def _check_estimators(estimator: Any) -> list[Any]:
     estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
     if not estimators:
         raise ValueError(
-            "estimator must be an estimator or a list of them, got no estimator"
+            "estimator must be an estimator or a list of estimators, got an empty list"
         )
     for part in estimators:
         if not is_estimator(part):

@@ -82,7 +82,7 @@ def encode_records(
     """Encode the columns of a table; also list the columns with undeclared values that are errors.
 
     An undeclared value has the number of declared values as its code. `handle_unknown` is "error", "clip" or "ignore",
-    or maps columns to "clip" or to a declared value that replaces undeclared ones.
+    or maps columns to "clip" or to a declared value that replaces undeclared values.
     """
     codes, unlisted = encode_columns(table, domain, "error")
     undeclared = []

@@ -252,13 +252,13 @@ def require_no_secret(subject: Subject, label: str, X: Any, guarantee: Any) -> N
 
 
 def contains_secret(texts: Sequence[str]) -> bool:
-    """Return True if a text contains a secret value of `odd_tables`."""
+    """Return True if a string contains a secret value of `odd_tables`."""
     text = "\n".join(texts)
     return SECRET_TEXT in text or str(SECRET_NUMBER) in text
 
 
 def list_error_texts(error: BaseException | None) -> Iterator[str]:
-    """Yield the texts of an error, its attributes, and the errors that caused it."""
+    """Yield the strings of an error, its attributes, and the errors that caused it."""
     # Loggers and debuggers can access a suppressed context, and attributes such as
     # `object` of a UnicodeError. An error may be both the cause and a context.
     visited: set[int] = set()

@@ -76,7 +76,7 @@ class BaseSubject(ABC):
         """Return a description that is equal for equal releases."""
 
     def fingerprint(self, prepared: Any) -> str:
-        """Release rows, and return a text that differs for releases with different random bits."""
+        """Release rows, and return a string that differs for releases with different random bits."""
         # Two choices of one of two columns may be equal, so random bits are compared.
         with record_random_bytes() as drawn:
             released = self.release(prepared, self.noisy_table())

@@ -401,7 +401,7 @@ def test_only_names_of_x_are_read():
     "estimator, table, error, message",
     [
         (RandomizedResponseEncoder, None, TypeError, "got the class RandomizedResponseEncoder"),
-        ([], None, ValueError, "got no estimator"),
+        ([], None, ValueError, "got an empty list"),
         (sex().fit(SEX), 5, TypeError, "X must be a DataFrame or a 2D array, got int"),
         (sex().fit(SEX), AGE, ValueError, r"X must have the columns .* got 1 columns without \['sex'\]"),
     ],

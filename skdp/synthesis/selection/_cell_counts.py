@@ -116,7 +116,7 @@ class NumberCounts:
         """Return the estimated counts of the bins in the tails (NaN for other bins), and the distributions within bins.
 
         Both are by index of the column. `marginals` are all noisy marginals, among them counts of bins. A bin is in a
-        tail if its cells are beyond the last count that is clear of noise, and its own count is not clear either.
+        tail if its cells are beyond the last count that clearly exceeds the noise, and its own count does not.
         """
         tails = {}
         shapes = {}

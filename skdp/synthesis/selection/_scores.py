@@ -1,6 +1,6 @@
 """Noisy scores of marginals, and the choice of marginals by their scores.
 
-A score is the L1 distance of guessed counts from the true ones.
+A score is the L1 distance between guessed counts and true counts.
 """
 
 from __future__ import annotations

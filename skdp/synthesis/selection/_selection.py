@@ -88,7 +88,7 @@ def measure_and_fit(
 ) -> Fitted:
     """Spend the budget on the marginals of a plan, and fit a model to them.
 
-    The marginals are the listed ones with equal noise, or else are selected by noisy scores.
+    Listed marginals are measured with equal noise. Otherwise, the marginals are selected by noisy scores.
     """
     if plan.cliques is None:
         return _measure_selected(private, plan, numbers)

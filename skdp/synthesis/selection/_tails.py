@@ -1,4 +1,4 @@
-"""Tails of numbers: the distribution of records beyond the last count that is clear of noise."""
+"""Tails of numbers: the distribution of records beyond the last count that clearly exceeds the noise."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _fit_upper(
     """Replace the proportions of cells in the upper tail; also return the first of these cells.
 
     The parameters are as in `fit_tails`. The tail starts at the last cell for which the proportion beyond its lower
-    edge is clear of noise.
+    edge clearly exceeds the noise.
     """
     side = _Side.of(edges, counts, covariance)
     start, is_end = side.find_start(proportions)
@@ -110,7 +110,7 @@ class _Side:
 
     @property
     def is_clear(self) -> NDArray[np.bool_]:
-        """Mark the cells above the middle for which the proportion beyond their lower edge is clear of noise."""
+        """Mark the cells above the middle for which the proportion beyond their lower edge exceeds the noise."""
         is_clear = self.beyond >= CLEAR_STD_ERRORS * self.errors
         is_clear[: self.middle + 1] = False
         return is_clear
