@@ -373,7 +373,8 @@ class Domain:
         Enum get all its categories. Other columns get a sorted list of the values that
         occur. Numbers with more than `bins` distinct values get an `Interval` of at most
         `bins` bins of a round width, and dates with more than `max_values` distinct
-        values get bins of days, months or years. Missing is declared if it occurs.
+        values get bins of days, of 1, 2, 3 or 6 months, or of years. Missing is declared if
+        it occurs.
 
         Parameters
         ----------

@@ -166,12 +166,12 @@ def _round_widths(smallest: Fraction, is_whole: bool) -> Iterator[Fraction]:
 
 
 def _cut_dates(times: NDArray[np.datetime64], bins: int) -> Interval:
-    """Cut the range of dates into bins of a day, a month, a year or several years."""
+    """Cut the range of dates into bins of a day, of 1, 2, 3 or 6 months, or of years."""
     times = times[~np.isnat(times)]
     low, high = times.min(), times.max()
     if high > np.datetime64(datetime.max):
         raise ColumnError("has times beyond the year 9999, for which there are no bins")
-    for unit in ("D", "M", "Y"):
+    for unit in ("D", "M", "2M", "3M", "6M", "Y"):
         dtype = f"datetime64[{unit}]"
         stop = high.astype(dtype) + np.timedelta64(2, unit)
         edges = np.arange(low.astype(dtype), stop)

@@ -155,6 +155,11 @@ class Engine(LargeTable):
 
     def check_path(self, path: Any) -> Any:
         """Check the path of the reports; None is replaced by a temporary path."""
+        if path is not None and Path(path).suffix not in ("", ".parquet"):
+            raise ValueError(
+                f"path must end in .parquet, the format of the reports, got {str(path)!r}. "
+                "Use `privatize_file` for files in other formats"
+            )
         return check_path(path) or make_temporary_path()
 
     def check_rows(self, release: Release) -> None:

@@ -283,7 +283,9 @@ def fit_on_schema(
         )
     table = wrap_table(sample)
     names = [name for name in table.names if name not in keep]
-    transformer.fit(transformer._declared_row(names))
+    row = transformer._declared_row(names)
+    # As in memory, columns of a Domain that the table lacks are ignored.
+    transformer.fit(row[[name for name in row.columns if name in names]])
 
 
 def check_keep(keep: Any) -> None:

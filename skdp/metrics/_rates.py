@@ -155,8 +155,8 @@ def score_rates(sums: GroupSums, rows: str, level: float = LEVEL) -> Rates:
     `rows` is "population" if the rows are a sample, and "table" if only the noise of reports is random.
     """
     total, n_sampled = sums.total, sums.count_sampled_rows(rows)
-    rate = np.clip(sums.selected / total, 0, 1)
-    rate = np.where(total > MIN_ROWS, rate, np.nan)
+    raw_rate = np.where(total > MIN_ROWS, sums.selected / total, np.nan)
+    rate = np.clip(raw_rate, 0, 1)
     # The variance of ``(1 - rate) * selected - rate * unselected`` is the variance of
     # the noise plus the binomial variance of the sample.
     noise, other_noise = sums.noise_variances()
@@ -172,10 +172,13 @@ def score_rates(sums: GroupSums, rows: str, level: float = LEVEL) -> Rates:
     constant = sums.selected**2 - z**2 * noise
     lower, upper = _find_roots(squared, linear, constant)
     is_bounded = (squared > 0) & (total > 0)
-    # A rate that is clipped to [0, 1] may be outside of its interval.
-    lower = np.where(is_bounded, np.fmin(lower, rate), -np.inf)
-    upper = np.where(is_bounded, np.fmax(upper, rate), np.inf)
-    estimate = Estimate(rate, np.sqrt(variance) / total, lower, upper)
+    std_error = np.sqrt(variance) / total
+    # The interval of a rate that is clipped to [0, 1] may have no possible rate. It
+    # includes the rates within the margin of the clipped rate as well.
+    margin = np.where(raw_rate == rate, 0, z * std_error)
+    lower = np.where(is_bounded, np.fmin(lower, rate - margin), -np.inf)
+    upper = np.where(is_bounded, np.fmax(upper, rate + margin), np.inf)
+    estimate = Estimate(rate, std_error, lower, upper)
     return Rates(sums, variance, estimate, is_bounded)
 
 

@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from skdp import BudgetExceeded, PrivacyLedger, RandomizedResponseEncoder, SecretKey, UnaryEncodingTransformer
+from skdp import BudgetExceeded, Domain, PrivacyLedger, RandomizedResponseEncoder, SecretKey, UnaryEncodingTransformer
 from skdp.engines import privatize, tally
 from skdp.local import LocalHashingEncoder, NumericPerturber, OnFitOnly, PosteriorFeatures, RapporEncoder
 from tests.conftest import each, often
@@ -188,6 +188,19 @@ def test_empty_partitions(dask_frame, people):
     released = privatize(pieces, fitted)
     assert tally(released, fitted).n_reports == len(released) == people.num_rows // 2
     fitted.estimate_counts(released.compute())  # the note of a partition is none of all: it would be warned of
+
+
+def test_reports_are_parquet_and_a_name_says_no_other_format(people, tmp_path):
+    with pytest.raises(ValueError, match=r"path must end in \.parquet, .* Use `privatize_file`"):
+        privatize(pl.from_arrow(people).lazy(), encoder(), path=tmp_path / "reports.csv")
+
+
+def test_columns_of_a_domain_that_the_table_lacks_are_ignored(people):
+    declared = {name: DOMAIN[name] for name in DOMAIN.columns}
+    domain = Domain({**declared, "absent": ["a", "b"]})
+    frame = pl.from_arrow(people).lazy()
+    found = privatize(frame, RandomizedResponseEncoder(1.0, categories=domain, random_state=0))
+    assert found.collect_schema().names() == list(DOMAIN.columns)
 
 
 def test_a_file_is_never_overwritten(lazy_engine, people, tmp_path):

@@ -274,3 +274,16 @@ def test_values_are_between_their_ends_and_ends_are_possible(rows):
         # Of a group that is estimated to have no row, only the interval is known.
         known = table.dropna(subset="value")
         assert ((known["lower"] <= known["value"]) & (known["value"] <= known["upper"])).all()
+
+
+def test_an_impossible_rate_has_no_interval_of_a_single_rate():
+    """In 20 of 1,000 draws, all of the interval of a rate of 1 % is below 0; it ended at 0 on both sides."""
+    rng = np.random.default_rng(0)
+    groups = 1 * (rng.random(5_000) < 0.7)
+    selected = 1 * (rng.random(5_000) < np.where(groups == 1, 0.7, 0.01))
+    widths = []
+    for seed in range(60):
+        encoder, reports = encode(RandomizedResponseEncoder(0.5, random_state=seed), groups)
+        row = debiased(selected, selected, encoder, reports, "population").iloc[0]
+        widths.append((row["upper"] - row["lower"]) / row["std_error"])
+    assert np.min(widths) > 1
