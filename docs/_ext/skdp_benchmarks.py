@@ -32,6 +32,7 @@ def setup(app: Any) -> dict[str, bool]:
         ]
         texts = format_pivots(rows).strip().split("\n\n")
         for title, table in zip(texts[::2], texts[1::2], strict=True):
+            title = title[0].upper() + title[1:].replace("_", " ")
             parts.append(f"## {title}\n\n```text\n{table}\n```\n")
         page = DOCS / "benchmarks" / f"{path.stem}.md"
         page.write_text("\n\n".join(parts), encoding="utf-8")

@@ -33,7 +33,8 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attributes):
         if tag not in ("meta", "link", "img", "br"):
             self.open.append(tag)
-        self.loads += [value for name, value in attributes if name in ("src", "href") and not value.startswith("#")]
+        names = ("src",) if tag == "a" else ("src", "href")  # a link is loaded only if a reader follows it
+        self.loads += [value for name, value in attributes if name in names]
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag

@@ -248,10 +248,7 @@ def _study_counts(study: Study) -> Part:
             f"Errors of the counts over {N_RELEASES} releases, and coverage of the 95 "
             "% intervals",
         ),
-        _format_table(
-            releases[releases["epsilon"] == study.example],
-            f"One release at epsilon {study.example:g}",
-        ),
+        _format_table(index_to_columns(example), title),
     ]
     return section, {"release_counts": releases, "count_errors": errors}
 
@@ -277,11 +274,12 @@ def _study_models(study: Study) -> Part:
         display = PrivacyCurveDisplay.from_curve(curve[curve["metric"] == metric])
         # The lines of both baselines may coincide, so they differ in color and width.
         style = {"color": COLORS[1], "ls": ":", "lw": 2.5}
-        display.ax_[0].axhline(excluded[metric], label="columns excluded", **style)
-        display.ax_[0].legend(frameon=False)
+        line = display.ax_[0].axhline(excluded[metric], **style)
+        _extend_legend(display.figure_, line, "columns excluded")
         section.figures[f"{metric} by epsilon"] = _encode_figure(display.figure_)
-    # The page has the main metrics, and the file has all of them.
-    main_scores = scores[scores["metric"].isin(["accuracy", "AUC", *metrics])]
+    # The page has the main metrics one after another, and the file has all of them.
+    shown = [metrics[0], "AUC", *metrics[1:]]
+    main_scores = scores.set_index("metric").loc[shown].reset_index()
     section.tables.append(_format_table(main_scores, "Scores by epsilon"))
     return section, {"model_scores": scores}
 
@@ -305,7 +303,7 @@ def _study_fairness(study: Study) -> Part:
     )
     # The page shows comparisons of groups; the file also has the rates of each group.
     compared = table[table["group"].isna()]
-    index = ["epsilon", "metric"]
+    index = ["metric", "epsilon"]
     wide = compared.pivot(index=index, columns="groups", values="value")
     intervals = compared[compared["groups"] == DEBIASED].set_index(index)
     wide = wide.join(intervals[["lower", "upper"]]).reset_index()
@@ -379,6 +377,15 @@ def _draw_errors(errors: pd.DataFrame) -> Any:
     return figure
 
 
+def _extend_legend(figure: Any, handle: Any, label: str) -> None:
+    """Add an entry to the legend below a figure."""
+    legend = figure.legends[0]
+    handles = [*legend.legend_handles, handle]
+    labels = [*(text.get_text() for text in legend.texts), label]
+    legend.remove()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+
+
 def _encode_figure(figure: Any) -> str:
     """Return a figure as SVG in base64, and close it."""
     pyplot = import_pyplot()
@@ -386,6 +393,8 @@ def _encode_figure(figure: Any) -> str:
     # Text is rendered by a font of the browser, which may have more characters. Without
     # a date and random identifiers, equal reports have equal files.
     style = {"svg.fonttype": "none", "svg.hashsalt": "skdp"}
+    # Negative numbers have the sign of the tables.
+    style |= {"axes.unicode_minus": False}
     with pyplot.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -403,6 +412,11 @@ def _format_table(table: pd.DataFrame, caption: str) -> str:
     styler = styler.format(_format_number, subset=list(rows.select_dtypes("float")))
     if "epsilon" in rows:
         styler = styler.format(_format_epsilon, subset=["epsilon"])
+    # Numbers are aligned at the right, and text at the left.
+    left = [{"selector": "", "props": "text-align: left"}]
+    styler = styler.set_table_styles(
+        dict.fromkeys(rows.select_dtypes(exclude="number"), left)
+    )
     styler = styler.hide(axis="index").set_caption(escape(caption))
     # The identifier follows from the caption, so that equal reports have equal files.
     return str(styler.to_html(table_uuid=f"{zlib.crc32(caption.encode()):x}"))
@@ -417,8 +431,9 @@ def _format_number(value: Any) -> str:
     """Format a number with three significant digits and at most three decimals."""
     if not math.isfinite(value):  # the ratio of two rates may be inf
         return "" if math.isnan(value) else str(value)
+    value = round(value, 3) + 0.0  # the sum is 0 if the rounded value is -0.0
     # The number of decimals that gives three significant digits.
-    n_decimals = 2 - math.floor(math.log10(abs(value) or 1))
+    n_decimals = 2 - math.floor(math.log10(abs(value) or 0.1))
     return f"{value:,.{min(max(n_decimals, 0), 3)}f}"
 
 
