@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
 
 import skdp
 from skdp.metrics import count_error
@@ -211,6 +213,12 @@ class TestDates:
         ((), {"edges": [0, float("nan")]}, ValueError, "finite"),
         ((0, 10**400), {"bins": 2}, ValueError, "finite"),
         (("1", "2"), {"bins": 2}, TypeError, "numbers, dates or datetimes, got str"),
+        (
+            (datetime_module.time(0), datetime_module.time(9)),
+            {},
+            TypeError,
+            "got time. For a time of day, use its hour$",
+        ),
         ((), {"edges": "ab"}, TypeError, "the edges of an Interval must be a sequence, got str"),
         ((0, 2), {"bins": 2, "missing": 1}, TypeError, "missing must be True or False"),
     ],
@@ -375,6 +383,19 @@ def test_estimators_ignore_columns_that_their_table_does_not_have(make, columns)
     np.testing.assert_array_equal(*map(np.asarray, drawn))
     with pytest.raises(ValueError, match=r"declares no values for the columns \['height'\]"):
         make(WIDE).fit(people.assign(height=1.0))
+
+
+def test_an_array_has_no_column_names():
+    people, named = PEOPLE[["age"]], {"age": WIDE["age"]}
+    for categories in (WIDE, named):
+        step = make_pipeline(SimpleImputer(), skdp.RandomizedResponseEncoder(categories=categories))
+        with pytest.raises(
+            ValueError, match=r"An array has no column names: .*set_output\(transform='pandas'\)` of the"
+        ):
+            step.fit(people)
+        step.set_output(transform="pandas").fit(people)
+    with pytest.raises(ValueError, match=r"must be columns of X, \['age'\], got \['Age'\]$"):
+        skdp.RandomizedResponseEncoder(categories={"Age": WIDE["age"]}).fit(people)
 
 
 @each("encoder", [skdp.RandomizedResponseEncoder(categories=WIDE), skdp.NumericPerturber(bounds=WIDE)])

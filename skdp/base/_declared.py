@@ -24,6 +24,7 @@ from skdp.tables import (
     ColumnError,
     Table,
     distinct_values,
+    type_of_value,
 )
 
 
@@ -129,23 +130,37 @@ _IGNORE = "Or set handle_unknown='ignore', which excludes such values from all c
 
 
 def undeclared_error(
-    column: Any,
-    values: Categories | Interval,
+    name: Any,
+    columns: Sequence[Any],
+    domain: Domain,
     *,
     where: str = "declared categories",
     advice: str = _IGNORE,
 ) -> ValueError:
-    """Return the error for a value outside the domain of a column.
+    """Return the error for undeclared values of the column `name`, one of the `columns` of a domain.
 
-    `values` are the declared values, `where` names them in the message, and `advice` is
-    its last sentence. **Privacy.** The message contains declared values only.
+    `where` names the declared values in the message, and `advice` is its last sentence. Columns of a table in an
+    engine have no rows. **Privacy.** The message contains declared values only, and may state that values are missing.
     """
+    values = domain[name]
+    cells = columns[domain.columns.index(name)]
+    is_undeclared = values.encode(cells) == len(values)
+    is_missing = Categories([None]).encode(cells) == 0
+    if is_undeclared.any() and is_missing[is_undeclared].all():
+        return ValueError(
+            f"column {name!r} contains missing values (NaN), which are not declared. "
+            "Declare them, with None in a list of values or missing=True in an Interval. "
+            f"{advice}."
+        )
     declared = repr(values)
     # scikit-learn's check of estimators requires the word NaN.
     remedy = (
         "Declare all values that can occur, in the same spelling, and None for missing "
         "values (NaN)"
     )
+    is_pair = list(map(type_of_value, values.values)) == ["number", "number"]
+    if is_pair and not values.observed:
+        remedy += f". For a range of numbers, declare Interval{values.values}"
     if isinstance(values, Interval):
         declared = f"{values.edges[0]} to {values.edges[-1]}"
         remedy = (
@@ -153,6 +168,6 @@ def undeclared_error(
             "for missing values (NaN)"
         )
     return ValueError(
-        f"column {column!r} contains a value outside the {where}, {declared}. "
+        f"column {name!r} contains a value outside the {where}, {declared}. "
         f"{remedy}. {advice}."
     )

@@ -227,16 +227,23 @@ def check_declared(
     `parameter` is the name of the mapping, and `hint` the end of the message about
     missing columns.
     """
+    # An array gets the names x0, x1, ...
+    remedy = ""
+    if "x0" in names:
+        remedy = (
+            ". An array has no column names: if an earlier step returns an array, call "
+            "`set_output(transform='pandas')` of the pipeline"
+        )
     unknown = [name for name in declared if name not in names]
     if unknown:
         raise ValueError(
             f"the keys of {parameter} must be columns of X, {list(names)}, got "
-            f"{unknown}"
+            f"{unknown}{remedy}"
         )
     absent = [name for name in names if name not in declared]
     if absent:
         raise ValueError(
-            f"{parameter} declares no values for the columns {absent}{hint}"
+            f"{parameter} declares no values for the columns {absent}{hint}{remedy}"
         )
 
 

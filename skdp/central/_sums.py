@@ -444,7 +444,8 @@ def sum_by_cells(
         if n:
             raise undeclared_error(
                 column,
-                domain[column],
+                rows.table.columns,
+                domain,
                 where=f"declared {name}",
             )
     # The same number of arrays for each marginal.

@@ -281,7 +281,7 @@ class Classes:
         return cls(domain)
 
 
-def _make_class_error(_: Any) -> ValueError:
+def _make_class_error(*_: Any) -> ValueError:
     """Return the error for an undeclared class, which does not contain the class."""
     return ValueError(
         "y must not have missing values or values that `classes` does not declare. "

@@ -81,7 +81,7 @@ def _parse_edge(edge: Any) -> Edge:
     if isinstance(edge, bool | np.bool_) or not isinstance(edge, Real | Decimal):
         raise TypeError(
             "edges of an Interval must be numbers, dates or datetimes, "
-            f"got {type(edge).__name__}"
+            f"got {type(edge).__name__}. For a time of day, use its hour"
         )
     try:
         number = float(edge)

@@ -24,6 +24,7 @@ from skdp.base import (
 from skdp.domain import Domain, Interval, copy_guarantee
 from skdp.local._memo import Memo, PermanentReportsMixin
 from skdp.local._protocol_file import read_and_tally
+from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     CategoryField,
@@ -417,9 +418,9 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
 
         Raises
         ------
-        NotFittedError, ValueError
-            Before `fit`, or if `strategy` is not "split", or a column or a parameter is
-            invalid.
+        NotFittedError, TypeError, ValueError
+            Before `fit`, or if `strategy` is not "split", `reports` is a tally, or a column
+            or a parameter is invalid.
 
         Notes
         -----
@@ -432,6 +433,12 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
             raise ValueError(
                 "estimate_joint_counts requires strategy='split', got "
                 f"{protocol.strategy!r}."
+            )
+        if isinstance(reports, ReportTally):
+            raise TypeError(
+                "reports must be a DataFrame or an array, got a ReportTally, which has no "
+                "joint counts of separate reports. Pass the reports, or use "
+                "strategy='joint'."
             )
         arrays, _ = read_and_tally(reports, self)
         names = list(protocol.columns)

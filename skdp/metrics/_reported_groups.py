@@ -99,9 +99,15 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
     protocol: Any = getattr(encoder, "protocol_", None)
     if isinstance(encoder, type) or getattr(protocol, "strategy", None) is None:
         encoder_class = encoder if isinstance(encoder, type) else type(encoder)
+        remedy = ""
+        if encoder is None:
+            remedy = (
+                ". CSV files and polars tables keep no protocol: pass the encoder, or a "
+                "protocol saved with `encoder.save`"
+            )
         raise TypeError(
             "encoder must be a fitted local transformer, such as "
-            f"RandomizedResponseEncoder, got {encoder_class.__name__}"
+            f"RandomizedResponseEncoder, got {encoder_class.__name__}{remedy}"
         )
     declared = list(protocol.domain.columns)
     names = declared if columns is None else columns

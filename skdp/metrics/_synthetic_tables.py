@@ -109,7 +109,7 @@ def marginal_errors(
     Parameters
     ----------
     real, synthetic, order, domain : dataframe, dataframe, int and Domain
-        As for `marginal_error`.
+        As for `marginal_error`. Exact values are compared: pass `domain` to compare bins.
 
     Returns
     -------

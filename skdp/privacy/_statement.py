@@ -22,6 +22,7 @@ from skdp.privacy._steps import (
 from skdp.privacy._walk import (
     ALL_COLUMNS,
     CHARGED,
+    COUNTED,
     NOT_RELEASED,
     NOT_SEEN,
     NOTES,
@@ -178,10 +179,13 @@ def privacy_statement(
     walk.finish()
 
     total, total_notes = _find_total(walk)
+    notes = _list_notes(walk)
+    # The guarantee of a synthesizer without `transform` precedes the total with it.
+    n_first = int(walk.find_reason_to_replace() == COUNTED)
     return PrivacyStatement(
         tuple(_list_facts(walk, names_of_X or ())),
         total,
-        (*total_notes, *_list_notes(walk)),
+        (*notes[:n_first], *total_notes, *notes[n_first:]),
         tuple(walk.steps),
     )
 

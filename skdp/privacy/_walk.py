@@ -32,8 +32,8 @@ COUNTED = "transform returns as many rows as its input, which reveals their numb
 # Notes about steps, in the order of a statement.
 NOTES = {
     "counted": (
-        f"{COUNTED}: {{steps}}. If only fit and sample are used, its guarantee for "
-        "adding or removing remains valid."
+        "If only fit and sample are used, the guarantee for adding or removing remains "
+        f"valid: {{steps}}. But {COUNTED}."
     ),
     "inferred": (
         "Categories were inferred from the data, which reveals the observed values: "

@@ -23,6 +23,7 @@ from skdp.base import (
     check_confidence_level,
     check_same_order,
 )
+from skdp.local.protocol import reject_column_name
 from skdp.survey._design import Numbers, to_pandas, warn_of_reports
 from skdp.survey._inputs import (
     INTERCEPT,
@@ -130,6 +131,7 @@ class ReportRegression(OnSite, BaseEstimator):
                 "have reports, pass the encoder or ReportDesign: coefficients of reports "
                 "are biased toward 0"
             )
+        reject_column_name("y", y)
         check_consistent_length(table, y)
         check_same_order(X, y, "y")
         rows = build_rows(

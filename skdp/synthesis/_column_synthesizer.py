@@ -514,7 +514,10 @@ class _Records:
         codes, unlisted = encode_columns(private_table, private_domain, "error")
         if unlisted:
             raise make_undeclared_error(
-                unlisted[0], private_domain, "Or replace such values before `fit`"
+                unlisted[0],
+                private_table.columns,
+                private_domain,
+                "Or replace such values before `fit`",
             )
         self.combinations = np.ravel_multi_index(tuple(codes), sizes)
         self.public_table = select_columns(modeled, self.public_names)

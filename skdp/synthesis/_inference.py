@@ -29,8 +29,17 @@ MAX_CALLS = 20_000
 # Reasons why a term has no interval.
 NO_RECORDS = "the number of records is not larger than its noise"
 NO_MARGINAL = "no measured marginal has these columns: name them in `marginals`"
-NOT_DETERMINED = "the statistic is the same for all rows"
-NOT_LINEAR = "the statistic is not linear within the noise of the counts"
+RARE_VALUES = (
+    "a measured marginal of these columns counts rare values together: name it in "
+    "`marginals`"
+)
+NOT_DETERMINED = (
+    "no single row changes the statistic, such as a median or a number of rows"
+)
+NOT_LINEAR = (
+    "the statistic is not linear within the noise of the counts: declare narrower "
+    "bounds or fewer bins"
+)
 
 
 def synthetic_inference(
@@ -375,7 +384,11 @@ class _Analysis:
         self.linear = linear
         self.n_rows = synthesizer.n_rows_
         self.n_rows_std_error = synthesizer.n_rows_std_error_
-        self.counts, self.std_error = estimate_counts(synthesizer.marginals_, columns)
+        marginals = synthesizer.marginals_
+        self.counts, self.std_error = estimate_counts(marginals, columns)
+        # Reason if no marginal counts all combinations of the columns.
+        is_grouped = any(set(columns) <= set(part.clique) for part in marginals)
+        self.no_counts_reason = RARE_VALUES if is_grouped else NO_MARGINAL
 
     def correct(self, term: int) -> tuple[float, float]:
         """Return the correction of a term by the noisy counts, and the variance of the estimate."""
@@ -443,7 +456,7 @@ def _infer(
     if analysis.n_rows <= quantile * analysis.n_rows_std_error:
         reason = NO_RECORDS
     elif not math.isfinite(analysis.std_error):
-        reason = NO_MARGINAL
+        reason = analysis.no_counts_reason
     elif np.ptp(linear.influence[term]) == 0:
         reason = NOT_DETERMINED
     else:

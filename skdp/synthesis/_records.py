@@ -70,7 +70,7 @@ def read_codes(
     """Encode the columns of a table; raise an error for an undeclared value that `handle_unknown` does not handle."""
     codes, undeclared = encode_records(table, domain, handle_unknown)
     if undeclared:
-        raise make_undeclared_error(undeclared[0], domain)
+        raise make_undeclared_error(undeclared[0], table.columns, domain)
     return codes
 
 
@@ -111,7 +111,7 @@ def _is_clip(policy: Any) -> bool:
 
 
 def make_undeclared_error(
-    name: Any, domain: Domain, advice: str | None = None
+    name: Any, columns: Sequence[Any], domain: Domain, advice: str | None = None
 ) -> ValueError:
     """Return the error for a column with an undeclared value, without the value."""
     values = domain[name]
@@ -119,7 +119,9 @@ def make_undeclared_error(
         advice = INTERVAL_ADVICE
     elif advice is None:
         advice = CATEGORIES_ADVICE
-    return undeclared_error(name, values, where="declared domain", advice=advice)
+    return undeclared_error(
+        name, columns, domain, where="declared domain", advice=advice
+    )
 
 
 def check_replacements(handle_unknown: Any, domain: Domain) -> None:

@@ -801,7 +801,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         -------
         ModelCount
             The ``count``, its ``std_error``, the bounds ``lower`` and ``upper`` of its interval, and whether it is
-            ``supported``.
+            ``supported`` (False also if an endpoint of a range is inside a bin).
 
         Raises
         ------

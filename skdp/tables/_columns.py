@@ -427,7 +427,10 @@ def to_numbers(column: Any, *, allow_bool: bool = False) -> NDArray[np.floating]
     types = {"number", DECIMAL} | ({"boolean"} if allow_bool else set())
     if not can_contain(column, types):
         name = name_of_dtype(column)
-        raise ColumnError(f"expected numbers, got a column of dtype {name}")
+        raise ColumnError(
+            f"expected numbers, got a column of dtype {name}. Convert text with "
+            "pandas.to_numeric, and durations with .dt.total_seconds()"
+        )
     value_type = type_of_column(column)
     if value_type not in types and value_type != ANY_TYPE:
         return np.full(len(column), np.nan)
@@ -484,7 +487,8 @@ def to_dates(column: Any, dtype: Any) -> Times:
     if not can_contain(column, types):
         raise ColumnError(
             "expected dates, or datetimes without a time zone, got a column of dtype "
-            f"{name_of_dtype(column)}"
+            f"{name_of_dtype(column)}. Convert text with pandas.to_datetime, and remove "
+            "a time zone with .dt.tz_localize(None)"
         )
     if type_of_column(column) not in (*types, ANY_TYPE):
         return np.full(len(column), "NaT", dtype)

@@ -66,18 +66,39 @@ def test_a_dtype_that_can_hold_none_of_the_declared_values_is_refused(make):
     assert ledger.spent.epsilon == 0
 
 
+SPELLING = "Declare all values that can occur, in the same spelling, and None for missing values (NaN)."
+
+
 @each(
-    "declared, remedy",
+    "declared, cells, remedy",
     [
-        (GROUPS, "Declare all values that can occur, in the same spelling, and None for missing values (NaN)."),
-        (Interval(0, 5), "Widen the bounds, or clip the numbers to them, and declare missing=True for missing"),
+        (GROUPS, ["young", "hush"], f"{SPELLING} Or set"),
+        ([7, None], [8, None], f"{SPELLING} Or set"),
+        ([18, 70], [18, 44], f"{SPELLING} For a range of numbers, declare Interval(18, 70). Or set"),
+        (Interval(0, 5), [None, 44], "Widen the bounds, or clip the numbers to them, and declare missing=True for"),
     ],
 )
-def test_the_remedy_depends_on_the_declared_values(declared, remedy):
-    people = pd.DataFrame({"age": [None, None]}, dtype=object)
+def test_the_remedy_depends_on_the_declared_values(declared, cells, remedy):
+    people = pd.DataFrame({"age": cells})
     with pytest.raises(ValueError, match="column 'age' contains a value outside the declared categories") as caught:
         RandomizedResponseEncoder(categories={"age": declared}).fit_transform(people)
     assert remedy in str(caught.value)
+    assert "hush" not in str(caught.value)
+    assert "44" not in str(caught.value)
+
+
+@each("declared, value", [(GROUPS, "old"), ([1, 2], 1.0), (Interval(0, 5), 2.0), ([True, False], True)])
+def test_missing_values_that_are_not_declared_are_named(declared, value):
+    people = pd.DataFrame({"age": [value, None]})
+    for table in (people, people.astype(object), pl.from_pandas(people), pa.Table.from_pandas(people)):
+        for make in [*MAKERS[:4], SYNTHESIZER]:
+            with pytest.raises(
+                ValueError, match=r"'age' contains missing values \(NaN\), which are not .*None in a list"
+            ):
+                released(make(declared, None, unknown="error"), table)
+    # An imputer accepts missing values, so its error is about another value.
+    with pytest.raises(ValueError, match="contains a value outside"):
+        released(MAKERS[5](GROUPS, None, unknown="error"), pd.DataFrame({"age": [None, "hush"]}))
 
 
 def test_values_that_were_read_from_the_data_are_not_shown():

@@ -95,6 +95,8 @@ def test_joint_counts_of_columns_that_were_reported_apart(name):
     assert alone["std_error"].to_numpy() == pytest.approx(single["std_error"].to_numpy(), rel=0.02)
     with pytest.raises(ValueError, match="requires strategy='split', got 'joint'"):
         (joint := make(name, strategy="joint")).estimate_joint_counts(joint.fit_transform(table))
+    with pytest.raises(TypeError, match="a ReportTally, which has no joint counts of separate reports"):
+        encoder.estimate_joint_counts(encoder.tally(reports))
     for columns in (["size"], [], ["sex", "sex"]):
         with pytest.raises(ValueError, match="`columns` must be distinct columns of"):
             encoder.estimate_joint_counts(reports, columns=columns)

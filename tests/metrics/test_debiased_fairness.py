@@ -135,7 +135,8 @@ def arguments(**changes):
         ),
         ({"sensitive_features": pd.DataFrame({"gender": ["Male"] * 50})}, ValueError, "gender|sex"),
         ({"encoder": RandomizedResponseEncoder()}, NotFittedError, "not fitted"),
-        ({"encoder": RandomizedResponseEncoder}, TypeError, "RandomizedResponseEncoder"),
+        ({"encoder": RandomizedResponseEncoder}, TypeError, "RandomizedResponseEncoder$"),
+        ({"encoder": None}, TypeError, "got NoneType. CSV files and polars tables keep no protocol: pass the encoder"),
         ({"encoder": NumericPerturber(bounds=(0, 1)).fit([[0.5]])}, TypeError, "NumericPerturber"),
     ],
 )

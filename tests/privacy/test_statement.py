@@ -298,8 +298,8 @@ def test_rows_show_how_many_there_are(kind):
     statement = privacy_statement(kind(0.5, bounds=(0, 40)).fit(AGE), trusted=[kind])
     assert (statement.total.relation, statement.total.epsilon) == ("replace", 1.0)
     reason = "transform returns as many rows as its input, which reveals their number"
-    assert statement.notes[0].startswith(f"{reason}, so the total is for replacing one record")
-    assert "If only fit and sample are used" in statement.notes[1]
+    assert statement.notes[0].startswith("If only fit and sample are used")
+    assert statement.notes[1].startswith(f"{reason}, so the total is for replacing one record")
 
 
 META = {

@@ -427,6 +427,7 @@ def test_rows_in_another_order_are_refused():
         ({"sample_weight": ["secret"] * 400}, "`sample_weight` must be numbers"),
         ({"sample_weight": np.ones(3)}, r"`sample_weight` must be numbers of shape \(400,\)"),
         ({"sample_weight": "w"}, "got a str"),
+        ({"y": "evaded"}, r"`y` must have an entry for each row, got a str. Use X\['evaded'\]"),
         ({"clusters": "w"}, "got a str"),
         ({"clusters": [None] * 100 + [1] * 300}, "`clusters` must have 400 entries that are not missing, got 300"),
         ({"clusters": [1] * 300}, "`clusters` must have 400 entries"),

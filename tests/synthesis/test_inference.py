@@ -96,7 +96,11 @@ def test_values_that_were_counted_together_are_not_supported():
     grouped = next(marginal for marginal in synthesizer.marginals_ if marginal.groups)
     names = [synthesizer.domain_.columns[column] for column in grouped.clique]
     found = infer(synthesizer, lambda rows: rows.corr().iloc[0, 1], names)
-    assert not found["supported"].any()
+    assert found["reason"].str.contains("counts rare values together: name it in `marginals`").all()
+    named = fitted(
+        table, 5.0, domain=dict.fromkeys("abcd", range(1, 13)), marginals=[names, ("a",), ("b",), ("c",), ("d",)]
+    )
+    assert "counts rare" not in infer(named, lambda rows: rows.corr().iloc[0, 1], names)["reason"].item()
 
 
 def test_a_group_whose_records_may_be_noise_is_not_supported():
@@ -104,13 +108,13 @@ def test_a_group_whose_records_may_be_noise_is_not_supported():
     table["sex"] = np.where(np.arange(2_000) < 3, "f", "m")
     found = infer(fitted(table, 0.3, seed=4))
     assert not found.loc["difference", "supported"]
-    assert "not linear" in found.loc["difference", "reason"]
+    assert "not linear within the noise of the counts: declare narrower" in found.loc["difference", "reason"]
 
 
 def test_statistics_that_no_row_changes_are_not_supported():
     found = infer(fitted(people()), lambda rows: {"n": float(len(rows) > 0), "median": rows["income"].median()})
-    assert not found.loc["n", "supported"]
-    assert not found.loc["median", "supported"]
+    assert not found["supported"].any()
+    assert found.loc["n", "reason"] == "no single row changes the statistic, such as a median or a number of rows"
 
 
 def test_the_p_value_is_uniform_without_an_effect():

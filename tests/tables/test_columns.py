@@ -12,9 +12,11 @@ import pytest
 
 from skdp import Domain
 from skdp.tables import (
+    ColumnError,
     ValueCoder,
     distinct_values,
     is_missing,
+    to_dates,
     to_numbers,
     to_objects,
     to_python,
@@ -155,6 +157,22 @@ def test_numbers_of_any_dtype(given, numbers):
     read = to_numbers(given)
     np.testing.assert_array_equal(read, numbers)
     assert read.dtype == (np.float32 if isinstance(numbers[0], np.float32) else np.float64)
+
+
+@each(
+    "given, read, remedy",
+    [
+        (pd.Series(["1"]), to_numbers, "Convert text with pandas.to_numeric, and durations with .dt.total_seconds"),
+        (
+            pd.Series(["2020-01-01"]),
+            lambda column: to_dates(column, "datetime64[D]"),
+            "text with pandas.to_datetime, and",
+        ),
+    ],
+)
+def test_the_remedy_converts_the_column(given, read, remedy):
+    with pytest.raises(ColumnError, match=remedy):
+        read(given)
 
 
 @each(

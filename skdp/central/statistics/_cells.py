@@ -23,7 +23,7 @@ from skdp.tables import ORDERED_TYPES, Table, drop_missing, type_of_value
 Encoder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
 
 # Makes the error for a column with undeclared values.
-ErrorMaker = Callable[[Any], ValueError]
+ErrorMaker = Callable[[Any, Sequence[Any]], ValueError]
 
 
 def select_domain(domain: Domain, clique: Iterable[int]) -> Domain:
@@ -51,7 +51,7 @@ def count_marginals(
     encode : callable
         Encodes a table by the domain; also returns the columns with undeclared values that are errors.
     make_error : callable
-        Makes the error for a column with such values.
+        Makes the error for the name of a column with such values and the columns of a table.
 
     Returns
     -------
@@ -59,10 +59,11 @@ def count_marginals(
         The counts of each marginal.
     """
     counts_of = partial(_count_table, domain=domain, cliques=cliques, encode=encode)
-    has_undeclared, *counts = rows.select(domain.columns).add_up(counts_of)
+    rows = rows.select(domain.columns)
+    has_undeclared, *counts = rows.add_up(counts_of)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
         if n:
-            raise make_error(column)
+            raise make_error(column, rows.table.columns)
     return counts
 
 
@@ -125,7 +126,7 @@ def count_cells(
     missing : bool, default=False
         If True, missing values are excluded without an error.
     make_error : callable, optional
-        Makes the error for a column with undeclared values.
+        Makes the error for the name of a column with undeclared values and the columns of a table.
 
     Returns
     -------
@@ -186,17 +187,18 @@ def encode_declared(
     """Encode the columns of a table; undeclared values raise an error unless ``handle_unknown="ignore"``."""
     codes, undeclared = encode_columns(table, domain, handle_unknown)
     if undeclared:
-        raise undeclared_error(undeclared[0], domain, name)
+        raise undeclared_error(undeclared[0], table.columns, domain, name)
     return codes
 
 
 def undeclared_error(
     column: Any,
+    columns: Sequence[Any],
     domain: Domain,
     name: str,
 ) -> ValueError:
     """Make the error for a column with an undeclared value, without the value."""
-    return error_of_undeclared(column, domain[column], where=f"declared {name}")
+    return error_of_undeclared(column, columns, domain, where=f"declared {name}")
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:

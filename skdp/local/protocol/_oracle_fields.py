@@ -171,7 +171,7 @@ class CategoryField(OracleField):
         # occurs.
         if self.unknown == "error":
             for name in _columns_outside(self.domain, codes):
-                raise undeclared_error(name, self.domain[name], advice=_REMEDY)
+                raise undeclared_error(name, columns, self.domain, advice=_REMEDY)
         return codes
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
