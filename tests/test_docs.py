@@ -21,7 +21,10 @@ DATA = re.findall(r"^\.\. py:data:: (skdp\.\S+)$", API, re.MULTILINE)
 LISTED = re.findall(r"^   (skdp\.\S+)$", API, re.MULTILINE) + DATA
 PAGES = [DOCS / "index.md", *sorted((DOCS / "guide").glob("*.md"))]
 ANSWERS = sorted([*(DOCS / "answers").glob("*.md")])
-SLOW_PAGES = ("attacks", "numbers", "evaluation", "synthetic_tables", "engines")
+SLOW_PAGES = (
+    *("attacks", "numbers", "evaluation", "synthetic_tables", "engines"),
+    *("ledger_grid_search", "protected_columns"),
+)
 
 
 def public_names():

@@ -90,9 +90,9 @@ def test_tiny_and_huge_epsilons_and_bounds_are_answered(name, extremes):
         ("DPGaussianNB", "class_count_", "class_count_std_error_", 60),
         ("DPCategoricalNB", "class_count_", "class_count_std_error_", 60),
         pytest.param("DPHistogram", "counts_", "std_error_", 300, marks=pytest.mark.long),
-        ("DPMean", "mean_", "std_error_", 200),
-        ("DPStandardScaler", "mean_", "mean_std_error_", 200),
-        ("DPStandardScaler", "scale_", "scale_std_error_", 200),
+        ("DPMean", "mean_", "std_error_", 100),
+        ("DPStandardScaler", "mean_", "mean_std_error_", 100),
+        ("DPStandardScaler", "scale_", "scale_std_error_", 100),
     ],
 )
 def test_a_stated_error_is_that_of_the_noise(name, number, error, n_draws):

@@ -33,14 +33,14 @@ def table_of(rows, classes, numbers):
     return frame.assign(three=classes, two=np.minimum(classes, 1), number=numbers)
 
 
-# The last nine rows of each table are removed one by one: rows everywhere, rows far from all others, and rows whose
-# class is certainly another one.
+# Of the last nine rows of each table, every other one is removed: rows everywhere, rows far from all others, and rows
+# whose class is certainly another one.
 TABLES = [
-    table_of(GRID, np.arange(9) % 3, np.resize([-1.0, 1.0, 0.7, -1.0], 9)),
+    table_of(GRID, np.arange(9) % 3, np.resize([-1.0, 1.0, 1.0, -1.0], 9)),
     table_of(
         [(1.0, 4.0)] * 24 + GRID,
         np.append(np.zeros(24, int), np.arange(9) % 3),
-        np.append(np.ones(24), np.resize([-1.0, 1.0, 0.7, -1.0], 9)),
+        np.append(np.ones(24), np.resize([-1.0, 1.0, 1.0, -1.0], 9)),
     ),
     table_of(CORNERS * 23, np.append(np.arange(60) % 3, np.repeat([0, 1, 2], 3)), np.ones(69)),
 ]
@@ -66,7 +66,7 @@ MODELS = {
         [1 / 4, 1 / 32, 19 / 32, 1 / 8],
         0.5,
     ),
-    "columns for a number": (DPSelectKBest(MU, k=1, **NUMBER), "number", [1 / 4, 1 / 32, 19 / 32, 1 / 8], 0.1),
+    "columns for a number": (DPSelectKBest(MU, k=1, **NUMBER), "number", [1 / 4, 1 / 32, 19 / 32, 1 / 8], 0.09),
     "additive, two classes": (
         DPAdditiveClassifier(MU, **BOUNDS, **TWO),
         "two",
@@ -87,7 +87,7 @@ def losses_of_rows(model, target, tables):
     worst = {}
     for table in tables:
         rows = table[["a", "b"]] if target is None else table[["a", "b"]].assign(target=table[target])
-        for place in rows.index[-9:]:
+        for place in rows.index[-9::2]:
             moved = pd.concat([rows.drop(place), rows.loc[[place]]], ignore_index=True)
             replay = replay_release(model, moved, moved[:-1], random_state=place)
             assert replay.passed, replay.findings
@@ -107,7 +107,7 @@ def test_each_draw_loses_its_part_for_a_row_and_no_more(name):
 
 def test_the_draws_of_an_additive_regression_lose_the_budget_for_a_row_and_no_more():
     worst = losses_of_rows(DPAdditiveRegressor(MU, **NUMBER), "number", TABLES[:2])
-    assert 0.98 < max(draws.sum() for draws in worst.values()) <= 1
+    assert 0.97 < max(draws.sum() for draws in worst.values()) <= 1
 
 
 @pytest.mark.parametrize("name", MODELS)

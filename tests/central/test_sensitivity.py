@@ -22,11 +22,10 @@ WIDE = {"bounds": (0, 2)}
 KEYS = {"keys": {"a": [0], "b": [0, 1]}, "by": ["a", "b"], "statistics": ["mean", "sum", "count"]}
 # The values of a column, in the middle of the bounds 0 and 2, at an end, beyond them, and none.
 NUMBERS = [{"x": value} for value in (1.0, 2.0, -3.0, math.nan)]
-PAIRS = [{"x": one, "y": other} for one, other in itertools.product((0.0, 50.0, math.nan), repeat=2)]
+PAIRS = [{"x": one, "y": other} for one, other in itertools.combinations_with_replacement((0.0, 50.0, math.nan), 2)]
 # Undeclared keys and missing values.
-GROUPED = [
-    {"a": a, "b": b, "x": x} for (a, b), x in itertools.product([(0, 0), (0, 1), (2, 0)], (0.0, math.inf, math.nan))
-]
+GROUPED = [{"a": 0, "b": b, "x": x} for b, x in itertools.product((0, 1), (0.0, math.inf, math.nan))]
+GROUPED += [{"a": 2, "b": 0, "x": 0.0}]
 CLASSED = [{"x": x, "y": y} for x, y in itertools.product((0.0, 2.0, 50.0), (0, 1))]
 RELEASES = {
     "mean": (DPMean(**WIDE), NUMBERS),

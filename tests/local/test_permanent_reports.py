@@ -232,9 +232,9 @@ def test_a_number_between_two_positions_has_one_report():
 
 def test_a_second_round_is_fresh_and_averages_to_the_permanent_bits():
     encoder = make(skdp.UnaryEncodingTransformer, 3.0, instantaneous_epsilon=2.0, strategy="joint", random_state=0)
-    rows, ids = pd.concat([ROWS] * 10, ignore_index=True), list(range(600))
+    rows, ids = pd.concat([ROWS] * 5, ignore_index=True), list(range(300))
     calls = [encoder.fit(rows).transform(rows, record_id=ids)]
-    calls += [encoder.transform(rows, record_id=ids) for _ in range(199)]
+    calls += [encoder.transform(rows, record_id=ids) for _ in range(99)]
     permanent = clone(encoder).set_params(instantaneous_epsilon=None).fit_transform(rows, record_id=ids)
     # It flips a bit with a probability below 1/2.
     assert ((np.mean(calls, axis=0) > 0.5) == permanent.to_numpy()).mean() > 0.99

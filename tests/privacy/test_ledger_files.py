@@ -200,7 +200,7 @@ def test_a_fork_waits_for_a_charge(path):
 
 
 @forks
-@pytest.mark.parametrize("kills", [16, pytest.param(104, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [8, pytest.param(104, marks=pytest.mark.long)])
 def test_killed_processes_leave_no_release_without_its_charge_and_no_charge_above_the_budget(fast_folder, kills):
     program = Path(ledger_users.__file__)
     done = subprocess.run(

@@ -80,8 +80,8 @@ def test_a_ledger_is_charged_once_and_before_any_draw():
 
 
 def test_intervals_cover():
-    """Exact, over all reports of two halves of 50: the smallest coverage of all proportions."""
-    n = 50
+    """Exact, over all reports of two halves of 30: the smallest coverage of all proportions."""
+    n = 30
     cards = {
         half: ReportDesign.warner("q", np.exp(epsilon) / (1 + np.exp(epsilon))) for half, epsilon in ((0, 0.5), (1, 4))
     }

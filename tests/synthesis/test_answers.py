@@ -94,7 +94,7 @@ def test_a_range_outside_the_bins_has_no_records(name, outside):
 def test_intervals_of_noisy_counts_cover_as_often_as_stated(delta):
     true = pd.crosstab(PEOPLE["age"] // 20, PEOPLE["smokes"])[["yes", "no"]].to_numpy().ravel()
     covered = []
-    for seed in range(50):
+    for seed in range(30):
         found = fitted(0.3, delta=delta, marginals=KEPT[:1], random_state=seed).marginal(["age", "smokes"])
         covered += ((found["lower"] <= true) & (true <= found["upper"])).tolist()
     assert 0.91 < np.mean(covered) <= 0.99

@@ -61,7 +61,7 @@ def synthesizer(columns=("age", "sex"), epsilon=1.0, **parameters):
 def small_tables(n_values):
     """Return tables of few rows with 1 to 5 public values beside private ones."""
     tables = []
-    for n_cells in (1, 2, 3, 5):
+    for n_cells in (1, 2, 5):
         rng = np.random.default_rng(n_values)
         cells = np.append(np.arange(n_cells), rng.integers(0, n_cells, 5))
         tables.append(pd.DataFrame({"cell": cells.astype(str), "value": rng.integers(0, n_values, len(cells))}))

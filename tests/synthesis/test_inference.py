@@ -59,7 +59,7 @@ def test_without_noise_statistics_are_those_of_the_table():
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "n_fits"), [(1.0, 40), pytest.param(0.3, 200, marks=pytest.mark.long)], ids=["1", "0.3"]
+    ("epsilon", "n_fits"), [(1.0, 25), pytest.param(0.3, 200, marks=pytest.mark.long)], ids=["1", "0.3"]
 )
 def test_intervals_cover_as_often_as_stated(epsilon, n_fits):
     """New people from one population in each fit, and new noise; columns in one marginal."""

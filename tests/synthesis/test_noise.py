@@ -107,7 +107,7 @@ def test_drawn_noise_is_as_large_as_said(kind, method):
     assert low < found / said**2 < high
 
 
-SIZES = {"a": 3, "b": 2}
+SIZES = {"a": 2, "b": 2}
 DOMAIN = {name: range(size) for name, size in SIZES.items()}
 CELLS = list(itertools.product(*DOMAIN.values()))
 METHODS = {
@@ -128,7 +128,9 @@ def test_a_row_or_a_person_costs_exactly_what_is_promised(name, epsilon):
     synthesizer = DPMarginalSynthesizer(epsilon, domain=DOMAIN, **METHODS[name])
     n_rows = synthesizer.max_rows_per_person
     used = []
-    for rows in itertools.islice(itertools.combinations_with_replacement(CELLS, n_rows), 0, None, n_rows**2):
+    for rows in itertools.islice(
+        itertools.combinations_with_replacement(CELLS, n_rows), 0, None, [1, 3, 6][n_rows - 1]
+    ):
         for others in ([], [CELLS[0]] * 3):
             table = pd.DataFrame([*others, *rows], columns=list(SIZES))
             if n_rows > 1:
