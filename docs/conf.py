@@ -130,6 +130,10 @@ intersphinx_mapping = {
 }
 
 
+# Pictures of the guide link to pages of the gallery, which exist only as HTML.
+linkcheck_ignore = [r"\.\./gallery/"]
+
+
 def keep_legends(_conf: Any, _name: str) -> None:
     """Keep legends outside of the axes within the pictures of examples."""
     matplotlib.rcParams["savefig.bbox"] = "tight"
